@@ -19,8 +19,13 @@ from advisor.calibration.fitting.constants import (
 from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.fitting.memory import memory_sections, peak_errors
 from advisor.calibration.fitting.training import training_sections
-from advisor.calibration.scoring.accuracy_page import accuracy_markdown, score_tables
+from advisor.calibration.scoring.accuracy_page import (
+    UNSEEN_CURVES,
+    accuracy_markdown,
+    score_tables,
+)
 from advisor.calibration.scoring.predictions import PREDICTIONS, predictions_csv, rounded
+from advisor.calibration.scoring.scaling_errors import scaling_errors
 from advisor.calibration.scoring.serving_errors import serving_errors, serving_sections
 from advisor.calibration.scoring.training_errors import speed_errors
 from advisor.calibration.tables.adding import add_rows
@@ -48,7 +53,11 @@ def main(arguments: list[str] | None = None) -> int:
         texts = {
             data_path(FITTED).parent / PREDICTIONS: predictions_csv(reports),
             docs / "accuracy.md": accuracy_markdown(
-                reports, speed_errors(), peak_errors(), serving_errors()
+                reports,
+                speed_errors(),
+                peak_errors(),
+                serving_errors(),
+                scaling_errors(UNSEEN_CURVES),
             ),
         }
         return _write(texts, command="make accuracy", check=options.check)

@@ -28,23 +28,25 @@ def _names(text: str) -> frozenset[str]:
 
 SECTIONS: Final = {
     FITTED: _names(
-        "kernels best_shares network serving engines intervals memory sustained software trained"
+        "kernels best_shares network serving engines intervals memory sustained software trained "
+        "delivery"
     ),
     FACTS: _names(
         "relatives processor_half_tiles processor_overhead_s vector_compute "
         "processor_tile_compute processor_sustained processor_fresh_memory sustained network "
-        "serving memory intervals reliability engines"
+        "serving memory intervals reliability delivery engines"
     ),
 }
 """Required sections of each file: without one, its constants would silently keep their defaults."""
 
 FITTED_FIELDS: Final = {
-    "network": _names("intra_latency_s intra_bandwidth pcie_bandwidth fit source"),
+    "network": _names("intra_latency_s intra_bandwidth pcie_bandwidth jitter fit source"),
     "serving": _names(
         "step_overhead_s layer_overhead_s sequence_overhead_s prompt_overhead_s "
         "request_overhead_s start_wave"
     ),
     "software": _names("slowdown sample_slowdown slowdown_groups"),
+    "delivery": _names("lost"),
 }
 """For each section in both files, the fields that belong to the fitted file."""
 
@@ -60,7 +62,7 @@ INTERVALS: Final = {
         "training_time_adapters_unmeasured training_time_samples "
         "training_time_samples_unmeasured training_time_detection "
         "training_time_detection_unmeasured training_time_encoder "
-        "training_time_encoder_unmeasured"
+        "training_time_encoder_unmeasured whole_run_tenant whole_run_lab"
     ),
     FACTS: _names(
         "serving_time_unmeasured serving_time_routed_unmeasured serving_saturated_unmeasured "

@@ -206,7 +206,9 @@ def _standard_node(accelerator: Accelerator) -> Node:
     assumptions.append(f"Assumed machine: {machine}; {wire}.")
     link = accelerator.interconnect
     intra, domain = pcie, 1
-    if link is not None:
+    if link is not None and accelerator.segment is Segment.CONSUMER and "bridge" in link.name:
+        assumptions.append(f"{link.name}: sold apart, so PCIe is assumed between the cards.")
+    elif link is not None:
         intra = link.bytes_per_s
         beyond = _links_leave_machine(accelerator) or count == 1
         domain = link.domain_size if beyond else min(count, link.domain_size)

@@ -112,8 +112,10 @@ def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
     return paired
 
 
-def exposed_time_s(*, traffic_s: Number, cover_s: Number, overlap: Number) -> Number:
-    r"""Time of the traffic that computation does not hide.
+def exposed_time_s(
+    *, traffic_s: Number, cover_s: Number, overlap: Number, contention: Number = 0.0
+) -> Number:
+    r"""Time that traffic adds to the computation beside it.
 
     Parameters
     ----------
@@ -123,6 +125,10 @@ def exposed_time_s(*, traffic_s: Number, cover_s: Number, overlap: Number) -> Nu
         Computation that runs at the same time. [s]
     overlap : float or ndarray
         Share of that computation that can hide traffic. [fraction]
+    contention : float or ndarray
+        Share of the hidden traffic that slows the computation: both use memory and
+        multiprocessors, and the first gather and the last scatter have nothing beside them.
+        [fraction]
 
     Returns
     -------
@@ -131,12 +137,17 @@ def exposed_time_s(*, traffic_s: Number, cover_s: Number, overlap: Number) -> Nu
 
     Notes
     -----
-    .. math:: t = \max(0,\; t_c - o\,t_{cover})
+    .. math:: t = \max(0,\; t_c - o\,t_{cover}) + c \min(t_c,\; o\,t_{cover})
 
     Examples
     --------
     >>> float(exposed_time_s(traffic_s=3.0, cover_s=2.0, overlap=0.5))
     2.0
+    >>> float(exposed_time_s(traffic_s=3.0, cover_s=2.0, overlap=0.5, contention=0.25))
+    2.25
     """
-    exposed: Number = np.maximum(0.0, traffic_s - overlap * cover_s)
+    hiding = overlap * cover_s
+    exposed: Number = np.maximum(0.0, traffic_s - hiding)
+    if np.any(contention):
+        exposed = exposed + contention * np.minimum(traffic_s, hiding)
     return exposed

@@ -230,7 +230,12 @@ def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Numbe
 
 
 def reduced_once_s(
-    *, reduce_s: Number, gather_s: Number, cover_s: Number, overlap: Number
+    *,
+    reduce_s: Number,
+    gather_s: Number,
+    cover_s: Number,
+    overlap: Number,
+    contention: Number = 0.0,
 ) -> Number:
     r"""Traffic of plain data parallelism and of ZeRO-1 that one step shows.
 
@@ -244,6 +249,8 @@ def reduced_once_s(
         Computation of one micro-batch, the last. [s]
     overlap : float or ndarray
         Share of it behind which traffic hides. [fraction]
+    contention : float or ndarray
+        Share of hidden traffic that slows the computation. [fraction]
 
     Returns
     -------
@@ -252,7 +259,7 @@ def reduced_once_s(
 
     Notes
     -----
-    .. math:: t = \max(0,\; t_g + t_a - o\,t_c)
+    .. math:: t = e(t_g + t_a), \quad e(t) = \max(0,\; t - o\,t_c) + c \min(t,\; o\,t_c)
 
     References
     ----------
@@ -263,7 +270,9 @@ def reduced_once_s(
     >>> float(reduced_once_s(reduce_s=3.0, gather_s=2.0, cover_s=4.0, overlap=0.5))
     3.0
     """
-    return exposed_time_s(traffic_s=reduce_s + gather_s, cover_s=cover_s, overlap=overlap)
+    return exposed_time_s(
+        traffic_s=reduce_s + gather_s, cover_s=cover_s, overlap=overlap, contention=contention
+    )
 
 
 def reduced_each_s(
@@ -274,6 +283,7 @@ def reduced_each_s(
     micro_batches: Number,
     cover_s: Number,
     overlap: Number,
+    contention: Number = 0.0,
 ) -> Number:
     r"""Traffic of ZeRO-2 and ZeRO-3 that one step shows: some in every micro-batch.
 
@@ -292,6 +302,8 @@ def reduced_each_s(
         Computation of one micro-batch. [s]
     overlap : float or ndarray
         Share of it behind which traffic hides. [fraction]
+    contention : float or ndarray
+        Share of hidden traffic that slows the computation. [fraction]
 
     Returns
     -------
@@ -301,7 +313,8 @@ def reduced_each_s(
     Notes
     -----
     .. math::
-        t = (m - 1) \max(0, t_w + t_e - o\,t_c) + \max(0, t_w + t_l - o\,t_c)
+        t = (m - 1)\,e(t_w + t_e) + e(t_w + t_l), \quad
+        e(t) = \max(0,\; t - o\,t_c) + c \min(t,\; o\,t_c)
 
     References
     ----------
@@ -318,6 +331,51 @@ def reduced_each_s(
     """
 
     def shown(traffic_s: Number) -> Number:
-        return exposed_time_s(traffic_s=traffic_s, cover_s=cover_s, overlap=overlap)
+        return exposed_time_s(
+            traffic_s=traffic_s, cover_s=cover_s, overlap=overlap, contention=contention
+        )
 
     return (micro_batches - 1) * shown(weights_s + each_s) + shown(weights_s + last_s)
+
+
+def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
+    r"""Wait of a step for the slowest of its machines.
+
+    Parameters
+    ----------
+    cover_s : float or ndarray
+        Computation of a step. [s]
+    machines : float or ndarray
+        Machines of the job, at least 1.
+    jitter : float or ndarray
+        Standard deviation of a machine's step over its mean. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        0 for one machine, whose waits the software's slowdown holds. [s]
+
+    Notes
+    -----
+    .. math:: t = \sigma\,t_c \sqrt{2 \ln n}
+
+    The expected maximum of n independent normal times over their mean, to leading order: a step
+    ends with its slowest machine. Leaves out machines that stay slow, which whole runs
+    count, and oversubscribed networks.
+
+    References
+    ----------
+    .. [1] Boucheron, Lugosi and Massart, Concentration Inequalities, 2013, section 2.5 (maximum of
+       n normal variables; recalled).
+    .. [2] Hoefler et al., Characterizing the Influence of System Noise on Large-Scale
+       Applications by Simulation, SC 2010, doi:10.1109/SC.2010.12.
+
+    Examples
+    --------
+    >>> float(slowest_s(cover_s=2.0, machines=1.0, jitter=0.02))
+    0.0
+    >>> round(float(slowest_s(cover_s=2.0, machines=64.0, jitter=0.02)), 3)
+    0.115
+    """
+    wait: Number = jitter * cover_s * np.sqrt(2.0 * np.log(machines))
+    return wait

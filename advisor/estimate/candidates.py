@@ -219,6 +219,8 @@ class HardwareArrays(Columns):
     """Bandwidth of its memory."""
     cache_bytes: Floats
     """Last-level cache of a processor; 0 where its effect is left out."""
+    staged: Floats
+    """1 if traffic over PCIe passes through the host's memory, otherwise 0."""
     own_host: Floats
     """1 for processors, whose kernels share threads with the framework; otherwise 0."""
     shared_memory: Floats
@@ -333,6 +335,7 @@ def _rates(
         "host_memory_bytes": node.host_memory_bytes,
         "host_bytes_per_s": node.host_memory_bandwidth_bytes_per_s,
         "cache_bytes": accelerator.cache_bytes or 0.0,
+        "staged": float(not accelerator.peer_to_peer),
         "own_host": float(accelerator.segment is Segment.CPU),
         "shared_memory": float(accelerator.shares_host_memory),
     }

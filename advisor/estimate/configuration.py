@@ -291,7 +291,7 @@ def _trained(
         time=time,
         run=run,
         tokens_per_hour=time.run_hours.reciprocal(run.tokens),
-        assumptions=_training_notes(run, placement, architecture, calibration),
+        assumptions=_training_notes(run, placement, architecture, calibration, time),
     )
 
 
@@ -318,6 +318,7 @@ def _training_notes(
     placement: Placement,
     architecture: ModelArchitecture,
     calibration: Calibration,
+    time: StepTime,
 ) -> tuple[str, ...]:
     interruptions: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
@@ -339,6 +340,16 @@ def _training_notes(
         *_beyond(run, placement),
         *_few_runs(run, placement, architecture, calibration),
         f"{startup} of start-up before the first step",
+        _used(time, run),
+    )
+
+
+def _used(time: StepTime, run: TrainingRun) -> str:
+    """Say which of the two numbers for a run deadline and cost use."""
+    steps, whole = (hours.scaled(HOUR_S) for hours in (time.benchmark_hours, time.run_hours))
+    return (
+        f"deadline and cost use {duration(whole)}, which whole runs deliver (operator: "
+        f"{run.operator.value}); in a tuned benchmark the steps alone take {duration(steps)}"
     )
 
 

@@ -10,7 +10,12 @@ from advisor.nouns.efficiency import NetworkEfficiency
 
 
 def group_link(
-    candidates: Candidates, network: NetworkEfficiency, ranks: Floats, stride: Floats
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    ranks: Floats,
+    stride: Floats,
+    *,
+    staged: bool = False,
 ) -> tuple[Floats, Floats]:
     """Bandwidth and latency that a group's collectives reach. [bytes/s], [s]
 
@@ -18,6 +23,8 @@ def group_link(
     ----------
     ranks, stride : ndarray
         Group size, and distance of neighbours in accelerators.
+    staged : bool
+        Cards without peer-to-peer send large messages through the host's memory.
 
     Returns
     -------
@@ -25,19 +32,41 @@ def group_link(
         The bandwidth is 0 if the group needs a network and there is none.
     """
     hardware = candidates.hardware
-    slow = network.pcie_bandwidth or network.intra_bandwidth
+    slow = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)
+    if staged and np.any(hardware.staged):
+        slow = np.where(hardware.staged > 0, _staged_bytes_per_s(candidates, network, ranks), slow)
     bandwidth = group_bytes_per_s(
         ranks=ranks,
         stride=stride,
         node_accelerators=hardware.node_accelerators,
         intra_domain=hardware.intra_domain,
         intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
-        pcie_bytes_per_s=hardware.pcie_bytes_per_s * slow,
+        pcie_bytes_per_s=slow,
         inter_bytes_per_s=hardware.inter_bytes_per_s * network.inter_bandwidth,
     )
     reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
     latency = np.where(ranks * stride <= reach, network.intra_latency_s, network.inter_latency_s)
     return np.asarray(bandwidth), latency
+
+
+def _staged_bytes_per_s(
+    candidates: Candidates, network: NetworkEfficiency, ranks: Floats
+) -> Floats:
+    """Rate of each card through the host's memory, which all of the machine write and read."""
+    hardware = candidates.hardware
+    sharing = np.minimum(ranks, hardware.node_accelerators)
+    return np.minimum(
+        hardware.pcie_bytes_per_s * network.staged_bandwidth,
+        network.host_bytes_per_s / (2.0 * sharing),
+    )
+
+
+def machines_of(candidates: Candidates, ranks: Floats, stride: Floats) -> Floats:
+    """Return the machines (or link domains) on which a regularly placed group lies."""
+    hardware = candidates.hardware
+    reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
+    local = np.asarray(local_ranks(ranks=ranks, stride=stride, reach=reach))
+    return np.where(ranks * stride <= reach, 1.0, np.ceil(ranks / local))
 
 
 def exchange_links(

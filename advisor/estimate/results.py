@@ -78,7 +78,7 @@ class StepTime(Noun):
     tokens_per_step: float
     steps: float
     tokens_per_s: Range
-    """Whole job. [tokens/s]"""
+    """Whole job, as in a tuned benchmark. [tokens/s]"""
     tokens_per_s_per_accelerator: Range
     unit: Unit = Unit.TOKEN
     """The unit that ``tokens`` means here: tokens, whole images or samples."""
@@ -87,11 +87,16 @@ class StepTime(Noun):
     model_flops_utilization: Range
     """Model FLOPs achieved over the dense peak of the compute format. [fraction]"""
     goodput: Range
-    """Share of wall-clock time for training; the rest is failures, restarts, checkpoints."""
+    """Share of wall-clock time that failures, restarts and checkpoints leave."""
     startup_s: Range
     """From renting to the first step."""
     run_hours: Range
-    """Start-up, all steps, evaluation, failures and checkpoints."""
+    """What a whole run delivers: start-up, all steps and evaluation as published runs delivered
+    them, failures and checkpoints. Deadline and cost use it."""
+    benchmark_hours: Range
+    """The steps alone, each as fast as in a tuned benchmark (``step_s``)."""
+    delivered_tokens_per_s: Range
+    """Whole job, over ``run_hours``. [tokens/s]"""
     interruptions: float = 0.0
     """Unplanned interruptions to expect during the run."""
     checkpoint_interval_s: float | None = None

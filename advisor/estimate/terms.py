@@ -90,10 +90,16 @@ TRAINING_TIME: dict[str, TermText] = {
     "pipeline_traffic": TermText(
         "Pipeline messages", "2 v messages of tokens x hidden x 2 bytes", "narayanan2021"
     ),
+    "jitter": TermText(
+        "Waiting for the slowest machine of each step",
+        "kernels x jitter x sqrt(2 ln(machines))",
+        "hoefler2010",
+    ),
     "bubble": TermText("Pipeline bubble", "(p - 1) / v x time of one micro-batch", "narayanan2021"),
     "data_traffic": TermText(
-        "Data-parallel traffic that is not hidden",
-        "max(0, (n - 1)/n x bytes / bandwidth - overlap x computation)",
+        "Data-parallel traffic that computation does not hide, or that slows it",
+        "max(0, (n - 1)/n x bytes / bandwidth + messages x latency - overlap x computation) "
+        "+ contention x what is hidden through the host's memory",
         "rajbhandari2020",
     ),
     "optimizer": TermText("Optimizer update", "state bytes moved / bandwidth", "williams2009"),
@@ -121,6 +127,17 @@ RUN_TIME: dict[str, TermText] = {
     "training": TermText("Training steps", "steps x time of a step", None),
     "evaluation": TermText(
         "Evaluation", "evaluation tokens / tokens per step x time of a step x forward share", None
+    ),
+    "stragglers": TermText(
+        "Waiting for slow machines",
+        "time of the steps x slowdown x (1 - (1 - share of slow machines)^machines)",
+        "jiang2024",
+    ),
+    "operation": TermText(
+        "Lost against a tuned benchmark",
+        "time of the steps x share that published whole runs lost x (1 - exp(-(machines - 1) / "
+        "ramp)): real data, contention, settings, evaluation, time between jobs",
+        None,
     ),
     "checkpoints": TermText(
         "Saving checkpoints", "time of the steps x time to save / best interval", "daly2006"

@@ -158,6 +158,22 @@ _ALL = (
         locator="arXiv:2407.21783, section 3.3, table 5 (419 unexpected interruptions in 54 days)",
     ),
     Reference(
+        key="hoefler2010",
+        title="Characterizing the Influence of System Noise on Large-Scale Applications by "
+        "Simulation",
+        authors="Hoefler et al.",
+        year=2010,
+        locator="SC 2010, doi:10.1109/SC.2010.12",
+    ),
+    Reference(
+        key="jiang2024",
+        title="MegaScale: Scaling Large Language Model Training to More Than 10,000 GPUs",
+        authors="Jiang et al.",
+        year=2024,
+        locator="arXiv:2402.15627, section 6.3 (slow hosts); Lin et al. 2025, arXiv:2505.05713, "
+        "section 4.1 (10.4 % of hours lost to stragglers)",
+    ),
+    Reference(
         key="agrawal2024",
         title="Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
         authors="A. Agrawal et al.",

@@ -80,8 +80,10 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
 def _run_section(time: StepTime) -> Section:
     """Return the parts of the run's hours."""
     note = (
-        f"{percent(time.goodput.expected)} of the time after the start-up is training; the rest "
-        "goes to failures, restarts and checkpoints"
+        "In a tuned benchmark, the steps alone take "
+        f"{duration(time.benchmark_hours.scaled(HOUR_S))}. "
+        f"Failures, restarts and checkpoints leave {percent(time.goodput.expected)} of the time "
+        "after the start-up"
     )
     if time.checkpoint_interval_s is not None:
         expected = time.interruptions

@@ -8,12 +8,14 @@ evidence is then ``assumed`` and its range wider.
 
 from __future__ import annotations
 
+from math import log, sqrt
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, model_validator
 
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
+from advisor.nouns.delivery import Delivery
 from advisor.nouns.engines import (
     OTHERS,
     Bytes,
@@ -51,6 +53,14 @@ class NetworkEfficiency(Noun):
     of long messages, relative to two ranks: switches sum on the way."""
     overlap: Fraction
     """Share of the backward (and forward) pass that can hide data-parallel traffic."""
+    contention: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of hidden traffic through the host's memory that slows the computation beside it;
+    the software's slowdown holds that of other links."""
+    jitter: NonNegative = 0.0
+    """Standard deviation of a machine's step over its mean: all wait for the slowest. [fraction]"""
+    staged_bandwidth: Fraction = 0.25
+    """Share of the PCIe rate between cards without peer-to-peer, through the host's memory."""
+    staged_source: str = ""
     host_bytes_per_s: Annotated[Bytes, Field(gt=0)] = 100e9
     """Bandwidth that a host's memory sustains. Assumed: half of eight channels of
     DDR4-3200. [bytes/s]"""
@@ -180,6 +190,7 @@ class Calibration(Noun):
     (generations without measurements; not for training_memory, which does not depend on the
     card), ``_4bit`` and ``_guessed`` (training_memory)."""
     reliability: Reliability
+    delivery: Delivery
     trained: dict[str, Trained] = Field(default_factory=dict)
     """By the catalog's architecture generation."""
 
@@ -330,10 +341,16 @@ class Calibration(Noun):
     ) -> Interval:
         """Return the interval of a training time: the wider one outside the scored runs.
 
-        ``measured`` is True if the accelerator's kernels were measured (:meth:`kernels_for`).
+        ``measured`` is True if the accelerator's kernels were measured (:meth:`kernels_for`). The
+        wait for the slowest of more than ``WIDENING_RANKS`` accelerators may be nothing or twice as
+        long (:func:`advisor.equations.training_traffic.slowest_s`).
         """
         beyond = self.beyond_training(accelerator, compute=compute, count=count)
-        return self.interval(quantity, measured=measured and not beyond)
+        found = self.interval(quantity, measured=measured and not beyond)
+        wait = self.network.jitter * sqrt(2.0 * log(max(1.0, count / WIDENING_RANKS)))
+        return found.model_copy(
+            update={"low": found.low / (1.0 + wait), "high": found.high * (1.0 + wait)}
+        )
 
     def beyond_training(
         self, accelerator: Accelerator, *, compute: str, count: int
@@ -354,6 +371,9 @@ class Calibration(Noun):
             )
         return tuple(found)
 
+
+WIDENING_RANKS: Final = 8.0
+"""Accelerators of one machine, beyond which the range of a step widens."""
 
 UNLIKE_BALANCE: Final = 4.0
 """If a card's operations per byte differ from the measured cards' by more than this factor, its

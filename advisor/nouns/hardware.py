@@ -127,6 +127,15 @@ class Accelerator(Noun):
         """Whether its memory is that of its host: processors and chips that hold both."""
         return self.segment is Segment.CPU or self.memory_type.endswith(("(unified)", "(shared)"))
 
+    @property
+    def peer_to_peer(self) -> bool:
+        """Whether cards reach each other over PCIe without the host's memory.
+
+        NVIDIA's driver switches it off on GeForce cards
+        (github.com/tinygrad/open-gpu-kernel-modules, README; read 2026-11-22).
+        """
+        return not (self.vendor == "NVIDIA" and self.segment is Segment.CONSUMER)
+
     def at_launch_price(self, *, today: date | None = None) -> bool:
         """Whether its price to buy is a list price over a year old."""
         dated = self.purchase_date if self.purchase_kind == LIST_PRICE else None

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_arrivals
+from advisor.nouns.delivery import Operated
 from advisor.nouns.demand import Demand
 from advisor.nouns.inputs import (
     ADAPTERS,
@@ -94,7 +95,7 @@ class _Sized(Noun):
     ] = None
 
 
-class _Training(_Sized):
+class _Training(_Sized, Operated):
     tokens: Annotated[
         Amount | None,
         Input("tokens in the whole run: 50M", "--tokens", "Tokens", networks=TEXT, advanced=False),

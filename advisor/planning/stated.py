@@ -416,12 +416,17 @@ def _arranged(
         ),
     )
     hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
-    spreads = TimeSpreads(architecture, calibration, serving=False, frozen=run.frozen)
-    high = spreads.of(systems[0].accelerator, precision=precision, count=count).high
+    spreads = TimeSpreads(
+        architecture, calibration, serving=False, frozen=run.frozen, operator=run.operator
+    )
+    highs = [
+        spreads.of(each.accelerator, each.node, precision=precision, count=count).high
+        for each in systems
+    ]
     interruptions = interruptions_of(case, calibration)
     return priced_options(
         [
-            Configuration(index, count, precision, layouts, 0, time, time * high, run=run)
+            Configuration(index, count, precision, layouts, 0, time, time * highs[index], run=run)
             for index, time in enumerate(hours.tolist())
             if np.isfinite(time)
         ],

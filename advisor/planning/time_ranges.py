@@ -5,12 +5,14 @@ from __future__ import annotations
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.serving.report import first_quantity, later_quantity
+from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
 from advisor.foundation.quantities import Evidence, Range
+from advisor.nouns.delivery import Operator
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.engines import OTHERS
 from advisor.nouns.generations import generations
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 
@@ -24,6 +26,8 @@ class TimeSpreads:
         Times per output token instead of hours of a run.
     frozen : bool
         The run trains only adapters.
+    operator : Operator
+        Who runs it.
     """
 
     def __init__(
@@ -33,34 +37,42 @@ class TimeSpreads:
         *,
         serving: bool,
         frozen: bool = False,
+        operator: Operator = Operator.TENANT,
     ) -> None:
         self._architecture, self._calibration, self._serving = architecture, calibration, serving
-        self._frozen = frozen
-        self._known: dict[tuple[str, str, int], Range] = {}
+        self._frozen, self._operator = frozen, operator
+        self._known: dict[tuple[str, str, int, int], Range] = {}
         self._kernels: dict[str, tuple[Evidence, bool]] = {}
         self._ranges: dict[tuple[float, float, Evidence], Range] = {}
         self._widening = shape_widening(architecture)
 
-    def of(self, accelerator: Accelerator, *, precision: str, count: int) -> Range:
+    def of(
+        self, accelerator: Accelerator, node: Node | None = None, *, precision: str, count: int
+    ) -> Range:
         """Return the range of one configuration's time over its expected value.
 
         Parameters
         ----------
+        node : Node, optional
+            Machine of a training run, whose range depends on their number.
         precision : str
-            Recipe or weight format.
+            Recipe of the training run, or weight format of the served model.
         count : int
             Accelerators.
         """
-        key = (accelerator.key, precision, 0 if self._serving else count)
+        machines = 1 if node is None else -(-count // node.accelerators)
+        key = (accelerator.key, precision, count, machines)
+        if self._serving:
+            key = (accelerator.key, precision, 0, 0)
         if key not in self._known:
-            self._known[key] = self._resolved(accelerator, precision, count)
+            self._known[key] = self._resolved(accelerator, precision, count, machines)
         return self._known[key]
 
     def first(self, accelerator: Accelerator, *, precision: str) -> Range:
         """Return the range of one time to the first token over its expected value."""
-        key = (accelerator.key, precision, -1)
+        key = (accelerator.key, precision, -1, 0)
         if key not in self._known:
-            self._known[key] = self._resolved(accelerator, precision, -1)
+            self._known[key] = self._resolved(accelerator, precision, -1, 0)
         return self._known[key]
 
     def proven(self, accelerator: Accelerator, weights: str | None = None) -> bool:
@@ -84,7 +96,9 @@ class TimeSpreads:
         measured = self._kernels[accelerator.key][1]
         return measured and (self._serving or accelerator.architecture in self._calibration.trained)
 
-    def _resolved(self, accelerator: Accelerator, precision: str, count: int) -> Range:
+    def _resolved(
+        self, accelerator: Accelerator, precision: str, count: int, machines: int
+    ) -> Range:
         architecture, calibration = self._architecture, self._calibration
         if accelerator.key not in self._kernels:
             kernels, measured = calibration.kernels_for(accelerator)
@@ -100,13 +114,14 @@ class TimeSpreads:
             )
             interval = calibration.served_interval(quantity, weights, measured=measured)
         else:
-            interval = calibration.training_interval(
+            step = calibration.training_interval(
                 time_quantity(architecture, frozen=self._frozen),
                 accelerator,
                 measured=measured,
                 compute=RECIPES[precision].compute,
                 count=count,
             )
+            interval = delivered_interval(step, self._operator, machines, calibration)
         weakest = interval.evidence.weakest(evidence, architecture.evidence)
         key = (interval.low, interval.high, weakest)
         if key not in self._ranges:

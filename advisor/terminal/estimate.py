@@ -226,9 +226,12 @@ def _training_rows(estimate: Estimate) -> Iterator[Row]:
     if time is None:
         return
     yield _row("Run", duration, time.run_hours.scaled(HOUR_S))
+    yield _row("Steps in a tuned benchmark", duration, time.benchmark_hours.scaled(HOUR_S))
     yield _row("Step", short_time, time.step_s)
     yield ("Steps", count(time.steps), "derived")
-    yield _row("Throughput", partial(rate, unit=f"{time.unit.value}s/s"), time.tokens_per_s)
+    speed = partial(rate, unit=f"{time.unit.value}s/s")
+    yield _row("Throughput over the run", speed, time.delivered_tokens_per_s)
+    yield _row("Throughput in a tuned benchmark", speed, time.tokens_per_s)
     yield _row("Model FLOPs utilization", percent, time.model_flops_utilization)
     yield _row("Goodput", percent, time.goodput)
     every = time.checkpoint_interval_s

@@ -87,6 +87,8 @@ def test_published_hours_within_a_fifth(model: str) -> None:
                     "global_batch": batch,
                     "precision": "fp8" if model == "deepseek-v3" else "bf16_mixed",
                     "software": software,
+                    # All of them run clusters of their own.
+                    "operator": "lab",
                 },
                 "hardware": {
                     "accelerator": accelerator,

@@ -39,6 +39,8 @@ def test_the_terms_sum_to_the_run() -> None:
         "startup",
         "training",
         "evaluation",
+        "stragglers",
+        "operation",
         "checkpoints",
         "lost_work",
         "restarts",

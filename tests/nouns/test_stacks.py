@@ -69,7 +69,8 @@ def estimated(software: str) -> advisor.Estimate:
 
 
 def test_a_new_row_is_a_new_stack(write_rows: Callable[[Rows], None]) -> None:
-    slowdown = {"compiled": 1.22, "mine": 1.5}
+    fitted = yaml.safe_load(resources.data_path("calibration.yaml").read_text())["software"]
+    slowdown = {"compiled": fitted["compiled"]["slowdown"], "mine": 1.5}
     rows = shipped()
     new = {"title": "Mine", "default_for": [], "loss_bytes_per_logit": 100, "slowdown": 1.5}
     write_rows(rows | {"mine": rows["compiled"] | new})

@@ -161,6 +161,8 @@ def training_estimate(case: Case, card: Card, count: int, tokens: float) -> Esti
             goodput=around(0.7),
             startup_s=Range.exact(60.0, Evidence.ASSUMED),
             run_hours=hours,
+            benchmark_hours=hours.scaled(0.7),
+            delivered_tokens_per_s=hours.scaled(3600.0).reciprocal(tokens),
             bound_by="compute",
             terms=(
                 Term(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.calibration.fitting.robust import pulled_to_pool, rounded
+from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, rounded
 from advisor.calibration.fitting.stack_constants import HeldOut
 from advisor.calibration.fitting.stack_runs import TAILS, WORKS
 from advisor.calibration.scoring.report import group_quantile
@@ -21,7 +21,8 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     dict of str to Interval
         By name, each also with ``_unmeasured``, wider by as much as dense models are farther off
         on cards without kernel measurements. The bounds of a kind of work are drawn towards those
-        of all runs, so widened, the fewer groups of it were measured.
+        of all runs, so widened, the fewer groups of it were measured; with few, they are no
+        narrower.
     """
     base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
     strange = _quantiles([run for run in held_out if run.run.interval.endswith(UNMEASURED)])
@@ -35,6 +36,9 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
         own = [run for run in held_out if run.run.interval == name]
         groups = len({run.run.group for run in own})
         low, high = pulled_to_pool(_quantiles(own) if own else beyond, beyond, groups)
+        if groups < POOL_GROUPS:
+            # Few groups that happen to agree are less evidence, not a narrower range.
+            low, high = min(low, beyond[0]), max(high, beyond[1])
         found[name] = _interval(
             low, high, groups, f"{groups} groups of published runs, each source held out"
         )

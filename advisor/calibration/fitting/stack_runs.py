@@ -25,9 +25,11 @@ from advisor.calibration.tables.training_rows import settled_run, timed_run
 from advisor.catalog.constants import Section
 from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.estimate.training.report import TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
+from advisor.nouns.delivery import Lost, Operator
 from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.stacks import fitted_stacks, known_stacks, stack_named
 
@@ -174,9 +176,12 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
 def blank_training(intervals: Section) -> Section:
     """Provisional sections for predictions, before training runs determine them."""
     neutral = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
+    whole = [f"{WHOLE_RUN}_{operator.value}" for operator in Operator]
+    nothing = Lost(share=0.0, groups=0).model_dump()
     return {
         "software": {stack: {"slowdown": 1.0} for stack in fitted_stacks()},
-        "intervals": {name: neutral.model_dump() for name in NAMES} | intervals,
+        "intervals": {name: neutral.model_dump() for name in (*NAMES, *whole)} | intervals,
+        "delivery": {"lost": {operator.value: nothing for operator in Operator}},
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.calibration.fitting.ranges import fit_intervals
+from advisor.calibration.fitting.scaling import scaling_section
 from advisor.calibration.fitting.stack_constants import (
     LASTING,
     Overheads,
@@ -18,6 +19,7 @@ from advisor.calibration.fitting.stack_runs import (
     group_ratios,
     timed_runs,
 )
+from advisor.calibration.fitting.whole_runs import whole_run_sections
 from advisor.calibration.tables.context import Engine
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
@@ -37,17 +39,25 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     Returns
     -------
     dict
-        ``sustained``, ``software``, ``intervals`` and ``trained``.
+        ``network``, ``sustained``, ``software``, ``intervals``, ``trained`` and ``delivery``.
     """
     given = kernels.get("intervals")
     stated: Section = given if isinstance(given, dict) else {}
-    calibration = join_calibration(kernels | blank_training(stated), data_path(FITTED))
+    provisional = blank_training(stated)
+    blank = provisional["intervals"]
+    assert isinstance(blank, dict)
+    plain = join_calibration(kernels | provisional, data_path(FITTED))
+    links = kernels["network"]
+    assert isinstance(links, dict)
+    network: Section = {"network": links | scaling_section(Engine(catalog, plain))}
+    calibration = join_calibration(kernels | network | provisional, data_path(FITTED))
     times = RunTimes(timed_runs(Engine(catalog=catalog, calibration=calibration)), calibration)
     found = times.fit()
     runs = times.under(found)
     intervals = fit_intervals(hold_out_sources(times))
     slowdowns = fit_slowdowns(runs)
-    return {
+    ranges: Section = {name: each.model_dump(mode="json") for name, each in intervals.items()}
+    sections: Section = network | {
         "sustained": {LASTING: found.sustained},
         "software": {
             stack: {
@@ -58,13 +68,15 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
             }
             for stack in fitted_stacks()
         },
-        "intervals": stated
-        | {name: each.model_dump(mode="json") for name, each in intervals.items()},
+        "intervals": blank | ranges,
         "trained": {
             generation: _trained([run for run in runs if run.generation == generation])
             for generation in sorted({run.generation for run in runs})
         },
     }
+    fitted = join_calibration(kernels | provisional | sections, data_path(FITTED))
+    delivery, hours = whole_run_sections(Engine(catalog=catalog, calibration=fitted))
+    return sections | {"delivery": delivery, "intervals": stated | ranges | hours}
 
 
 def _overheads(found: Overheads) -> Section:

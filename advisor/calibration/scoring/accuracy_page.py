@@ -16,6 +16,7 @@ from advisor.calibration.scoring.report import (
     ValidationRow,
     as_text,
 )
+from advisor.calibration.scoring.scaling_errors import CurveError
 from advisor.calibration.scoring.training_errors import SpeedErrors
 from advisor.calibration.scoring.validation import validate
 from advisor.foundation.resources import data_path
@@ -32,6 +33,8 @@ TABLES: Final = {
     "memory_lora": "Memory of tensors, adapters",
     "memory_vision": "Memory of tensors, convolutional networks",
     "training_runs": "Training runs",
+    "training_runs_2": "Training runs, second collection",
+    "whole_runs": "Whole runs",
     "cache_logs": "Start-up logs of serving engines",
     "serving_runs": "Serving",
     "loaded_runs": "Serving under load: finite bursts, closed loops and rates",
@@ -42,6 +45,8 @@ TABLES: Final = {
 """Files below ``data/measurements`` and their headings."""
 UNSEEN: Final = {
     "outside_training": "Training runs outside the fits",
+    "outside_training_2": "Training runs outside the fits, second collection",
+    "outside_whole_runs": "Whole runs outside the fits",
     "outside_kv_logs": "Start-up logs outside the fits",
     "outside_serving": "Serving outside the fits",
     "outside_desktop": "Serving by llama.cpp and MLX outside the fits",
@@ -49,6 +54,8 @@ UNSEEN: Final = {
 }
 """The same for measurements that no fit uses."""
 ALL_TABLES: Final = TABLES | UNSEEN
+UNSEEN_CURVES: Final = "outside_scaling_curves"
+"""Table of scaling curves that no fit uses."""
 
 FARTHEST: Final = 6
 LEAST_GROUPS: Final = 3
@@ -72,6 +79,7 @@ def accuracy_markdown(
     speeds: Iterable[SpeedErrors],
     peaks: Iterable[Summary],
     served: Iterable[SpeedErrors],
+    curves: Iterable[CurveError],
 ) -> str:
     """Text of ``docs/accuracy.md``.
 
@@ -85,6 +93,8 @@ def accuracy_markdown(
         From :func:`advisor.calibration.fitting.memory.peak_errors`.
     served : iterable of SpeedErrors
         From :func:`advisor.calibration.scoring.serving_errors.serving_errors`.
+    curves : iterable of CurveError
+        From :func:`advisor.calibration.scoring.scaling_errors.scaling_errors`.
     """
     overview, unseen = (
         "\n".join(
@@ -105,6 +115,7 @@ def accuracy_markdown(
         speed=speed,
         peak=peak,
         serving=serving,
+        curves="\n".join(_curve_cells(each) for each in curves),
         sections=sections,
         fields=_case_fields(),
     )
@@ -201,6 +212,14 @@ def _speed_cells(each: SpeedErrors) -> str:
     )
 
 
+def _curve_cells(each: CurveError) -> str:
+    fitted = "yes" if each.fitted else "no"
+    return (
+        f"| {each.name} | {each.first:,} | {each.last:,} | {fitted} | {each.lost_pct:.1f} | "
+        f"{each.predicted_pct:.1f} | {each.error_points:+.1f} |"
+    )
+
+
 HEAD: Final = """\
 | what | quantity | rows | groups | median | 90 % | bias | in range | rows: median | rows: 90 % |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
@@ -253,6 +272,17 @@ share of the peak by generation and kind of work, 23 % for llm-analysis at its b
 | runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {speed}
+
+## Throughput that scaling loses
+
+Loss of throughput of each accelerator between a published run on few and one on many, in percent,
+and the error of the prediction in points. One constant (`network.jitter`) was
+fitted on the curves marked yes. The MaxText runs used a network of half the assumed rate, over
+Ethernet.
+
+| curve | from | to | fitted | measured | predicted | error |
+| --- | ---: | ---: | --- | ---: | ---: | ---: |
+{curves}
 
 ## Published peaks, each source held out
 

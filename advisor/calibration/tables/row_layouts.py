@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import gcd
+
+import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, stated
+from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.step_time import training_time
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, most_chunks
 
 RECOMPUTES = {policy.value: policy for policy in Recompute}
+FASTEST = "fastest"
+"""Word of the column ``tensor`` for a layout that the row leaves open."""
 MOST = "most"
 """Word for the largest number of chunks per stage that the layers allow."""
 OPEN = (
@@ -31,7 +39,7 @@ OPEN = (
 
 
 def settled_layout(
-    row: Row,
+    row: dict[str, str],
     architecture: ModelArchitecture,
     run: TrainingRun,
     accelerator: Accelerator,
@@ -43,6 +51,8 @@ def settled_layout(
     accumulation unless it is stated. A pipeline gets single sequences.
     """
     words = (cell(row, "recompute") or Recompute.NONE.value).split(";")
+    if cell(row, "tensor") == FASTEST:
+        return _fastest(row, architecture, run, accelerator, calibration)
     policies = [choice({"recompute": word}, "recompute", RECOMPUTES) for word in words]
     layout = _told(row, architecture, policies[0])
     micro_batches = [layout.micro_batch]
@@ -56,6 +66,37 @@ def settled_layout(
             if memory.total_bytes.expected <= memory.usable_bytes:
                 return tried
     return layout.model_copy(update={"recompute": policies[-1], "micro_batch": micro_batches[-1]})
+
+
+def _fastest(
+    row: dict[str, str],
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    accelerator: Accelerator,
+    calibration: Calibration,
+) -> ParallelLayout:
+    """Return the fastest layout that fits, for rows whose makers tuned one and told none."""
+    count, batch = integer(row, "num_accelerators", 1), run.global_batch
+    fitting: list[ParallelLayout] = []
+    for tensor, pipeline, sharding in product((1, 2, 4, 8), (1, 2, 4, 8, 16), ("zero1", "zero3")):
+        cut = tensor * pipeline
+        if count % cut or count // cut > batch or (pipeline > 1 and sharding == "zero3"):
+            continue
+        degrees = {"tensor": str(tensor), "pipeline": str(pipeline), "sharding": sharding}
+        tried = settled_layout(row | degrees, architecture, run, accelerator, calibration)
+        memory = describe_memory(architecture, run, tried, accelerator, calibration)
+        if memory.total_bytes.expected <= memory.usable_bytes:
+            fitting.append(tried)
+    if not fitting:
+        return settled_layout(row | {"tensor": ""}, architecture, run, accelerator, calibration)
+    kernels, _ = calibration.kernels_for(accelerator)
+    node = row_node(row, node_for(accelerator, None))
+    rates = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
+    every = np.zeros(len(fitting), dtype=np.intp)
+    candidates = Candidates(layout=LayoutArrays.stack(fitting), hardware=rates.take(every))
+    facts = calibration.software[run.software]
+    time = training_time(architecture, run, candidates, calibration.network, facts)
+    return fitting[int(np.argmin(time.step))]
 
 
 def _told(row: Row, architecture: ModelArchitecture, recompute: Recompute) -> ParallelLayout:

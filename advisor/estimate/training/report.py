@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.fold import fold_flops, trainable_parameters
 from advisor.estimate.results import FlopCount, Parameters, StepTime
 from advisor.estimate.terms import TRAINING_TIME, term
+from advisor.estimate.training.delivered import delivered_interval, losses, machines_of
 from advisor.estimate.training.flops import hardware_flops_per_token, model_flops_per_token
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.run_terms import run_terms
@@ -65,7 +66,7 @@ def evaluate_run_hours(
     candidates: Candidates,
     calibration: Calibration,
 ) -> tuple[Floats, TrainingTime]:
-    """Wall-clock hours of the whole run with start-up, and the shares of a step. [h], [s]"""
+    """Hours that a whole run takes with start-up, and the shares of a tuned step. [h], [s]"""
     time = training_time(
         architecture, run, candidates, calibration.network, calibration.software[run.software]
     )
@@ -73,7 +74,8 @@ def evaluate_run_hours(
     share = run_goodput(calibration.reliability, candidates.layout.accelerators)
     startup = calibration.reliability.startup_s
     steps += evaluation_steps(architecture, run)
-    return (startup + steps * time.step / share) / HOUR_S, time
+    lost = losses(run.operator, candidates, calibration.delivery).total
+    return (startup + steps * time.step * (1.0 + lost) / share) / HOUR_S, time
 
 
 def evaluation_steps(architecture: ModelArchitecture, run: TrainingRun) -> float:
@@ -176,6 +178,12 @@ def describe_time(
     tokens_per_s = step_range.reciprocal(run.tokens_per_step)
     shares = {item.name: float(getattr(time, item.name)[0]) for item in fields(TrainingTime)}
     reliability = calibration.reliability
+    run_hours = replace(
+        spread,
+        interval=delivered_interval(
+            spread.interval, run.operator, float(machines_of(candidates)[0]), calibration
+        ),
+    ).range(hours, steps * least_s / HOUR_S)
     failures_per_hour = reliability.interruptions_per_accelerator_hour * layout.accelerators
     return StepTime(
         step_s=step_range,
@@ -192,7 +200,9 @@ def describe_time(
             float(run_goodput(reliability, candidates.layout.accelerators)[0]), Evidence.ASSUMED
         ),
         startup_s=Range.exact(reliability.startup_s, Evidence.ASSUMED),
-        run_hours=spread.range(hours, steps * least_s / HOUR_S),
+        run_hours=run_hours,
+        benchmark_hours=step_range.scaled(steps / HOUR_S),
+        delivered_tokens_per_s=run_hours.scaled(HOUR_S).reciprocal(run.tokens),
         interruptions=failures_per_hour * hours,
         checkpoint_interval_s=float(
             checkpoint_interval_s(
@@ -201,6 +211,7 @@ def describe_time(
         ),
         run_terms=run_terms(
             reliability,
+            losses(run.operator, candidates, calibration.delivery),
             accelerators=layout.accelerators,
             training_s=steps * step,
             evaluation_s=evaluation_steps(architecture, run) * step,
@@ -276,7 +287,7 @@ _BINDING = {
         "pipeline_traffic",
         "data_traffic",
     ),
-    "bubble": ("bubble",),
+    "bubble": ("bubble", "jitter"),
     "launch": ("launch",),
     "host": ("offload",),
 }

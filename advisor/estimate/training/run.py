@@ -11,6 +11,7 @@ from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.defaults import default_batch, usual, usual_loss
 from advisor.estimate.training.loading import Loading, resolve_loading
+from advisor.nouns.delivery import Operator
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.stacks import (
@@ -117,6 +118,7 @@ class TrainingRun:
     preference: Preference | None = None
     loading: Loading | None = None
     """How images are loaded; None if the step waits for none."""
+    operator: Operator = Operator.TENANT
     unit: Unit = Unit.TOKEN
     """The unit of ``tokens``. If it is not a token, ``sequence_length`` is 1."""
     offers: tuple[TrainingOffer, ...] = ()
@@ -258,6 +260,7 @@ def resolve_training(
         cross_entropy=cross_entropy,
         preference=preference,
         loading=loading,
+        operator=workload.operator,
         unit=architecture.unit,
         offers=() if tool is None or tool.training is None else (tool.training,),
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),

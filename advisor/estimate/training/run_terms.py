@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from advisor.equations.goodput import lost_time
 from advisor.estimate.terms import RUN_TIME, term
+from advisor.estimate.training.delivered import Losses
 from advisor.foundation.quantities import Term
 from advisor.nouns.efficiency import Reliability
 
 
 def run_terms(
-    reliability: Reliability, *, accelerators: int, training_s: float, evaluation_s: float
+    reliability: Reliability,
+    lost: Losses,
+    *,
+    accelerators: int,
+    training_s: float,
+    evaluation_s: float,
 ) -> tuple[Term, ...]:
     """Exclusive shares of a run's wall-clock time.
 
     Parameters
     ----------
+    lost : Losses
+        Of one configuration.
     accelerators : int
         Accelerators of the job; any failure stops all of them.
     training_s, evaluation_s : float
@@ -34,11 +42,15 @@ def run_terms(
             restart_s=reliability.restart_s,
         )
     )
-    useful = training_s + evaluation_s
+    steps = training_s + evaluation_s
+    slow, beyond = (steps * float(share[0]) for share in (lost.stragglers, lost.operation))
+    useful = steps + slow + beyond
     shares = {
         "startup": reliability.startup_s,
         "training": training_s,
         "evaluation": evaluation_s,
+        "stragglers": slow,
+        "operation": beyond,
         "checkpoints": saving * useful,
         "lost_work": again * useful,
         "restarts": restarting * useful,

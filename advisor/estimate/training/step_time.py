@@ -16,6 +16,7 @@ from advisor.equations.memory import stage_share
 from advisor.equations.optimizers import update_bytes
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.roofline import bandwidth_time_s
+from advisor.equations.training_traffic import slowest_s
 from advisor.estimate.caching import step_in_cache
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.fold import (
@@ -23,6 +24,7 @@ from advisor.estimate.fold import (
 )
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.launching import STEP_COPIES, copies_time, launch_time
+from advisor.estimate.links import machines_of
 from advisor.estimate.training.loading import loading_time
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.offload import offload_time
@@ -58,6 +60,8 @@ class TrainingTime(Shares):
     context_traffic: Floats
     pipeline_traffic: Floats
     bubble: Floats
+    jitter: Floats
+    """Waiting for the slowest of several machines."""
     data_traffic: Floats
     """Gradient and parameter traffic that computation does not hide."""
     optimizer: Floats
@@ -137,6 +141,13 @@ def training_time(
         "context_traffic": micro_batches * traffic.context,
         "pipeline_traffic": micro_batches * hops,
         "bubble": bubble,
+        "jitter": np.asarray(
+            slowest_s(
+                cover_s=micro_batches * cover,
+                machines=machines_of(candidates, layout.accelerators, np.ones_like(cover)),
+                jitter=network.jitter,
+            )
+        ),
         "data_traffic": data,
         "optimizer": optimizer,
         "offload": offload,

@@ -12,7 +12,7 @@ from advisor.equations.collectives import (
     all_reduce_time_s,
     expert_exchange_time_s,
     point_to_point_time_s,
-    tree_gather_time_s,
+    ring_start_s,
 )
 from advisor.equations.memory import nf4_bytes
 from advisor.equations.pipeline import dualpipe_pair_time_s
@@ -28,7 +28,7 @@ from advisor.equations.training_traffic import (
 )
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import block_matrices, fold_adapters, fold_parameters
-from advisor.estimate.links import exchange_links, group_link
+from advisor.estimate.links import exchange_links, group_link, machines_of
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
 from advisor.nouns.efficiency import NetworkEfficiency
@@ -75,7 +75,7 @@ class _Part:
 
     def link(self, ranks: Floats, stride: Floats) -> tuple[Floats, Floats]:
         """Return rate and latency of a group. [bytes/s], [s]"""
-        return group_link(self.candidates, self.network, ranks, stride)
+        return group_link(self.candidates, self.network, ranks, stride, staged=True)
 
 
 def model_traffic(
@@ -271,6 +271,7 @@ def data_traffic(
     2024, arXiv:2407.21783, section 3.3.2).
     """
     layout = candidates.layout
+    contention = network.contention * candidates.hardware.staged
     each = _gathers(architecture, run, candidates, network, share)
     gathered = np.where(layout.sharding >= 3, each.weights, each.trained)
     once = reduced_once_s(
@@ -278,6 +279,7 @@ def data_traffic(
         gather_s=np.where(layout.sharding >= 1, gathered, each.gradients),
         cover_s=cover,
         overlap=network.overlap,
+        contention=contention,
     )
     waits = run.switches.gradient_sync is GradientSync.LAST
     scattered = 0.0 * each.gradients if waits else each.gradients
@@ -291,6 +293,7 @@ def data_traffic(
                 micro_batches=micro_batches,
                 cover_s=cover,
                 overlap=network.overlap,
+                contention=contention,
             )
         )
 
@@ -298,6 +301,28 @@ def data_traffic(
     # One micro-batch's computation hides both its gradients and the updated parameters.
     half = np.where(level >= 2, reduced(0.0, each.gradients + each.trained), once)
     return np.where(level >= 3, reduced(2 * each.weights, each.gradients), half)
+
+
+def _start_s(
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    ranks: Floats,
+    stride: Floats,
+    latency: Floats,
+    messages: Floats,
+) -> Floats:
+    """Latency of gathering (or scattering) what a rank holds of a model. [s]
+
+    From ZeRO-2 on, every layer is a message of its own round a ring. Below, a few large buckets
+    are reduced over trees.
+    """
+    ring = ring_start_s(
+        ranks=ranks,
+        machines=machines_of(candidates, ranks, stride),
+        inside_s=network.intra_latency_s,
+        between_s=network.inter_latency_s,
+    )
+    return np.where(candidates.layout.sharding > 1, messages * ring, np.log2(ranks) * latency)
 
 
 def _gathers(
@@ -322,13 +347,15 @@ def _gathers(
     spared = (weight - nf4_bytes(parameters=1.0)) * (run.method is FineTuningMethod.QLORA)
     matrices, routed = block_matrices(architecture)
     group = layout.data * layout.context
+    messages = architecture.num_hidden_layers * share
 
     def times(trained: Floats, whole: Floats, ranks: Floats, stride: Floats) -> _Gathers:
-        bandwidth, latency = group_link(candidates, network, ranks, stride)
+        bandwidth, latency = group_link(candidates, network, ranks, stride, staged=True)
+        start = _start_s(candidates, network, ranks, stride, latency, messages)
 
         def gather(message: Floats) -> Floats:
-            time = tree_gather_time_s(
-                message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=latency
+            time = start + all_gather_time_s(
+                message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=0.0
             )
             return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
+from advisor.nouns.delivery import Operator
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving, Workload
@@ -69,10 +70,19 @@ def as_candidates(
     """
     serving = isinstance(workload, Serving)
     frozen = isinstance(workload, FineTuning) and workload.method is not FineTuningMethod.FULL
-    spreads = TimeSpreads(architecture, calibration, serving=serving, frozen=frozen)
+    spreads = TimeSpreads(
+        architecture,
+        calibration,
+        serving=serving,
+        frozen=frozen,
+        operator=Operator.TENANT if isinstance(workload, Serving) else workload.operator,
+    )
     times = [
         spreads.of(
-            systems[option.system].accelerator, precision=option.precision, count=option.count
+            systems[option.system].accelerator,
+            systems[option.system].node,
+            precision=option.precision,
+            count=option.count,
         ).scaled(option.time)
         for option in options
     ]

@@ -8,7 +8,7 @@ from typing import Final
 
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve
-from advisor.estimate.results import Estimate, ServingEstimate, WayOut
+from advisor.estimate.results import Estimate, ServingEstimate, StepTime, WayOut
 from advisor.foundation.formatting import (
     Value,
     duration,
@@ -53,6 +53,8 @@ BOUND_WORDS = {
 }
 
 
+NOTED: Final = 1.1
+"""Hours of a whole run over those of its steps in a benchmark, from which a plan names both."""
 UNPROVEN: Final = "No published run on this card is behind these times."
 CURVE_TITLES: Final = {
     "micro_batch": "Micro-batch",
@@ -140,6 +142,14 @@ def _provider(offer: Offer) -> str:
     return f"{offer.provider} for {term}" if term else offer.provider
 
 
+def benchmark_note(time: StepTime) -> str:
+    """Say what the steps alone take in a tuned benchmark, if whole runs deliver much less."""
+    hours = time.benchmark_hours.expected
+    if time.run_hours.expected < NOTED * hours:
+        return ""
+    return f"In a tuned benchmark, the steps alone take {duration(hours * HOUR_S)}."
+
+
 def sentence(option: Option, system: System, estimate: Estimate) -> str:
     """Return the plan in one line with its ranges."""
     total, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
@@ -158,7 +168,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         text = f"{start}: {duration(hours.scaled(HOUR_S), with_range=True)}"
         if rent is not None:
             text += f", {money(rent, with_range=True)}"
-        return f"{text}. {fill}"
+        return " ".join(filter(None, (f"{text}.", benchmark_note(estimate.time), fill)))
     serving = estimate.serving
     if serving is None:
         msg = "an estimate has either a training time or serving figures"

@@ -96,6 +96,7 @@ class StepBound:
                 systems.intra_bytes_per_s,
                 systems.pcie_bytes_per_s,
                 systems.inter_bytes_per_s,
+                systems.staged,
             ]
         )
         _, one_of_each, link = np.unique(links, axis=1, return_index=True, return_inverse=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.nouns.delivery import Operator
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
@@ -79,7 +80,10 @@ def fewest_machines(
     """
     runs = {id(option.run): option.run for option in options if option.run is not None}
     frozen = any(run.frozen for run in runs.values())
-    spreads = TimeSpreads(architecture, calibration, serving=False, frozen=frozen)
+    operator = next((run.operator for run in runs.values()), Operator.TENANT)
+    spreads = TimeSpreads(
+        architecture, calibration, serving=False, frozen=frozen, operator=operator
+    )
     gaps = []
     for option in options:
         system = systems[option.system]
@@ -109,7 +113,10 @@ def fewest_machines(
                     item.hours,
                     item.hours
                     * spreads.of(
-                        tried[item.system].accelerator, precision=precision, count=item.count
+                        tried[item.system].accelerator,
+                        tried[item.system].node,
+                        precision=precision,
+                        count=item.count,
                     ).high,
                     run=run,
                     proven=open_gaps[item.system].enough.proven,

@@ -168,7 +168,11 @@ def _search_training(
                 if key not in runs:
                     runs[key] = resolve_training(workload, architecture, RECIPES[name], tool)
             spreads = spreads or TimeSpreads(
-                architecture, calibration, serving=False, frozen=run.frozen
+                architecture,
+                calibration,
+                serving=False,
+                frozen=run.frozen,
+                operator=run.operator,
             )
             findings.price(_trained(recipe, systems, runs, spreads), advised=advised)
     if not runs:
@@ -216,7 +220,7 @@ def _trained(
     name = recipe.run.recipe.name
     for index, found in recipe.found:
         system = systems[index]
-        spread = spreads.of(system.accelerator, precision=name, count=found.count)
+        spread = spreads.of(system.accelerator, system.node, precision=name, count=found.count)
         yield Configuration(
             index,
             found.count,

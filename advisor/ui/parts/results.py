@@ -175,6 +175,8 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
     if estimate.time is not None:
         hours = estimate.time.run_hours.scaled(HOUR_S)
         lines.append(("Time", duration(hours, with_range=True)))
+        steps = estimate.time.benchmark_hours.scaled(HOUR_S)
+        lines.append(("Steps alone, in a tuned benchmark", duration(steps)))
     lines += [
         (label, milliseconds(value.scaled(MILLISECOND), with_range=True))
         for label, value in frames.latencies(estimate)
@@ -235,10 +237,12 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
     """Label, value and note of each figure of a plan."""
     figures = []
     if estimate.time is not None:
-        hours = estimate.time.run_hours.scaled(HOUR_S)
-        figures.append(
-            ("Time", duration(hours), _range_note(duration(hours, with_range=True), hours))
+        hours, steps = (
+            item.scaled(HOUR_S) for item in (estimate.time.run_hours, estimate.time.benchmark_hours)
         )
+        note = _range_note(duration(hours, with_range=True), hours)
+        alone = f". In a tuned benchmark, the steps alone take {duration(steps)}"
+        figures.append(("Time", duration(hours), note + alone))
     serving = estimate.serving
     if serving is not None and serving.streams:
         pace = serving.tpot_ms.scaled(MILLISECOND)
