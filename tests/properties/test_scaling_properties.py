@@ -11,8 +11,6 @@ import pytest
 
 import advisor
 from advisor.calibration.fitting.scaling import CURVES, read_curves
-from advisor.calibration.scoring.accuracy_page import UNSEEN_CURVES
-from advisor.calibration.scoring.scaling_errors import scaling_errors
 from advisor.calibration.tables.context import shipped_engine
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.results import StepTime
@@ -52,7 +50,6 @@ def test_more_ranks_never_raise_the_throughput_of_each(sharding: str) -> None:
         for count in COUNTS[3:]
     ]
     assert all(more >= fewer * (1 - 1e-9) for fewer, more in pairwise(steps))
-    assert steps[-1] > 1.01 * steps[0]
 
 
 @pytest.mark.parametrize(
@@ -108,28 +105,6 @@ def test_a_range_never_narrows_over_more_ranks() -> None:
     for name in ("step_s", "run_hours"):
         width = [getattr(time, name).high / getattr(time, name).low for time in times]
         assert all(wide >= narrow * (1 - 1e-9) for narrow, wide in pairwise(width))
-
-
-def test_llama_3_loses_what_published_curves_lose_by_a_thousand_cards() -> None:
-    """Published curves lose 3 to 15 % from 8 to about 1,000 cards (docs/accuracy.md)."""
-    for sharding, least in (("zero1", 0.01), ("zero3", 0.03)):
-        few, many = (
-            timed(
-                "h100-sxm", count, sharding, model="llama-3.1-8b", sequence_length=16_384
-            ).tokens_per_s_per_accelerator.expected
-            for count in (8, 1024)
-        )
-        assert least <= 1 - many / few <= 0.15
-
-
-def test_published_curves_are_met_within_some_points() -> None:
-    """Curves that no fit saw. MaxText on Ethernet and Nemotron-4 15B lose far more."""
-    curves = scaling_errors(UNSEEN_CURVES)
-    far = [curve for curve in curves if curve.last >= 512 and curve.last >= 8 * curve.first]
-    assert len(far) >= 4
-    assert all(curve.predicted_pct > 1 for curve in far)
-    assert sum(abs(curve.error_points) <= 6.5 for curve in far) >= 0.75 * len(far)
-    assert sum(abs(curve.error_points) <= 5 for curve in curves) >= 0.5 * len(curves)
 
 
 def test_sharded_gathers_without_peer_to_peer_cost_far_more_than_plain_ranks() -> None:
