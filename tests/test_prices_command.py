@@ -34,7 +34,7 @@ def test_each_provider_has_its_count_and_age(catalog_counts: tuple[int, int, int
     assert len(rows) == providers
     assert sum(item.offers for item in rows.values()) == offers
     aws = rows["AWS"]  # one list of 2026-07-20: 11 + 31 + 30 + 31 + 21 days ago
-    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (63, "2026-07-20", 124, 63)
+    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (64, "2026-07-20", 124, 64)
     assert (aws.median_age_days, aws.regions) == (124, 1)
     gcore = rows["Gcore"]
     assert (gcore.offers, gcore.currencies, gcore.oldest) == (4, ("EUR",), "2024-12")

@@ -87,6 +87,7 @@ class ToolRules:
     architecture: ModelArchitecture
     duty: Duty
     _chosen: dict[tuple[Kind, bool, bool], Tool | Lack] = field(default_factory=dict)
+    _ways: dict[tuple[str, bool], tuple[Way, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
@@ -139,6 +140,12 @@ class ToolRules:
         many : bool, optional
             More cards than share a model by whole layers: then the next tool is tried, too.
         """
+        key = card.key, many
+        if key not in self._ways:
+            self._ways[key] = self._found_ways(card, many)
+        return self._ways[key]
+
+    def _found_ways(self, card: Accelerator, many: bool) -> tuple[Way, ...]:
         workload = self.case.workload
         if not isinstance(workload, Serving):
             return ()

@@ -217,6 +217,10 @@ def _name(text: str, info: ValidationInfo) -> str:
     return display_name(text, field=_field(info))
 
 
+def _path(text: str, info: ValidationInfo) -> str:
+    return path_name(text, field=_field(info))
+
+
 def _hub_id(text: str, info: ValidationInfo) -> str:
     return hub_id(text, field=_field(info))
 
@@ -225,4 +229,6 @@ Text = Annotated[str, AfterValidator(_text)]
 """A sentence or a note; may be empty."""
 Name = Annotated[str, AfterValidator(_name)]
 """A name or a key; may be empty."""
+PathName = Annotated[str, AfterValidator(_path)]
+"""A path of a file or folder, checked."""
 HubId = Annotated[str, AfterValidator(_hub_id)]

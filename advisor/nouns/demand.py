@@ -7,6 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from advisor.foundation.names import PathName
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_arrivals
 from advisor.nouns.inputs import TEXT, Input, Labelled, Reads
@@ -55,7 +56,7 @@ class Demand(Noun):
     """A day or a week of requests: a file, or a shape with its peak."""
 
     file: Annotated[
-        str | None,
+        PathName | None,
         Input(
             "requests of a day or a week: a CSV with hour and requests_per_s, or a trace with one "
             "line for each request",

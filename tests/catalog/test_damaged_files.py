@@ -41,6 +41,7 @@ from advisor.foundation.resources import data_path
 from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
 from advisor.nouns.quality import quality_losses
+from advisor.nouns.techniques import speculation_facts
 from advisor.nouns.tools import tool_choice
 
 YAML = """\
@@ -324,6 +325,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "model_presets.yaml": presets,
     "published_shapes.csv": published_models,
     "lessons.yaml": lesson_texts,
+    "serving_techniques.yaml": speculation_facts,
     "model_titles.yaml": lambda: model_title("gpt2"),
     "glossary.yaml": glossary,
     "calibration.yaml": load_calibration,

@@ -9,8 +9,8 @@ from tests.fuzz.harness import Kind
 
 KINDS: Final = (
     Kind("case", 10_000, work.make_case, work.run_case),
-    Kind("case-text", 9_000, work.make_case_text, work.run_case_text),
-    Kind("config", 10_000, files.make_config, files.run_config),
+    Kind("case-text", 10_000, work.make_case_text, work.run_case_text),
+    Kind("config", 9_000, files.make_config, files.run_config),
     Kind("config-text", 3_000, files.make_config_text, files.run_config_text),
     Kind("gguf", 3_000, files.make_gguf, files.run_gguf),
     Kind("safetensors", 3_000, files.make_safetensors, files.run_safetensors),

@@ -108,13 +108,17 @@ def what_fits(
             remedy="Ask for a longer context, e.g. 8K.",
             field="context",
         )
-    models = []
+    models, without = [], []
     for preset, architecture in architectures:
         limit = architecture.max_position_embeddings
         context = min(context_tokens, limit) if limit else context_tokens
-        alone = served_fit(serve(preset, architecture, context, 1), 1)
+        try:
+            alone = served_fit(serve(preset, architecture, context, 1), 1)
+        except InputError:  # No software reads the weights of this preset there.
+            without.append(preset)
+            continue
         together = alone
-        if concurrency > 1:
+        if concurrency > 1 and alone.fits:  # Several need what one needs, and more.
             together = served_fit(serve(preset, architecture, context, concurrency), concurrency)
         models.append(
             ModelFit(
@@ -132,6 +136,7 @@ def what_fits(
                 ),
             )
         )
+    left_out = ", ".join(without)
     order = list(Verdict)
     models.sort(key=lambda model: (order.index(model.verdict), -model.parameters))
     return Fits(
@@ -148,6 +153,7 @@ def what_fits(
             f"fine-tuning in {recipe_named(precision).title}, adamw, Hugging Face software",
             "one training sequence per card at a time",
             "a model fits if the high end of its memory range fits",
+            *((f"no software for these weights on this card: {left_out}",) if without else ()),
         ),
     )
 

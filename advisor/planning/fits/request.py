@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture
@@ -10,12 +12,14 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.memory_report import on_accelerator
-from advisor.nouns.case import ModelSource
+from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.fits.cards import OUTPUT_TOKENS, SHORT_LIST, what_fits
 from advisor.planning.fits.results import Fits
+from advisor.planning.search.options import Price
+from advisor.planning.search.systems import System
 from advisor.planning.stated import (
     best_placement,
     hardware_system,
@@ -67,6 +71,8 @@ def cards_fit(
     request = {"input_tokens": context_tokens, "concurrency": concurrency}
     load_case({"model": model, "workload": {"kind": "serving"} | request})
     machines = hardware_systems(card, count, catalog, case, together=1)
+    if count == 1:
+        machines = _alike_once(machines, case)
     system = hardware_system(card, count, catalog, case)
     known = on_accelerator(calibration, card)
 
@@ -92,3 +98,19 @@ def cards_fit(
         serve=serve,
         calibration=known,
     )
+
+
+def _alike_once(machines: Sequence[System], case: Case) -> list[System]:
+    """Return the cheapest of the machines that serve one card alike: links do not count."""
+    links = {"accelerators", "intra_bytes_per_s", "intra_domain", "inter_bytes_per_s"}
+    kept: dict[str, System] = {}
+    for system in machines:
+        alike = system.node.model_dump_json(exclude=links)
+        other = kept.get(alike)
+        if other is None or _usd(system, case) < _usd(other, case):
+            kept[alike] = system
+    return list(kept.values())
+
+
+def _usd(system: System, case: Case) -> float:
+    return Price.of(system, case.limits.price_kind).usd_per_hour

@@ -174,11 +174,7 @@ def fewest_replicas(
     ndarray
         The rows that were found beside those of ``table``.
     """
-    gaps = _gaps(table, enough, systems, prices)
-    least: dict[str, float] = {}
-    for gap in gaps:
-        usd = gap.usd * gap.enough
-        least[gap.card] = min(least.get(gap.card, usd), usd)
+    gaps, least = _gaps(table, enough, systems, prices)
     while True:
         open_gaps = [
             gap
@@ -205,13 +201,21 @@ def _gaps(
     enough: NDArray[np.bool_],
     systems: Sequence[System],
     prices: Sequence[Price],
-) -> list[_Gap]:
-    """Return the layouts of a replica that some number of instances suffices for."""
+) -> tuple[list[_Gap], dict[str, float]]:
+    """Return the layouts of a replica that fewer instances might suffice for.
+
+    Returns
+    -------
+    list of _Gap
+        Those that could still be the cheapest of their accelerator.
+    dict
+        The least price of the searched numbers, by accelerator. [USD/h]
+    """
     rented = np.array([not system.owned for system in systems])
     followed = rented[table[:, 0]] & ((table[:, 5] == 1) | (table[:, 5] < table[:, 2]))
     table, enough = table[followed], enough[followed]
     if not enough.any():
-        return []
+        return [], {}
     order = np.lexsort((table[:, 1], *table[:, :2:-1].T, table[:, 0]))
     table, enough = table[order], enough[order]
     keys = np.delete(table, (1, 2), axis=1)
@@ -219,22 +223,28 @@ def _gaps(
     places = np.arange(len(table))
     first = np.minimum.reduceat(np.where(enough, places, len(table)), starts)
     ends = np.r_[starts[1:], len(table)]
-    gaps = []
-    for start, end, place in np.transpose([starts, ends, first]).tolist():
-        if place >= end:
-            continue
-        row = tuple(table[place].tolist())
-        index, used = row[0], row[1]
-        per_instance = systems[index].node.accelerators
-        below = table[place - 1, 1] if place > start else 0
-        gaps.append(
-            _Gap(
-                row=row,
-                too_few=-(-int(below) // per_instance),
-                enough=-(-used // per_instance),
-                per_instance=per_instance,
-                usd=prices[index].usd_per_hour * prices[index].factor,
-                card=systems[index].accelerator.key,
-            )
+    held = first < ends
+    starts, first = starts[held], first[held]
+    index, used = table[first, 0], table[first, 1]
+    below = np.where(first > starts, table[first - 1, 1], 0)
+    per_instance = np.array([system.node.accelerators for system in systems])[index]
+    usd = np.array([price.usd_per_hour * price.factor for price in prices])[index]
+    too_few, instances = -(-below // per_instance), -(-used // per_instance)
+    cards = [system.accelerator.key for system in systems]
+    codes = {card: code for code, card in enumerate(dict.fromkeys(cards))}
+    code = np.array([codes[card] for card in cards])[index]
+    least = np.full(len(codes), np.inf)
+    np.minimum.at(least, code, usd * instances)
+    open_ones = (instances - too_few > 1) & (usd * (too_few + 1) < least[code])
+    gaps = [
+        _Gap(
+            row=tuple(table[first[place]].tolist()),
+            too_few=int(too_few[place]),
+            enough=int(instances[place]),
+            per_instance=int(per_instance[place]),
+            usd=float(usd[place]),
+            card=cards[index[place]],
         )
-    return gaps
+        for place in np.flatnonzero(open_ones).tolist()
+    ]
+    return gaps, {card: float(least[number]) for card, number in codes.items()}

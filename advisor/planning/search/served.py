@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -134,9 +135,17 @@ class _Served:
 
     def _may_fit(self, place: int, way: Way) -> bool:
         """Whether the weights alone could fit all cards; the last of the ways is always tried."""
-        system, form = self.systems[place], WEIGHT_FORMATS[way.weight_format]
+        return way.hosted or self._may_hold(self.systems[place], way)
+
+    def _may_hold(self, system: System, way: Way) -> bool:
+        """Whether the weights could fit all cards, with the host's memory if they may be there."""
+        # Of a mixture's experts in MXFP4, the format's own size is that of a dense model.
+        form = WEIGHT_FORMATS[way.weight_format.removesuffix("_moe")]
         least = SMALLEST_FILE * form.bytes_per_parameter * self.architecture.total_parameters
-        return way.hosted or least <= system.accelerator.memory_raised_bytes * system.counts[-1]
+        cards = system.accelerator.memory_raised_bytes * system.counts[-1]
+        machines = -(-system.counts[-1] // system.node.accelerators)
+        host = system.node.host_memory_bytes or inf
+        return least <= cards + (machines * host if way.hosted else 0.0)
 
     def beside(self, ladders: Sequence[Sequence[Way]], steps: Sequence[int | None]) -> None:
         """Evaluate the formats that are worth naming where a larger one fits."""
@@ -175,8 +184,10 @@ class _Served:
             if briefly:
                 system = replace(system, counts=system.counts[:1])
             for machine in serving_hosts([system], self.case.host):
-                parted.append(machine)
-                hosted.append(ways)
+                able = [way for way in ways if self._may_hold(machine, way)]
+                if able:
+                    parted.append(machine)
+                    hosted.append(able)
         first = len(self.systems)
         self.systems.extend(parted)
         empty: list[list[Way]] = [[] for _ in range(first)]

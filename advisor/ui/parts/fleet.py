@@ -28,8 +28,9 @@ QUESTIONS: Final = {
 }
 MOST_BUDGET: Final = 1e8
 MOST_PEOPLE: Final = 10_000.0
-PATHS: Final = ("config", "stack")
-"""Fields of a model that a file's path may stand in; a page opens none of its server's files."""
+PATHS: Final = ("config", "stack", "file")
+"""Fields of a model and a demand that a file's path may stand in; a page opens none of its server's
+files."""
 EXAMPLE: Final = """\
 workloads:
   - name: chatbot
@@ -120,14 +121,14 @@ def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
 
 
 def _refuse_paths(content: Any) -> None:
-    """Refuse models that name a file: a page must not open files of its server."""
+    """Refuse what names a file: a page must not open files of its server."""
     if isinstance(content, Mapping):
         for name in PATHS:
             if isinstance(content.get(name), str):
                 raise InputError(
-                    f"model.{name} names a file",
+                    f"{name} names a file",
                     value=content[name],
-                    allowed=f"a preset, a number of parameters, or the content of {name}",
+                    allowed="a preset, a number of parameters, or the content itself",
                     remedy="Put the content itself there, or use the command line.",
                     field="portfolio",
                 )
