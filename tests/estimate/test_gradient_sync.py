@@ -73,7 +73,10 @@ def test_nothing_waits_in_one_micro_batch_or_where_gradients_are_whole(how: dict
 
 
 def test_zero_2_that_waits_reduces_once_as_zero_1_does() -> None:
-    """Both reduce gradients once a step and gather the updated weights once."""
+    """Both reduce gradients once a step and gather the updated weights once.
+
+    ZeRO-2 does so block by block, and each message starts anew: below a thousandth of the step.
+    """
 
     def step_s(sharding: str, sync: str) -> float:
         estimate = advisor.estimate(
@@ -94,5 +97,6 @@ def test_zero_2_that_waits_reduces_once_as_zero_1_does() -> None:
         assert estimate.time is not None
         return estimate.time.step_s.expected
 
-    assert step_s("zero2", "last") == pytest.approx(step_s("zero1", "each"))
+    assert step_s("zero2", "last") == pytest.approx(step_s("zero1", "each"), rel=1e-3)
+    assert step_s("zero2", "last") >= step_s("zero1", "each")
     assert step_s("zero2", "last") < step_s("zero2", "each")
