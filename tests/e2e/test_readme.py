@@ -38,6 +38,7 @@ def test_every_command_of_the_readme_runs(root: Path) -> None:
         "estimate",
         "export",
         "own",
+        "fleet",
         "compare",
         "sweep",
         "fits",
