@@ -44,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", nargs="?", type=Path, help="of rows to add")
     parser.add_argument("table", nargs="?", help="of data/measurements, to add them to")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    parser.add_argument(
+        "--desktop", action="store_true", help="fit llama.cpp and MLX anew too: ten minutes more"
+    )
     options = parser.parse_args(arguments)
     if options.what == "add":
         return _add(parser, options.file, options.table)
@@ -64,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     catalog = load_catalog()
     fitted = fit_constants(data_path(FOLDER), {card.key: card for card in catalog.accelerators})
     sections = kernel_sections(fitted)
-    sections |= serving_sections(sections, catalog)
+    sections |= serving_sections(sections, catalog, called=options.desktop)
     sections |= memory_sections(sections, catalog)
     texts = {
         data_path(FITTED): calibration_yaml(sections, training_sections(sections, catalog)),

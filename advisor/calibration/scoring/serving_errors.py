@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from advisor.calibration.fitting.memory import START
 from advisor.calibration.fitting.robust import pulled_to_pool, rounded
@@ -49,6 +49,7 @@ from advisor.calibration.tables.serving_rows import (
 )
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
+from advisor.foundation.data_files import read_yaml
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
 from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
@@ -152,8 +153,12 @@ def held_out(
     )
 
 
-def all_held_out(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
-    """Predict the readings of all fitted engines, see :func:`held_out`.
+def all_held_out(
+    calibration: Calibration,
+    engine: Engine,
+    fits: Sequence[EngineFit] = (*SERVERS, *CALLED),
+) -> tuple[ServedReading, ...]:
+    """Predict the readings of fitted engines, see :func:`held_out`.
 
     Parameters
     ----------
@@ -163,7 +168,7 @@ def all_held_out(calibration: Calibration, engine: Engine) -> tuple[ServedReadin
         Of its calibration, only kernels and stated facts count.
     """
     found: list[ServedReading] = []
-    for fit in (*SERVERS, *CALLED):
+    for fit in fits:
         facts = calibration.engines.get(fit.name, calibration.serving)
         packs = engine_packs(fit, engine)
         found += held_out(fit, facts, values_of(fit, facts), packs, calibration)
@@ -304,13 +309,20 @@ def serving_errors() -> tuple[SpeedErrors, ...]:
     return tuple(found)
 
 
-def serving_sections(kernels: Section, catalog: Catalog) -> Section:
+DIRECTLY: Final = "serving_direct"
+"""How the names of intervals of engines begin that are called directly."""
+
+
+def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Section:
     """Sections of ``calibration.yaml`` that serving runs determine, given fitted kernels.
 
     Parameters
     ----------
     kernels : dict
         The sections that the kernel tables determine.
+    called : bool
+        Also fit the engines of desktop computers, which takes most of the time. Otherwise their
+        constants and intervals are those of the file.
 
     Returns
     -------
@@ -325,7 +337,8 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
     blank = blank_training(memory) | {"memory": START}
     calibration = join_calibration(fixed | blank, data_path(FITTED))
     engine = Engine(catalog, calibration)
-    runs = {fit.name: engine_packs(fit, engine) for fit in (*SERVERS, *CALLED)}
+    anew = CALLED if called else ()
+    runs = {fit.name: engine_packs(fit, engine) for fit in (*SERVERS, *anew)}
     first, *others = SERVERS
     common = fit_engine(first, calibration.serving, runs[first.name], calibration)
     serving = with_values(calibration.serving, common)
@@ -336,18 +349,25 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
         fit.name: section_of(fit_engine(fit, serving, runs[fit.name], calibration))
         for fit in others
     }
-    for fit in CALLED:
+    for fit in anew:
         # Builds that differ on some cards start from what is fitted of their engine.
         known = {"engines": fitted} if fitted.keys() & {each.name for each in CALLED} else {}
         stated = join_calibration(fixed | blank | known, data_path(FITTED)).engines[fit.name]
         fitted[fit.name] = section_of(fit_engine(fit, stated, runs[fit.name], calibration))
-    cards = join_calibration(fixed | blank | {"engines": fitted}, data_path(FITTED))
-    held = fit_engine(HOST, cards.engines[HOST.name], offload_packs(engine), cards)
-    fitted[HOST.name] |= section_of(held)
+    stored: Any = read_yaml(data_path(FITTED))
+    if called:
+        cards = join_calibration(fixed | blank | {"engines": fitted}, data_path(FITTED))
+        held = fit_engine(HOST, cards.engines[HOST.name], offload_packs(engine), cards)
+        fitted[HOST.name] |= section_of(held)
+    else:
+        fitted |= {fit.name: stored["engines"][fit.name] for fit in CALLED}
     sections: Section = {"serving": section_of(common), "engines": fitted}
     final = join_calibration(kernels | sections | blank, data_path(FITTED))
-    intervals = fit_serving_intervals(all_held_out(final, engine), strange_engines(final, engine))
-    return sections | {
-        "intervals": memory
-        | {name: found.model_dump(mode="json") for name, found in intervals.items()}
-    }
+    readings = all_held_out(final, engine, (*SERVERS, *anew))
+    found = fit_serving_intervals(readings, strange_engines(final, engine) if called else ())
+    intervals = {name: one.model_dump(mode="json") for name, one in found.items()}
+    if not called:
+        kept = {name: one for name, one in stored["intervals"].items() if name.startswith(DIRECTLY)}
+        intervals |= kept
+        intervals = {name: intervals[name] for name in stored["intervals"] if name in intervals}
+    return sections | {"intervals": memory | intervals}
