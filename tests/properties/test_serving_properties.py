@@ -113,8 +113,8 @@ def test_wider_cache_never_lowers_a_time(model, card, tensor, load):
         # It holds fewer requests, whose steps are a little shorter.
         assert wide.ttft_s[0] >= narrow.ttft_s[0] * (1 - 0.02)
         return
-    assert wide.ttft_s[0] >= narrow.ttft_s[0] * (1 - 1e-9)
     # In a closed loop, slower answers bring a little fewer prompts.
+    assert wide.ttft_s[0] >= narrow.ttft_s[0] * (1 - 1e-6)
     assert wide.tpot_s[0] >= narrow.tpot_s[0] * (1 - 1e-3)
 
 
