@@ -62,6 +62,7 @@ DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_FIRST_TOKEN})
 WORDS: Final = {
     (TOKEN, True): "time per output token, served",
     (FIRST, True): "time to first token, served",
+    (WHOLE, True): "throughput, served at a stated load",
     (WHOLE, False): "throughput, saturated",
     (TOKEN, False): "decoding, one stream",
     (FIRST, False): "prompts, one stream",
