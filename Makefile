@@ -33,7 +33,7 @@ facts: $(VENV)/.dev ## check data files and the pages that repeat them, in secon
 pages: $(VENV)/.dev ## write docs/models.md, docs/prices.md, docs/software.md and the schema anew
 	mkdir -p build
 	$(RUN) advisor.architecture > build/page && mv build/page docs/models.md
-	$(RUN) advisor.nouns.software_page > build/page && mv build/page docs/software.md
+	$(RUN) advisor.nouns.software.page > build/page && mv build/page docs/software.md
 	$(RUN) advisor.catalog.prices_page > build/page && mv build/page docs/prices.md
 	$(BIN)/python -c 'from advisor.catalog.records import schema_text; print(schema_text(), end="")' \
 	  > build/page && mv build/page data/gpu_catalog.schema.json

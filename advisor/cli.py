@@ -486,7 +486,7 @@ def _presets(arguments: Namespace) -> None:
 
 
 def _software(arguments: Namespace) -> None:
-    from advisor.nouns.tools import known_tools, spelled, tool_choice, tool_named, tools_on
+    from advisor.nouns.software.tools import known_tools, spelled, tool_choice, tool_named, tools_on
 
     catalog = card = None
     if arguments.accelerator:

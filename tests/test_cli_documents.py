@@ -16,7 +16,7 @@ from advisor.nouns.inputs import Reads
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.stacks import known_stacks
+from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from tests.command_line import give_input
 

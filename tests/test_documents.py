@@ -8,7 +8,7 @@ import pytest
 
 from advisor.architecture.families.registry import supported_types
 from advisor.architecture.presets import list_presets
-from advisor.nouns.stacks import known_stacks
+from advisor.nouns.software.stacks import known_stacks
 from tests.fuzz.kinds import TOTAL
 from tests.fuzz.slices import SLICE
 

@@ -13,8 +13,8 @@ from advisor.errors import CatalogError
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.stacks import SOFTWARE, fitted_stacks, known_stacks, stack_rows
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.stacks import SOFTWARE, fitted_stacks, known_stacks, stack_rows
 
 FITTED = "calibration.yaml"
 FACTS = "calibration_facts.yaml"

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.nouns.hardware import Accelerator, Node, Segment
-from advisor.nouns.kernels import KernelEfficiency
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
+from advisor.nouns.software.kernels import KernelEfficiency
 
 Floats = NDArray[np.float64]
 

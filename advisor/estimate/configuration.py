@@ -44,13 +44,13 @@ from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import BITS_PER_BYTE, HOUR_S
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node, Offer
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
-from advisor.nouns.quality import quality_words
-from advisor.nouns.stacks import beyond_stack
-from advisor.nouns.tools import Tool
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.quality import quality_words
+from advisor.nouns.software.stacks import beyond_stack
+from advisor.nouns.software.tools import Tool
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
 

@@ -13,7 +13,7 @@ from advisor.architecture.table.sample import Unit
 from advisor.equations.flops import attended_keys
 from advisor.equations.memory import adapter_parameters
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.stacks import SelectiveRecompute
+from advisor.nouns.software.stacks import SelectiveRecompute
 
 LAST_PRODUCT: Final = "down"
 """Name that adapters use for a block's last product."""

@@ -14,7 +14,7 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, keys_attended
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel
 
 EXPANDED_BYTES = 2.5

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from advisor.estimate.candidates import Floats, HardwareArrays
-from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.software.stacks import SoftwareFacts
 
 DRIVER_S: Final = 2e-6
 """Time of the driver to queue one kernel, a part of the host's time for one eager call: 1 to 3 us

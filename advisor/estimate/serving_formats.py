@@ -10,8 +10,8 @@ from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.serving.times import SIXTEEN_BIT, serves_in, stored_format
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
-from advisor.nouns.tool_offers import Support
-from advisor.nouns.tools import FormatLadder, Tool, tool_choice
+from advisor.nouns.software.tool_offers import Support
+from advisor.nouns.software.tools import FormatLadder, Tool, tool_choice
 from advisor.nouns.workload import Serving
 
 Program = tuple[Tool, Support]

@@ -22,9 +22,9 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.stacks import known_stacks
-from advisor.nouns.tool_offers import Kind, Support
-from advisor.nouns.tools import (
+from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tool_offers import Kind, Support
+from advisor.nouns.software.tools import (
     Duty,
     Status,
     Tool,

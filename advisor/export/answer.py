@@ -38,8 +38,8 @@ from advisor.export.report import report_file
 from advisor.export.setup import Setup
 from advisor.export.training.tools import most_cards, trains_on
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared, resolved
 from advisor.planning.results import Recommendation

@@ -20,9 +20,9 @@ from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Offer
-from advisor.nouns.tools import tool_named
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.tools import tool_named
 from advisor.nouns.workload import Serving, Training
 
 if TYPE_CHECKING:

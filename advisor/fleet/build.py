@@ -13,7 +13,7 @@ from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 
 QUARTER, HALF_YEAR, YEAR = 3, 6, 12
 FEW: Final = 12

@@ -17,9 +17,9 @@ from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.problem import Job, Mode
 from advisor.fleet.supplies import Committed
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Objective
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import resolved
 from advisor.planning.search.options import Option, best_option, meets_time

@@ -25,7 +25,7 @@ from advisor.fleet.sentences import answer
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 
 SECONDS: Final = 8.0
 """Time for the best plan of a large portfolio. [s]"""

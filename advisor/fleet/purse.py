@@ -20,7 +20,7 @@ from advisor.foundation import cents
 from advisor.foundation.formatting import money
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.owning.results import BudgetAnswer, Purchase
 from advisor.planning.search.options import Option, meets_time

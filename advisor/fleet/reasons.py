@@ -7,7 +7,7 @@ from typing import Final
 from advisor.fleet.machines import CONSUMER_FLOOR_BYTES, Machine
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Segment
-from advisor.nouns.tools import Status, known_tools
+from advisor.nouns.software.tools import Status, known_tools
 
 PLATFORMS: Final = {
     "NVIDIA": "CUDA",

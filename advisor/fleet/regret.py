@@ -20,7 +20,7 @@ from advisor.fleet.results import Regret, RegretTable
 from advisor.foundation import cents
 from advisor.foundation.formatting import money
 from advisor.nouns.case import ModelSource
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 
 RENTS: Final = (0.7, 1.3)
 """Rents over today's. Assumed."""

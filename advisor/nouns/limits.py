@@ -10,8 +10,8 @@ from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.inputs import SERVING, TEXT, TRAINING, Input, Labelled, Reads
-from advisor.nouns.kernels import KernelEfficiency
-from advisor.nouns.software_names import (
+from advisor.nouns.software.kernels import KernelEfficiency
+from advisor.nouns.software.names import (
     ALLOWED,
     FRAMEWORKS,
     VENDORS,

@@ -9,7 +9,6 @@ from pydantic import Field, field_validator, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_arrivals
-from advisor.nouns.delivery import Operated
 from advisor.nouns.demand import Demand
 from advisor.nouns.inputs import (
     ADAPTERS,
@@ -23,7 +22,8 @@ from advisor.nouns.inputs import (
     Reads,
 )
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.software_names import SERVED_BY, TRAINED_BY, EngineName, SoftwareName
+from advisor.nouns.software.delivery import Operated
+from advisor.nouns.software.names import SERVED_BY, TRAINED_BY, EngineName, SoftwareName
 from advisor.nouns.techniques import Techniques
 from advisor.nouns.training_choices import (
     LORA_TARGETS,

@@ -12,9 +12,9 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory_against
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import OwnedHardware
+from advisor.nouns.software.efficiency import Calibration
 from advisor.owning.assumptions import Size
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy

@@ -18,9 +18,9 @@ from advisor.foundation import cents
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
 from advisor.nouns.money import Owning
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import tariff_usd_per_kwh
 from advisor.owning.bought import Kind

@@ -30,8 +30,8 @@ from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import GB, HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.demand import Demand
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.time_ranges import TimeSpreads
 

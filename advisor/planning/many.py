@@ -19,8 +19,8 @@ from advisor.errors import InputError
 from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Objective
+from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.measured import with_measured
 from advisor.planning.placed import estimate_placed

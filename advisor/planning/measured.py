@@ -8,9 +8,9 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.kernels import KernelEfficiency
 from advisor.nouns.limits import Constraints, MeasuredMachine
+from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
+from advisor.nouns.software.kernels import KernelEfficiency
 
 NARROWED: Final = (
     *("training_time", "serving_time", "serving_first_token"),

@@ -7,7 +7,7 @@ from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.beside_api import with_api
 from advisor.planning.day import with_day
 from advisor.planning.energy_use import with_energy

@@ -16,8 +16,8 @@ from advisor.estimate.sample import sample_of
 from advisor.estimate.serving.lengths import fitted, shortened
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import RECIPES
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.demand import with_demand
 from advisor.planning.measured import with_measured

@@ -15,8 +15,8 @@ from advisor.estimate.software import ToolRules
 from advisor.estimate.training.loading import decodes_images
 from advisor.estimate.training.report import parameters_of
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.advice import advise

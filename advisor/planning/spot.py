@@ -10,9 +10,9 @@ from advisor.equations.pricing import checkpoint_interval_s, spot_hours
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration, Reliability
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.money import Renting
+from advisor.nouns.software.efficiency import Calibration, Reliability
 from advisor.nouns.workload import Serving
 
 

@@ -23,12 +23,12 @@ from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import recipe_named, resolve_training
 from advisor.foundation import cents
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.tool_offers import ServingOffer, TrainingOffer
-from advisor.nouns.tools import Tool
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.tool_offers import ServingOffer, TrainingOffer
+from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements

@@ -8,13 +8,13 @@ from advisor.estimate.serving.report import first_quantity, later_quantity
 from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
 from advisor.foundation.quantities import Evidence, Range
-from advisor.nouns.delivery import Operator
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import OTHERS
-from advisor.nouns.generations import generations
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
+from advisor.nouns.software.delivery import Operator
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import OTHERS
+from advisor.nouns.software.generations import generations
 
 
 class TimeSpreads:

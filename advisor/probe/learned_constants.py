@@ -15,10 +15,10 @@ from advisor.catalog.constants import load_calibration
 from advisor.equations.roofline import matmul_time_s
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Confidence, Provenance, Segment
-from advisor.nouns.kernels import KernelEfficiency, MatmulEfficiency
 from advisor.nouns.limits import MeasuredMachine, OwnedHardware
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 from advisor.probe.devices.backend import operand_and_result_bytes
 from advisor.probe.report import (
     Device,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 
 from advisor.nouns.hardware import Accelerator, SoftwareSupport
-from advisor.nouns.stacks import known_stacks
-from advisor.nouns.tool_offers import Support, TrainingOffer
-from advisor.nouns.tools import (
+from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tool_offers import Support, TrainingOffer
+from advisor.nouns.software.tools import (
     Duty,
     Status,
     Term,

@@ -14,8 +14,8 @@ from advisor.catalog.constants import load_calibration
 from advisor.equations.roofline import attention_time_s, matmul_time_s
 from advisor.errors import CatalogError
 from advisor.foundation.resources import data_path
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.kernels import KernelEfficiency
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.kernels import KernelEfficiency
 
 
 @pytest.fixture(scope="module")

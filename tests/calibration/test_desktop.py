@@ -14,8 +14,8 @@ from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
 from advisor.calibration.tables.serving_rows import row_deployment, row_load
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.serving.memory import serving_capacity
-from advisor.nouns.engines import builds_at
 from advisor.nouns.hardware import Segment
+from advisor.nouns.software.engines import builds_at
 
 TABLES = ("desktop_runs", "outside_desktop", "offload_runs", "outside_offload")
 CACHED = 100_000

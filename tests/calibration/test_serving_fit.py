@@ -20,8 +20,8 @@ from advisor.calibration.fitting.serving import (
 from advisor.calibration.scoring.serving_errors import ServedReading, fit_serving_intervals
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.served_runs import Reading, predicted_s
-from advisor.nouns.engines import joined_engines
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.engines import joined_engines
 
 
 @pytest.fixture(scope="module")

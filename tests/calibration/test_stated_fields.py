@@ -16,8 +16,8 @@ from advisor.calibration.tables.training_rows import settled_run, timed_run
 from advisor.errors import AdvisorError
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.resources import data_path
-from advisor.nouns.engines import ServingFacts
 from advisor.nouns.layout import ParallelLayout, Recompute
+from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import FineTuning, Pretraining
 
 RUN = {

@@ -11,7 +11,7 @@ import pytest
 from advisor.calibration.fitting.whole_runs import WholeRun, fit_lost
 from advisor.calibration.scoring.accuracy_page import score_tables
 from advisor.calibration.scoring.report import ValidationRow
-from advisor.nouns.delivery import Operator
+from advisor.nouns.software.delivery import Operator
 
 READ, UNSEEN = "whole_runs", "outside_whole_runs"
 

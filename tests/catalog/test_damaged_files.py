@@ -40,9 +40,9 @@ from advisor.foundation import resources
 from advisor.foundation.resources import data_path
 from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
-from advisor.nouns.quality import quality_losses
+from advisor.nouns.software.quality import quality_losses
+from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import speculation_facts
-from advisor.nouns.tools import tool_choice
 
 YAML = """\
 sources:

@@ -8,12 +8,12 @@ from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServedModel
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.efficiency import Calibration, Interval
-from advisor.nouns.engines import ServingFacts
 from advisor.nouns.hardware import Accelerator, Confidence, Interconnect, Node, Provenance, Segment
-from advisor.nouns.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.engines import ServingFacts
+from advisor.nouns.software.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 TARGETS = ("q", "k", "v", "o", "gate", "up", "down")

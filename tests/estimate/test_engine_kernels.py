@@ -5,10 +5,10 @@ import pytest
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.times import ServingTimes, serving_times
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import BackendFacts
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import BackendFacts
 from advisor.nouns.workload import Serving
 from tests.estimate.serving_bench import LLAMA_8B, calibration, card, node, served
 

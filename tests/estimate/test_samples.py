@@ -37,9 +37,9 @@ from advisor.estimate.training.run import (
 )
 from advisor.estimate.training.sample_memory import backward_walk
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.kernels import KernelEfficiency
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
+from advisor.nouns.software.kernels import KernelEfficiency
 from advisor.nouns.workload import Pretraining, Serving
 
 CARD = load_catalog().accelerator("a100-sxm-80gb")

@@ -17,10 +17,10 @@ from advisor.estimate.serving.terms import SERVING_MEMORY, SERVING_TIME
 from advisor.estimate.serving.times import ServingTimes, TokenShares, compute_format, serving_times
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.references import REFERENCES
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from tests.estimate.serving_bench import (
     GPT_OSS_120B,

@@ -12,7 +12,7 @@ import yaml
 
 import advisor
 from advisor.errors import InputError
-from advisor.nouns.tools import tool_choice
+from advisor.nouns.software.tools import tool_choice
 from tests.hostile import HARMLESS_WHEN_QUOTED
 
 SERVE: dict[str, Any] = {

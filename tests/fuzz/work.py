@@ -22,7 +22,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.case_files import case_text, parse_case
 from advisor.nouns.layout import Offload, Recompute, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.stacks import known_stacks
+from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from advisor.nouns.workload import FineTuning, Pretraining, Serving
 from advisor.terminal.console import new_console

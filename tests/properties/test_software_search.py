@@ -8,7 +8,7 @@ import pytest
 import advisor
 from advisor.catalog import load_catalog
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.tools import Status, known_tools
+from advisor.nouns.software.tools import Status, known_tools
 from advisor.planning.results import Plan, Recommendation
 
 CARDS = {card.key: card for card in load_catalog().accelerators}

@@ -18,7 +18,7 @@ from advisor.catalog.constants import Section
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.kernels import FitQuality, KernelEfficiency
+from advisor.nouns.software.kernels import FitQuality, KernelEfficiency
 
 SOURCE: Final = "aiconfigurator-core 0.12.0, measured kernel tables (Apache-2.0)"
 

@@ -11,8 +11,8 @@ from advisor.calibration.fitting.kernel_tables import Experts, Floats
 from advisor.calibration.fitting.robust import Parameter, errors, fit_log_times, quality, rounded
 from advisor.equations.roofline import matmul_time_s
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.kernels import MatmulEfficiency
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.kernels import MatmulEfficiency
 
 KERNELS: Final[dict[str, tuple[str, str, str]]] = {
     "default": ("bf16", "bf16", "bf16"),

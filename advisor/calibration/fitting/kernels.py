@@ -28,7 +28,7 @@ from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
+from advisor.nouns.software.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
 
 GENERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "Ampere": ("a100-sxm-80gb",),

@@ -28,7 +28,7 @@ from advisor.estimate.training.memory_report import interval_name, outside_bytes
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
-from advisor.nouns.efficiency import Interval, MemoryFacts
+from advisor.nouns.software.efficiency import Interval, MemoryFacts
 
 RESERVES: Final = tuple(percent / 100 for percent in range(4, 13))
 """Reserved over allocated, as observed on cards. [fraction]"""

@@ -15,7 +15,7 @@ from advisor.equations.serving import direct_all_reduce_time_s
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import BITS_PER_BYTE, KIB, MIB
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.kernels import FitQuality
+from advisor.nouns.software.kernels import FitQuality
 
 Constants = tuple[float, float, float]
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from advisor.calibration.fitting.kernel_tables import BestRates
 from advisor.calibration.fitting.robust import rounded
-from advisor.nouns.generations import peak_generation
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.software.generations import peak_generation
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")
 """Formats in the order in which attention and 16-bit matmuls choose their peak."""

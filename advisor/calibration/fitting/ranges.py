@@ -10,7 +10,7 @@ from advisor.calibration.fitting.stack_runs import TAILS, WORKS
 from advisor.calibration.scoring.report import group_quantile
 from advisor.estimate.training.report import TRAINING_INTERVAL
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.efficiency import UNMEASURED, Interval
+from advisor.nouns.software.efficiency import UNMEASURED, Interval
 
 
 def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.nouns.kernels import FitQuality
+from advisor.nouns.software.kernels import FitQuality
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Floats], Floats]

@@ -19,7 +19,7 @@ from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.training.step_time import training_time
 from advisor.foundation.data_records import refuse
-from advisor.nouns.efficiency import NetworkEfficiency
+from advisor.nouns.software.efficiency import NetworkEfficiency
 
 CURVES: Final = "scaling_curves.csv"
 

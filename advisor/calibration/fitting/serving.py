@@ -22,8 +22,8 @@ from advisor.calibration.tables.served_runs import (
 )
 from advisor.calibration.tables.serving_rows import BURST
 from advisor.estimate.candidates import Floats
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import OTHERS, ServingFacts, joined_engines
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import OTHERS, ServingFacts, joined_engines
 
 TOLERANCE: Final = 1e-5
 """Relative gain below which these fits have converged: the constants repeat to 0.1 %."""

@@ -17,10 +17,10 @@ import numpy as np
 from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.step_time import training_time
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Schedule
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.stacks import stack_named
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.stacks import stack_named
 
 LASTING: Final = "Hopper"
 """The generation with lower clocks in long 16-bit runs than in single measured kernels."""

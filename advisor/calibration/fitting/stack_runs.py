@@ -29,9 +29,9 @@ from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.estimate.training.report import TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.delivery import Lost, Operator
-from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.stacks import fitted_stacks, known_stacks, stack_named
+from advisor.nouns.software.delivery import Lost, Operator
+from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
+from advisor.nouns.software.stacks import fitted_stacks, known_stacks, stack_named
 
 TABLE: Final = "training_runs.csv"
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")

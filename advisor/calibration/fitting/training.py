@@ -23,8 +23,8 @@ from advisor.calibration.tables.context import Engine
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.foundation.resources import data_path
-from advisor.nouns.efficiency import Trained
-from advisor.nouns.stacks import fitted_stacks, stack_named
+from advisor.nouns.software.efficiency import Trained
+from advisor.nouns.software.stacks import fitted_stacks, stack_named
 
 
 def training_sections(kernels: Section, catalog: Catalog) -> Section:

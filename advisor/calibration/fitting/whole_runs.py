@@ -21,8 +21,8 @@ from advisor.catalog.nodes import node_for
 from advisor.equations.whole_runs import spread_out, straggling
 from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.delivery import Delivery, Lost, Operator
-from advisor.nouns.efficiency import Interval
+from advisor.nouns.software.delivery import Delivery, Lost, Operator
+from advisor.nouns.software.efficiency import Interval
 
 TABLE: Final = "whole_runs.csv"
 LARGE: Final = 0.5

@@ -52,8 +52,8 @@ from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
-from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
+from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
+from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 
 NEARLY: Final = 1e-3
 """Tolerance of fits that start from the constants of all runs."""

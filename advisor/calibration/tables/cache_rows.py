@@ -27,9 +27,9 @@ from advisor.estimate.serving.demand import (
 from advisor.estimate.serving.memory import loaded_factor, serving_memory
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import GIB
-from advisor.nouns.efficiency import Interval
-from advisor.nouns.engines import ServingFacts
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.efficiency import Interval
+from advisor.nouns.software.engines import ServingFacts
 
 QUANTITIES: Final = ("weights_gib", "activation_peak_gib", "kv_cache_gib", "kv_tokens")
 CACHES: Final = QUANTITIES[2:]

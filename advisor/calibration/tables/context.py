@@ -16,8 +16,8 @@ from advisor.calibration.tables.row_models import row_architecture
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.software.efficiency import Calibration
 
 MAX_CONFIGS: Final = 10_000
 """Files of a folder that are looked through."""

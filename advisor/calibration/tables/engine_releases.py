@@ -21,7 +21,7 @@ from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-from advisor.nouns.engines import ServingFacts
+from advisor.nouns.software.engines import ServingFacts
 
 FILE: Final = "engine_releases.yaml"
 COLUMN: Final = "engine_release"

@@ -18,7 +18,7 @@ from advisor.estimate.sample import SIZES
 from advisor.estimate.serving.times import compute_format
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.stacks import known_stacks
+from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.workload import Serving
 
 IMAGE_KINDS: Final = ("vision", "diffusion")

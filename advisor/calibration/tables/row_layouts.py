@@ -15,9 +15,9 @@ from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import training_time
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, most_chunks
+from advisor.nouns.software.efficiency import Calibration
 
 RECOMPUTES = {policy.value: policy for policy in Recompute}
 FASTEST = "fastest"

@@ -32,10 +32,10 @@ from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.times import compute_format
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import ServingFacts
-from advisor.nouns.generations import generations
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import ServingFacts
+from advisor.nouns.software.generations import generations
 
 TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv")
 OFFLOADED: Final = ("offload_runs.csv",)

@@ -24,17 +24,17 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad, host_parts
 from advisor.estimate.serving.times import compute_format, serving_times
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import GB, MILLISECOND
-from advisor.nouns.efficiency import Calibration, Interval
-from advisor.nouns.engines import (
+from advisor.nouns.hardware import Accelerator, Node
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
     DIRECT_TIME,
     HOST_TIME,
     ServingFacts,
     builds_at,
 )
-from advisor.nouns.generations import generations
-from advisor.nouns.hardware import Accelerator, Node
-from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.generations import generations
 from advisor.nouns.workload import Serving
 
 KINDS: Final = (

@@ -31,9 +31,9 @@ from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import GIB, HOUR_S
-from advisor.nouns.efficiency import Calibration, Interval
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.stacks import known_stacks
+from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.workload import FineTuning, Pretraining, Training
 
 PRETRAINS = (

@@ -27,9 +27,9 @@ from advisor.estimate.kernel_times import (
 from advisor.estimate.launching import ANSWER_COPIES, copies_time, launch_time
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import FORMAT_BYTES, RECIPES, WeightFormat
-from advisor.nouns.stacks import SoftwareFacts, Work, usual_stack
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.stacks import SoftwareFacts, Work, usual_stack
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from advisor.nouns.workload import Serving
 

@@ -25,10 +25,10 @@ from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, ter
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 
 BATCH_TIME = {

@@ -12,7 +12,7 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued
 from advisor.estimate.serving.times import serving_times
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 
 EVALUATED: Final = np.array(

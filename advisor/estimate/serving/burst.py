@@ -11,8 +11,8 @@ from advisor.equations.continuous_batching import burst_first_token_s, burst_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
 from advisor.estimate.serving.times import ServingTimes, serving_times
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import ServingFacts
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import ServingFacts
 
 HALVINGS = 6
 """Batches of the tail at which the step is evaluated, beside the full one."""

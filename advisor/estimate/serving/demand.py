@@ -19,8 +19,8 @@ from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
 from advisor.equations.memory import stage_share as layer_share
 from advisor.equations.serving import cache_share
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.nouns.engines import ServingFacts
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
+from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.techniques import speculated
 from advisor.nouns.workload import Serving
 

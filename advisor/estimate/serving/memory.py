@@ -29,8 +29,8 @@ from advisor.estimate.serving.demand import (
     sampled_sequences,
     stage_share,
 )
-from advisor.nouns.efficiency import Calibration, Interval
-from advisor.nouns.engines import ServingFacts
+from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.engines import ServingFacts
 
 
 @dataclass(frozen=True, slots=True)

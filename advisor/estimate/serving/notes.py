@@ -6,10 +6,10 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.serving.report import on_host
 from advisor.foundation.units import GB, GIB, MIB
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.techniques import speculated, speculation_facts
 from advisor.nouns.workload import Serving
 

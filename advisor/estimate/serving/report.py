@@ -42,11 +42,11 @@ from advisor.estimate.serving.times import ServingTimes, TokenShares, compute_fo
 from advisor.estimate.terms import term
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, ServingFacts
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, ServingFacts
 from advisor.nouns.techniques import speculated
 from advisor.nouns.workload import Serving
 

@@ -33,8 +33,8 @@ from advisor.estimate.serving.demand import (
     row_cache_share,
 )
 from advisor.estimate.serving.traffic import traffic_s
-from advisor.nouns.efficiency import NetworkEfficiency
-from advisor.nouns.engines import ServingFacts
+from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.engines import ServingFacts
 
 BRANCHES_PER_BLOCK = 2.0
 """Attention and feed-forward: the engine's overhead per layer was fitted on blocks with both. Each

@@ -14,9 +14,9 @@ from advisor.estimate.serving.demand import (
 )
 from advisor.estimate.terms import TermText
 from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB
-from advisor.nouns.engines import ServingFacts
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import Serving
 
 SERVING_MEMORY: dict[str, TermText] = {

@@ -28,10 +28,10 @@ from advisor.estimate.serving.step import (
     StepShares,
     engine_step,
 )
-from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import ServingFacts
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import Serving
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")

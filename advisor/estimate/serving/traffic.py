@@ -9,7 +9,7 @@ from advisor.equations.serving import direct_all_reduce_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.links import group_link
 from advisor.estimate.serving.demand import SIXTEEN_BIT_BYTES, ServedModel
-from advisor.nouns.efficiency import NetworkEfficiency
+from advisor.nouns.software.efficiency import NetworkEfficiency
 
 EXPERT_EXCHANGES = 2.0
 """Dispatch to the experts and return."""

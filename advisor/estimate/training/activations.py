@@ -20,7 +20,7 @@ from advisor.architecture.table.operators import SavedWhen as When
 from advisor.estimate.fold import LAST_PRODUCT, kept_products
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES, PrecisionRecipe
-from advisor.nouns.stacks import SelectiveRecompute, SoftwareStack
+from advisor.nouns.software.stacks import SelectiveRecompute, SoftwareStack
 from advisor.nouns.training_choices import LORA_TARGETS, AttentionKernel, FineTuningMethod
 
 SIXTEEN_BIT_BYTES = FORMAT_BYTES["bf16"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from advisor.equations.whole_runs import beyond_named, spread_out, straggling
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.nouns.delivery import Delivery, Operator
-from advisor.nouns.efficiency import Calibration, Interval
+from advisor.nouns.software.delivery import Delivery, Operator
+from advisor.nouns.software.efficiency import Calibration, Interval
 
 WHOLE_RUN = "whole_run"
 """Name of the interval of a whole run's hours, before the operator's class."""

@@ -15,9 +15,9 @@ from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence, Range
-from advisor.nouns.efficiency import Calibration, Interval, MemoryFacts
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.efficiency import Calibration, Interval, MemoryFacts
 from advisor.nouns.training_choices import FineTuningMethod
 
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")

@@ -25,7 +25,7 @@ from advisor.estimate.kernel_times import (
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod
 
 ELEMENTWISE_BACKWARD = 2.0

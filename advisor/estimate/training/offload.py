@@ -14,9 +14,9 @@ from advisor.estimate.training.memory import stored_per_micro_batch
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
-from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.layout import Offload
 from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.software.efficiency import NetworkEfficiency
 from advisor.nouns.training_choices import FineTuningMethod, Optimizer
 
 

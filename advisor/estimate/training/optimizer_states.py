@@ -18,7 +18,7 @@ from advisor.equations.optimizers import (
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.stacks import GradientCast
+from advisor.nouns.software.stacks import GradientCast
 from advisor.nouns.training_choices import Optimizer
 
 COPIES: Final[dict[Optimizer, float]] = {

@@ -25,9 +25,9 @@ from advisor.estimate.training.run_terms import run_terms
 from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import HOUR_S
-from advisor.nouns.efficiency import Calibration, Interval, Reliability
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.efficiency import Calibration, Interval, Reliability
 
 TRAINING_INTERVAL = "training_time"
 """Name of the interval of dense models' training times."""

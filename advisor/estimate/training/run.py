@@ -11,10 +11,10 @@ from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.defaults import default_batch, usual, usual_loss
 from advisor.estimate.training.loading import Loading, resolve_loading
-from advisor.nouns.delivery import Operator
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
-from advisor.nouns.stacks import (
+from advisor.nouns.software.delivery import Operator
+from advisor.nouns.software.stacks import (
     DEGREES,
     Degree,
     SoftwareStack,
@@ -24,8 +24,8 @@ from advisor.nouns.stacks import (
     undivided,
     usual_stack,
 )
-from advisor.nouns.tool_offers import TrainingOffer
-from advisor.nouns.tools import Tool, tool_named
+from advisor.nouns.software.tool_offers import TrainingOffer
+from advisor.nouns.software.tools import Tool, tool_named
 from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,

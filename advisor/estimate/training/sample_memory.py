@@ -31,8 +31,8 @@ from advisor.estimate.training.peak_moments import (
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.states import StageStates
-from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.software.efficiency import MemoryFacts
 
 FULL: Final = 2.0
 """Level of full recomputation."""

@@ -31,8 +31,8 @@ from advisor.estimate.training.sharded_gathers import (
     sharded_transients,
 )
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
-from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.software.efficiency import MemoryFacts
 from advisor.nouns.training_choices import FineTuningMethod
 
 

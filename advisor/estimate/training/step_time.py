@@ -38,10 +38,10 @@ from advisor.estimate.training.traffic import (
     local_parameters,
     model_traffic,
 )
-from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.layout import Offload
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import Optimizer
 
 

@@ -31,9 +31,9 @@ from advisor.estimate.fold import block_matrices, fold_adapters, fold_parameters
 from advisor.estimate.links import exchange_links, group_link, machines_of
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
-from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod, GradientSync
 
 

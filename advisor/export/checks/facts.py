@@ -19,7 +19,7 @@ from advisor.foundation.formatting import duration, memory, milliseconds, percen
 from advisor.foundation.units import GB, KIB, MIB, MILLISECOND
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.tools import Tool, known_tools, tools_on
+from advisor.nouns.software.tools import Tool, known_tools, tools_on
 from advisor.nouns.workload import Serving
 
 CARD_SHARE: Final = 0.97

@@ -19,7 +19,7 @@ from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
-from advisor.nouns.tools import Duty, Tool, known_tools, tool_choice, usual_tools
+from advisor.nouns.software.tools import Duty, Tool, known_tools, tool_choice, usual_tools
 from advisor.nouns.workload import Serving
 
 

@@ -1,7 +1,7 @@
 """How files start the serving tools, from ``data/serving_programs.yaml``.
 
 What a tool runs on, and which formats it serves there, is in the table of software
-(``advisor.nouns.tools``).
+(``advisor.nouns.software.tools``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.tools import Duty, Tool, known_tools
+from advisor.nouns.software.tools import Duty, Tool, known_tools
 
 FILE: Final = "serving_programs.yaml"
 

@@ -18,7 +18,7 @@ from advisor.export.training.tool import SAME, Tool
 from advisor.export.training.words import rate, steps, warm_up
 from advisor.export.versions import image_of, version_of
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, Sharding
-from advisor.nouns.stacks import DEGREES
+from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import (
     AttentionKernel,
     FineTuningMethod,

@@ -34,7 +34,7 @@ from advisor.export.training.words import (
 from advisor.export.training.written import accumulation
 from advisor.export.versions import image_of, pip_install, version_of
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute
-from advisor.nouns.stacks import known_stacks
+from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,

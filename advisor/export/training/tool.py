@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.architecture.table.sample import Unit
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
-from advisor.nouns.stacks import DEGREES
+from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import FineTuningMethod, Optimizer, Preference
 
 if TYPE_CHECKING:

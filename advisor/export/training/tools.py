@@ -17,8 +17,8 @@ from advisor.export.training.torchtune import TORCHTUNE
 from advisor.export.training.trl import DEEPSPEED, TRL
 from advisor.export.training.unsloth import UNSLOTH
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.stacks import known_stacks
-from advisor.nouns.tools import known_tools
+from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
 
 OWN: Final = {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.delivery import Operator
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.delivery import Operator
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving, Workload
 from advisor.planning.explain.sentences import label

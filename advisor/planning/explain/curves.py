@@ -13,7 +13,7 @@ from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.curve_results import Curve, CurvePoint, Variable
 from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 
 KNEE_SHARE: Final = 0.95

@@ -10,9 +10,9 @@ from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
 from advisor.foundation.formatting import milliseconds, money
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Segment
-from advisor.nouns.tools import tool_choice
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.workload import Serving
 from advisor.planning.results import Advice
 from advisor.planning.search.options import Option, meets_time

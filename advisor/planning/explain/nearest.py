@@ -9,7 +9,7 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.stated import best_placement, explained
 

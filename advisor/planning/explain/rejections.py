@@ -16,7 +16,7 @@ from advisor.foundation.formatting import (
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import Constraints, Objective
-from advisor.nouns.quality import quality_words
+from advisor.nouns.software.quality import quality_words
 from advisor.planning.explain.devices import bought_remedy
 from advisor.planning.explain.why_not import Ends, reason_it_lost
 from advisor.planning.results import Rejection, RejectionCode

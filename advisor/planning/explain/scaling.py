@@ -14,8 +14,8 @@ from advisor.estimate.training.report import binding, evaluate_run_hours, run_go
 from advisor.estimate.training.step_time import TrainingTime
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.systems import LADDER, System

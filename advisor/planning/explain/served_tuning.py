@@ -12,7 +12,7 @@ from advisor.foundation.formatting import milliseconds, rate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.techniques import Speculation
 from advisor.nouns.workload import Serving
 

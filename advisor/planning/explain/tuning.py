@@ -18,8 +18,8 @@ from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun, recipe_named
 from advisor.foundation.formatting import duration, memory
 from advisor.foundation.units import HOUR_S
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Offload, Recompute
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,

@@ -14,9 +14,9 @@ from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.serving_formats import ways_of
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.stated import best_placement

@@ -12,8 +12,8 @@ from advisor.estimate.results import Estimate
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.stated import best_placement
 
 

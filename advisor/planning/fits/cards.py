@@ -20,12 +20,12 @@ from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.run import recipe_named, resolve_training, takes_adapters
 from advisor.foundation.formatting import count as in_words
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.quality import quality_words
-from advisor.nouns.tools import known_tools
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.quality import quality_words
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
 from advisor.nouns.workload import FineTuning
 from advisor.planning.fits.results import Fits, ModelFit, ServedFit, TrainedFit, Verdict

@@ -18,8 +18,8 @@ from advisor.estimate.launching import dispatch_time, queue_time
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.traffic import data_traffic, exposed_exchange, model_traffic
-from advisor.nouns.efficiency import NetworkEfficiency
-from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
 
 Indices = NDArray[np.intp]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.nouns.delivery import Operator
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
+from advisor.nouns.software.delivery import Operator
+from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.options import (
     Configuration,

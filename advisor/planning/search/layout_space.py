@@ -12,9 +12,9 @@ from advisor.estimate.candidates import Floats
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import memory_interval, memory_totals
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, layout_grid, stated_values
 
 CHUNK = 16_384

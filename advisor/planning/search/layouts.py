@@ -30,8 +30,8 @@ from advisor.nouns.layout import (
     Sharding,
     most_chunks,
 )
-from advisor.nouns.stacks import DEGREES
-from advisor.nouns.tool_offers import TrainingOffer
+from advisor.nouns.software.stacks import DEGREES
+from advisor.nouns.software.tool_offers import TrainingOffer
 from advisor.planning.search.simple import complexity
 
 TENSOR_DEGREES = (1, 2, 4, 8)

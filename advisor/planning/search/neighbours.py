@@ -21,10 +21,10 @@ from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun, recipe_named
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
 from advisor.planning.search.serving import most_replicas

@@ -12,10 +12,10 @@ from advisor.estimate.software import ToolRules
 from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
-from advisor.nouns.stacks import Work
-from advisor.nouns.tools import Tool
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.stacks import Work
+from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layout_space import LayoutSpace

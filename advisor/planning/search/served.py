@@ -16,8 +16,8 @@ from advisor.estimate.serving.times import cache_format, serves_in
 from advisor.estimate.serving_formats import Way
 from advisor.estimate.software import ToolRules, engine_of
 from advisor.nouns.case import Case
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layouts import stated_values

@@ -17,9 +17,9 @@ from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import compute_format, serving_times
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import CHUNK
 from advisor.planning.search.options import Miss, Price

@@ -12,8 +12,8 @@ from advisor.errors import InputError
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
-from advisor.nouns.stacks import Degree
-from advisor.nouns.tools import Tool
+from advisor.nouns.software.stacks import Degree
+from advisor.nouns.software.tools import Tool
 
 LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
 """Searched numbers of instances: powers of two, and three times powers of two."""

@@ -22,9 +22,9 @@ from advisor.estimate.candidates import (
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Offload, Sharding
-from advisor.nouns.tool_offers import TrainingOffer
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.tool_offers import TrainingOffer
 from advisor.planning.search.bound import StepBound
 from advisor.planning.search.layout_space import CHUNK, LayoutSpace
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid, offered

@@ -13,11 +13,11 @@ from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Range
-from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.stacks import Work, usual_stack
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.stacks import Work, usual_stack
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from advisor.probe.checks.step_model import StepModel, architecture_of
 from advisor.probe.measuring.timing import timing_of

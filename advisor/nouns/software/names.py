@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from advisor.foundation.resources import entry_names
 from advisor.nouns.inputs import Input, Reads
-from advisor.nouns.stacks import known_stacks
-from advisor.nouns.tools import TOOLS, known_tools, spelled, tool_choice, tool_named
+from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tools import TOOLS, known_tools, spelled, tool_choice, tool_named
 
 
 def _training(name: str) -> str:

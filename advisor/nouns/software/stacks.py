@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path, entry_names
-from advisor.nouns.engines import Fraction, NonNegative, Positive, Seconds
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.engines import Fraction, NonNegative, Positive, Seconds
 
 SOFTWARE: Final = "software.yaml"
 Degree = Literal["tensor", "pipeline", "context", "expert"]

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.engines import Fraction, NonNegative, Positive
 from advisor.nouns.inputs import Input, Labelled
+from advisor.nouns.software.engines import Fraction, NonNegative, Positive
 
 
 class Operator(Labelled):

@@ -15,8 +15,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.delivery import Delivery
-from advisor.nouns.engines import (
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.precision import WeightFormat
+from advisor.nouns.software.delivery import Delivery
+from advisor.nouns.software.engines import (
     OTHERS,
     Bytes,
     Count,
@@ -28,11 +30,9 @@ from advisor.nouns.engines import (
     is_mappings,
     joined_engines,
 )
-from advisor.nouns.generations import generations, peak_generation, tile_formats
-from advisor.nouns.hardware import Accelerator, Segment
-from advisor.nouns.kernels import FitQuality, KernelEfficiency
-from advisor.nouns.precision import WeightFormat
-from advisor.nouns.stacks import ENOUGH_GROUPS, SoftwareFacts
+from advisor.nouns.software.generations import generations, peak_generation, tile_formats
+from advisor.nouns.software.kernels import FitQuality, KernelEfficiency
+from advisor.nouns.software.stacks import ENOUGH_GROUPS, SoftwareFacts
 
 VECTOR_WORK: Final = 1.0 / 8.0
 """Largest ratio of the vector units' fp32 rate to the 16-bit rate of the measured matrix units:

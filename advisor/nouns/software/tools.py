@@ -1,8 +1,8 @@
 """Software that a plan can name: a row of ``data/tools.yaml`` for each tool, with what it offers.
 
-A training tool is estimated by a stack (``nouns/stacks.py``), a serving tool by the constants of an
-engine (``nouns/engines.py``). ``data/tool_choice.yaml`` maps cards to backends and orders the tools
-for each duty.
+A training tool is estimated by a stack (``stacks.py``), a serving tool by the constants of an
+engine (``engines.py``). ``data/tool_choice.yaml`` maps cards to backends and orders the tools for
+each duty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.inputs import Labelled
-from advisor.nouns.tool_offers import Kind, ServingOffer, Support, TrainingOffer
+from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
 
 TOOLS: Final = "tools.yaml"
 CHOICE: Final = "tool_choice.yaml"

@@ -14,12 +14,19 @@ from advisor.catalog import load_catalog
 from advisor.errors import CatalogError, InputError
 from advisor.export.versions import version_of
 from advisor.foundation import resources
-from advisor.nouns import tools
 from advisor.nouns.layout import Recompute, Sharding
-from advisor.nouns.software_page import software_page
-from advisor.nouns.stacks import known_stacks
-from advisor.nouns.tool_offers import TrainingOffer
-from advisor.nouns.tools import Duty, Status, known_tools, tool_choice, tool_named, usual_tools
+from advisor.nouns.software import tools
+from advisor.nouns.software.page import software_page
+from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tool_offers import TrainingOffer
+from advisor.nouns.software.tools import (
+    Duty,
+    Status,
+    known_tools,
+    tool_choice,
+    tool_named,
+    usual_tools,
+)
 
 CATALOG = load_catalog()
 NAMES = list(known_tools())

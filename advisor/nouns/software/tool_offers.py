@@ -11,7 +11,7 @@ from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.stacks import DEGREES, Degree
+from advisor.nouns.software.stacks import DEGREES, Degree
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,

@@ -10,10 +10,10 @@ from pydantic import Field
 from advisor.foundation.names import Name, Text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.engines import BackendFacts, Fraction, NonNegative, Positive, Seconds
-from advisor.nouns.generations import narrow_sums
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
+from advisor.nouns.software.engines import BackendFacts, Fraction, NonNegative, Positive, Seconds
+from advisor.nouns.software.generations import narrow_sums
 
 
 class FitQuality(Noun):

@@ -13,8 +13,8 @@ import yaml
 import advisor
 from advisor.errors import CatalogError, InputError
 from advisor.foundation import resources
-from advisor.nouns import stacks
 from advisor.nouns.case import Case
+from advisor.nouns.software import stacks
 
 SHIPPED = resources.data_path("software.yaml")
 Rows = dict[str, dict[str, Any]]

@@ -1,0 +1,1 @@
+"""Facts of software: constants of kernels and engines, training stacks, tools."""
