@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from advisor.fleet.columns import Solution, Use, machines_there, present_usd, use_usd
 from advisor.fleet.problem import SLOT_HOURS, Mode, Problem, Way
-from advisor.fleet.program import Solution, Use, machines_there, present_usd, use_usd
 from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.fleet.account import Account
+from advisor.fleet.columns import Solution
 from advisor.fleet.problem import Problem, Way
-from advisor.fleet.program import Solution, solve
 from advisor.fleet.results import Alternative, ConstraintPrice
+from advisor.fleet.solver import solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money

@@ -16,12 +16,12 @@ from advisor.fleet.build import Built, build
 from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import OFFICE, Problem, Way
-from advisor.fleet.program import solve
 from advisor.fleet.queue import waiting
 from advisor.fleet.reasons import machine_reasons
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
+from advisor.fleet.solver import solve
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH

@@ -11,8 +11,8 @@ import numpy as np
 
 from advisor.errors import InputError
 from advisor.fleet.account import Account
+from advisor.fleet.columns import Use
 from advisor.fleet.problem import SLOT_HOURS
-from advisor.fleet.program import Use
 from advisor.fleet.results import Waiting
 from advisor.foundation.units import HOURS_PER_MONTH
 

@@ -13,10 +13,11 @@ from advisor.errors import InputError
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import without
 from advisor.fleet.build import YEAR, build
+from advisor.fleet.columns import Buy
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import Job, Problem, Way
-from advisor.fleet.program import Buy, solve
 from advisor.fleet.results import Regret, RegretTable
+from advisor.fleet.solver import solve
 from advisor.foundation import cents
 from advisor.foundation.formatting import money
 from advisor.nouns.case import ModelSource

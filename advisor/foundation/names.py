@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, ValidationInfo
@@ -232,3 +233,15 @@ Name = Annotated[str, AfterValidator(_name)]
 PathName = Annotated[str, AfterValidator(_path)]
 """A path of a file or folder, checked."""
 HubId = Annotated[str, AfterValidator(_hub_id)]
+
+
+def one_of(what: str, known: Collection[str]) -> AfterValidator:
+    """Return the check that a name is one of those known."""
+
+    def check(value: str) -> str:
+        if value not in known:
+            msg = f"unknown {what} {value!r}; choose one of {', '.join(known)}"
+            raise ValueError(msg)
+        return value
+
+    return AfterValidator(check)

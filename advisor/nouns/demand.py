@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Final, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from advisor.foundation.names import PathName
 from advisor.foundation.noun import Noun
@@ -14,6 +14,16 @@ from advisor.nouns.inputs import TEXT, Input, Labelled, Reads
 
 HOURS_A_DAY: Final = 24
 HOURS_A_WEEK: Final = 168
+
+
+def _parsed(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    return parse_arrivals(value, field=info.field_name or "requests_per_s")
+
+
+RequestRate = Annotated[float, BeforeValidator(_parsed), Field(gt=0, le=1e6, allow_inf_nan=False)]
+"""As a number, or as people write it: ``600/min``. [requests/s]"""
 
 
 class DayShape(Labelled):
@@ -76,7 +86,7 @@ class Demand(Noun):
         ),
     ] = None
     peak_requests_per_s: Annotated[
-        Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None,
+        RequestRate | None,
         Input(
             "rate of the busiest hour: 40/s",
             "--peak-requests",
@@ -130,13 +140,6 @@ class Demand(Noun):
     """Kubernetes' default for its Horizontal Pod Autoscaler. [s]"""
     hourly: Annotated[tuple[Rate, ...], Field(max_length=HOURS_A_WEEK)] = ()
     """Rates of a day's or a week's hours, in place of a file. [requests/s]"""
-
-    @field_validator("peak_requests_per_s", mode="before")
-    @classmethod
-    def _rate(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        return parse_arrivals(value, field="peak_requests_per_s")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

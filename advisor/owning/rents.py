@@ -14,7 +14,7 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Billing, Offer, PriceKind
-from advisor.nouns.software.efficiency import Reliability
+from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work

@@ -15,7 +15,7 @@ from advisor.estimate.results import Estimate
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
-from advisor.nouns.software.efficiency import Reliability
+from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import OFF, Size, resolve, unused_off
 from advisor.owning.break_even_ranges import break_even_by_input

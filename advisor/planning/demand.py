@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from advisor.nouns.workload import MOST_SPREAD, Arrivals, Serving, Workload
+from advisor.nouns.serving import MOST_SPREAD, Arrivals, Serving
+from advisor.nouns.workload import Workload
 
 BURSTY: Final = 2.0
 """Squared coefficient of variation from which arrivals count as bursty."""

@@ -12,7 +12,8 @@ from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.money import Renting
-from advisor.nouns.software.efficiency import Calibration, Reliability
+from advisor.nouns.software.delivery import Reliability
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 
 

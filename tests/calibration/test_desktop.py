@@ -10,8 +10,8 @@ import pytest
 from advisor.calibration.scoring.accuracy_page import score_tables
 from advisor.calibration.scoring.report import ValidationReport
 from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.deployments import row_deployment, row_load
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
-from advisor.calibration.tables.serving_rows import row_deployment, row_load
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.nouns.hardware import Segment

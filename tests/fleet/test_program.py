@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from advisor.fleet.account import Account
+from advisor.fleet.columns import Buy
 from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
-from advisor.fleet.program import Buy, solve
+from advisor.fleet.solver import solve
 
 HOURS = 730.0
 OFFICE = 10 * 365.25 / 12 * 5 / 7

@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor.calibration.fitting.robust import Parameter, fit_log_times, rounded
 from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.deployments import BURST
 from advisor.calibration.tables.served_runs import (
     OFFLOADED,
     Known,
@@ -20,7 +21,6 @@ from advisor.calibration.tables.served_runs import (
     read_packs,
     readings_of,
 )
-from advisor.calibration.tables.serving_rows import BURST
 from advisor.estimate.candidates import Floats
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS, ServingFacts, joined_engines

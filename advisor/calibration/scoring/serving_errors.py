@@ -30,6 +30,7 @@ from advisor.calibration.scoring.report import next_interval
 from advisor.calibration.scoring.training_errors import ScoredRun, SpeedErrors, run_errors
 from advisor.calibration.tables.cache_rows import fit_cache_interval
 from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.deployments import ONLINE, SINGLE
 from advisor.calibration.tables.served_runs import (
     Pack,
     Reading,
@@ -40,8 +41,6 @@ from advisor.calibration.tables.served_runs import (
 from advisor.calibration.tables.serving_rows import (
     BURST_TIME,
     FIRST,
-    ONLINE,
-    SINGLE,
     TOKEN,
     WHOLE,
     engine_interval,

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.calibration.fitting.stack_runs import origin
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
-from advisor.calibration.tables.serving_rows import (
-    FIRST,
-    TOKEN,
-    WHOLE,
+from advisor.calibration.tables.deployments import (
     BenchmarkTimes,
     Deployment,
     benchmark_times,
@@ -25,6 +21,8 @@ from advisor.calibration.tables.serving_rows import (
     row_kind,
     row_load,
 )
+from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
+from advisor.calibration.tables.serving_rows import FIRST, TOKEN, WHOLE
 from advisor.catalog.nodes import owned_node
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays

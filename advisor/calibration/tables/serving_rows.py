@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.formats import cache_bytes, weight_format
-from advisor.calibration.tables.guesses import filled
+from advisor.calibration.tables.deployments import (
+    BURST,
+    KINDS,
+    ONLINE,
+    SINGLE,
+    BenchmarkTimes,
+    Deployment,
+    benchmark_times,
+    row_deployment,
+    row_group,
+    row_kind,
+    row_load,
+)
 from advisor.calibration.tables.image_rows import IMAGE_KINDS, predict_image_row
-from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
-from advisor.catalog.nodes import owned_node
-from advisor.equations.serving import start_burst_s
+from advisor.calibration.tables.reading import Row, cell, choice, number
 from advisor.errors import InputError
-from advisor.estimate.assumed_shape import shape_widening
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.serving.burst import burst_times
-from advisor.estimate.serving.demand import ServedModel, ServingLoad, host_parts
-from advisor.estimate.serving.times import compute_format, serving_times
+from advisor.estimate.serving.demand import ServingLoad, host_parts
 from advisor.foundation.quantities import Range
-from advisor.foundation.units import GB, MILLISECOND
-from advisor.nouns.hardware import Accelerator, Node
-from advisor.nouns.layout import ParallelLayout
+from advisor.foundation.units import MILLISECOND
 from advisor.nouns.software.efficiency import Calibration, Interval
 from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
     DIRECT_TIME,
     HOST_TIME,
-    ServingFacts,
-    builds_at,
 )
-from advisor.nouns.software.generations import generations
-from advisor.nouns.workload import Serving
 
-KINDS: Final = (
-    "llm_online",
-    "llm_saturated",
-    "llm_single_stream",
-    "llm_prefill",
-    "llm_static_batch",
-)
 QUANTITIES: Final = (
     "tpot_ms",
     "ttft_ms",
@@ -52,77 +43,15 @@ QUANTITIES: Final = (
     "prefill_tokens_per_s",
     "latency_ms",
 )
-ONLINE: Final = "llm_online"
-SATURATED: Final = "llm_saturated"
-BURST: Final = "llm_burst"
-"""Finite bursts, which tables state as saturated runs with ``arrival`` ``burst``."""
 BURST_TIME: Final = "serving_burst"
-"""Name of the interval for their times."""
-BURST_REQUESTS: Final = 1000
-"""Requests of a burst if the row states none: the default of ``vllm bench serve``."""
-FIXED: Final = ("llm_static_batch", "llm_prefill")
-"""Kinds without arrivals."""
-SINGLE: Final = "llm_single_stream"
+"""Name of the interval for the times of finite bursts."""
 OTHER: Final = "_other"
-FIRST_ENGINE: Final = "vllm"
-"""The engine whose constants and intervals have no prefix in their names."""
 FIRST: Final = "first"
 """Time to the first token, or of a whole prompt."""
 TOKEN: Final = "token"
 """Time per output token."""
 WHOLE: Final = "whole"
 """Time of a request; for a rate of all requests, by Little's law."""
-UNLIMITED: Final = 2048
-"""Most sequences of an engine at an unlimited request rate (TensorRT-LLM's
-``max_batch_size``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """A row's model under its engine on its hardware."""
-
-    served: ServedModel
-    candidates: Candidates
-    engine: ServingFacts
-    engine_name: str
-    routed: bool
-    measured: bool
-    """The kernels of the card's kind, and the engine."""
-    widening: float
-    interface: str = ""
-    """Interface of the engine to the card; empty for the usual one."""
-    settings: tuple[tuple[str, float], ...] = ()
-    """Facts of the engine that the run set otherwise."""
-
-    def under(self, facts: ServingFacts) -> ServingFacts:
-        """Return an engine's facts with the settings of the run."""
-        return facts.model_copy(update=dict(self.settings)) if self.settings else facts
-
-
-def row_node(row: Row, accelerator: Accelerator) -> Node:
-    """Return the machine of a row: one for its cards, with the bandwidth that the row states."""
-    node = owned_node(accelerator, integer(row, "num_accelerators", 1))
-    rate = number(row, "host_memory_bandwidth_gb_s")
-    if rate is None:
-        return node
-    return node.model_copy(update={"host_memory_bandwidth_bytes_per_s": rate * GB})
-
-
-BENCH: Final = "llama-bench"
-"""A run that only calls the kernels: it samples nothing, and no request comes in."""
-
-
-def _settings(row: Row) -> tuple[tuple[str, float], ...]:
-    """Return what a run set: tokens of a step, places of a burst, and no sampling."""
-    found: dict[str, float] = {}
-    if cell(row, "step_tokens"):
-        tokens = integer(row, "step_tokens", 1)
-        found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
-    if cell(row, "harness") == BENCH:
-        found["step_overhead_s"] = 0.0
-    if row_kind(row) == BURST and cell(row, "concurrency"):
-        found["running_sequences"] = integer(row, "concurrency", 1)
-    return tuple(found.items())
 
 
 def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
@@ -185,169 +114,6 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
         for name, value in wanted
     ]
-
-
-def row_kind(row: Row) -> str:
-    """Return a row's kind: a finite burst is apart from an engine that stays full."""
-    kind = cell(row, "kind")
-    return BURST if kind == SATURATED and cell(row, "arrival") == "burst" else kind
-
-
-def row_group(row: Row) -> str:
-    """Return the key of the runs that differ from this row only in their load."""
-    columns = ("kind", "model", "accelerator", "engine", "weight_precision", "num_accelerators")
-    return " | ".join(cell(row, column) for column in columns)
-
-
-def row_deployment(row: Row, engine: Engine) -> Deployment:
-    """Return the deployment that a row of serving measurements describes.
-
-    Raises
-    ------
-    InputError
-        If the row's model or format is unknown, or a cell is unusable.
-    """
-    architecture = engine.architecture(row)
-    accelerator = engine.accelerator(row)
-    row = filled(row, "serving")
-    stored = weight_format(row)
-    pipeline, data = integer(row, "pipeline", 1), integer(row, "data", 1)
-    count = integer(row, "num_accelerators", pipeline * data)
-    layout = built(
-        ParallelLayout,
-        {
-            # Data-parallel attention divides the experts among its ranks.
-            "expert": data if architecture.num_experts > 1 else 1,
-            **stated(row, ParallelLayout),
-            "data": data,
-            "pipeline": pipeline,
-            "tensor": integer(row, "tensor", max(1, count // (pipeline * data))),
-        },
-    )
-    engines = engine.calibration.engines
-    date = cell(row, "software_date") or cell(row, "measured_date")
-    name = builds_at(engines, cell(row, "engine"), date, generations(accelerator))
-    facts = engines.get(name, engine.calibration.serving)
-    interface = cell(row, "backend")
-    kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
-    settings = _settings(row)
-    strange = name != FIRST_ENGINE and name not in engines
-    if row_kind(row) == SINGLE and not facts.backends:
-        # Bare generation has no scheduler.
-        settings += (("sequence_overhead_s", 0.0), ("step_overhead_s", 0.0))
-    elif row_kind(row) in FIXED and strange:
-        # Scripts with a fixed batch schedule nothing, and replay captured graphs.
-        settings += (("sequence_overhead_s", 0.0), ("prompt_overhead_s", 0.0))
-    return Deployment(
-        served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
-        candidates=Candidates(
-            layout=LayoutArrays.of(layout),
-            hardware=HardwareArrays.of(
-                accelerator,
-                row_node(row, accelerator),
-                kernels,
-                compute=compute_format(accelerator, stored),
-            ),
-        ),
-        engine=facts.model_copy(update=dict(settings)) if settings else facts,
-        engine_name=name,
-        interface=interface,
-        settings=settings,
-        routed=architecture.num_experts > 1,
-        measured=measured and (name == FIRST_ENGINE or name in engine.calibration.engines),
-        widening=shape_widening(architecture),
-    )
-
-
-def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> ServingLoad:
-    """Return the requests in flight: the row's, or as many as the cache holds."""
-    counts = {
-        "input_tokens": _tokens(row, "input_tokens"),
-        "output_tokens": _tokens(row, "output_tokens"),
-        "concurrency": integer(row, "burst_requests", BURST_REQUESTS)
-        if kind == BURST
-        else integer(row, "concurrency", 1),
-    }
-    load = ServingLoad.of(
-        built(Serving, stated(row, Serving, leave=("engine", "requests_per_s")) | counts)
-    )
-    if cell(row, "cached_tokens"):
-        cached = min(integer(row, "cached_tokens", 1), counts["input_tokens"] - 1)
-        load = replace(load, cached_tokens=np.array([float(cached)]))
-    if kind not in (SATURATED, BURST):
-        return load
-    times = serving_times(
-        deployment.served, load, deployment.candidates, engine.calibration, deployment.engine
-    )
-    # The run ran, so the expected memory counts, not its upper bound.
-    held = float(times.capacity.expected_concurrency[0])
-    if held < 1:
-        raise InputError(
-            "not even one request fits the row's accelerators",
-            value=cell(row, "accelerator"),
-            allowed="weights and one request's cache within the memory",
-            remedy="Correct the row.",
-        )
-    if kind == BURST:
-        return load
-    return replace(load, concurrency=np.array([min(held, float(UNLIMITED))]))
-
-
-def _tokens(row: Row, column: str) -> int:
-    """Return a length; 0 for the prompt of bare generation and the answer of bare prefill."""
-    return 1 if number(row, column) == 0 else integer(row, column, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkTimes:
-    """Times as the clients of a benchmark measure them."""
-
-    first_s: Floats
-    """Time to the first token. [s]"""
-    token_s: Floats
-    """Time per output token after the first. [s]"""
-    whole_s: Floats
-    """From a request to its last token. [s]"""
-
-
-def benchmark_times(
-    deployment: Deployment, load: ServingLoad, calibration: Calibration, kind: str
-) -> BenchmarkTimes:
-    """Return the times of a benchmark, which starts all its requests at once.
-
-    Parameters
-    ----------
-    kind : str
-        ``ONLINE``: requests pass through a server, each followed by another. ``BURST``: a finite
-        number of requests. Otherwise the engine is called directly.
-
-    Notes
-    -----
-    Requests that wait for the prompts of their wave do not wait for them again: the time that the
-    wave adds to the first token is taken from the later ones.
-    """
-    engine, candidates = deployment.engine, deployment.candidates
-    if kind == BURST:
-        burst = burst_times(deployment.served, load, candidates, calibration, engine)
-        return BenchmarkTimes(burst.first_s, burst.token_s, burst.whole_s)
-    times = serving_times(deployment.served, load, candidates, calibration, engine)
-    if kind != ONLINE:
-        bare_s = times.ttft_s - engine.request_overhead_s
-        whole_s = times.request_latency_s - engine.request_overhead_s
-        return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
-    wave = np.asarray(
-        start_burst_s(
-            concurrency=load.per_engine(candidates.layout),
-            service_s=times.prompt_service_s,
-            rounds=1 / engine.start_wave,
-        )
-    )
-    later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
-    return BenchmarkTimes(
-        first_s=times.ttft_s + wave,
-        token_s=np.maximum(later, times.decode_step_s),
-        whole_s=times.request_latency_s,
-    )
 
 
 def _quantities(

@@ -27,7 +27,8 @@ from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.software.efficiency import Calibration, Interval, Reliability
+from advisor.nouns.software.delivery import Reliability
+from advisor.nouns.software.efficiency import Calibration, Interval
 
 TRAINING_INTERVAL = "training_time"
 """Name of the interval of dense models' training times."""

@@ -6,7 +6,7 @@ from advisor.equations.goodput import lost_time
 from advisor.estimate.terms import RUN_TIME, term
 from advisor.estimate.training.delivered import Losses
 from advisor.foundation.quantities import Term
-from advisor.nouns.software.efficiency import Reliability
+from advisor.nouns.software.delivery import Reliability
 
 
 def run_terms(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from advisor.foundation.noun import Noun
 from advisor.nouns.inputs import Input, Labelled
-from advisor.nouns.software.engines import Fraction, NonNegative, Positive
+from advisor.nouns.software.engines import Fraction, NonNegative, Positive, Seconds
 
 
 class Operator(Labelled):
@@ -59,3 +59,14 @@ class Delivery(Noun):
     def lost_by(self, operator: Operator) -> float:
         """Return the share that a class of operator loses. [s/s]"""
         return self.lost[operator].share
+
+
+class Reliability(Noun):
+    """Rates and times of the interruptions of a long run."""
+
+    interruptions_per_accelerator_hour: NonNegative
+    checkpoint_s: Seconds
+    restart_s: Seconds
+    startup_s: Seconds
+    """Time from renting to the first step: boot, image, weights and data, compilation. [s]"""
+    source: str

@@ -17,7 +17,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WeightFormat
-from advisor.nouns.software.delivery import Delivery
+from advisor.nouns.software.delivery import Delivery, Reliability
 from advisor.nouns.software.engines import (
     OTHERS,
     Bytes,
@@ -130,17 +130,6 @@ class Trained(Noun):
     """Number of accelerators in the largest run."""
 
 
-class Reliability(Noun):
-    """Rates and times of the interruptions of a long run."""
-
-    interruptions_per_accelerator_hour: NonNegative
-    checkpoint_s: Seconds
-    restart_s: Seconds
-    startup_s: Seconds
-    """Time from renting to the first step: boot, image, weights and data, compilation. [s]"""
-    source: str
-
-
 class Calibration(Noun):
     """Everything in ``data/calibration.yaml`` and ``data/calibration_facts.yaml``."""
 
@@ -249,8 +238,8 @@ class Calibration(Noun):
         lasting = self.sustained.get(accelerator.key, self.sustained.get(accelerator.architecture))
         if lasting is not None:
             found = found.model_copy(update={"sustained": lasting})
-        if measured and not _balanced(found, accelerator):
-            found = found.unlike(self.kernels[OTHERS], _streamed_share(found, accelerator))
+        if measured and not found.balanced_on(accelerator):
+            found = found.unlike(self.kernels[OTHERS], found.streamed_share(accelerator))
             measured = False
         return self._on_vectors(found, accelerator), measured
 
@@ -374,33 +363,3 @@ class Calibration(Noun):
 
 WIDENING_RANKS: Final = 8.0
 """Accelerators of one machine, beyond which the range of a step widens."""
-
-UNLIKE_BALANCE: Final = 4.0
-"""If a card's operations per byte differ from the measured cards' by more than this factor, its
-kernels have another bottleneck. H20 has a fifth to an eighth of the arithmetic of H200 and H100 on
-their memory, and decodes in 16 bits at less than half of its bandwidth (QwenLM/Qwen3, speed
-benchmark). Assumed."""
-
-
-def _balanced(kernels: KernelEfficiency, accelerator: Accelerator) -> bool:
-    """Return whether the ratio of arithmetic to bandwidth is about that of the measured cards."""
-    peaks = accelerator.peak_flops_per_s
-    sixteen = peaks.get("bf16", peaks.get("fp16"))
-    if kernels.balance is None or sixteen is None:
-        return True
-    low, high = kernels.balance
-    ratio = sixteen / accelerator.memory_bandwidth_bytes_per_s
-    return low / UNLIKE_BALANCE <= ratio <= high * UNLIKE_BALANCE
-
-
-def _streamed_share(kernels: KernelEfficiency, accelerator: Accelerator) -> float:
-    """Return the share of the bandwidth that the card's multiprocessors can request.
-
-    By Little's law, the memory rate is the bytes in flight divided by the latency. Each
-    multiprocessor keeps a fixed number of bytes in flight. Within a generation, the number of
-    multiprocessors is proportional to the fp32 vector peak.
-    """
-    vector = accelerator.peak_flops_per_s.get("fp32")
-    if kernels.streamed is None or vector is None:
-        return 1.0
-    return min(1.0, kernels.streamed * vector / accelerator.memory_bandwidth_bytes_per_s)

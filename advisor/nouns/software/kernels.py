@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -14,6 +14,12 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
 from advisor.nouns.software.engines import BackendFacts, Fraction, NonNegative, Positive, Seconds
 from advisor.nouns.software.generations import narrow_sums
+
+UNLIKE_BALANCE: Final = 4.0
+"""If a card's operations per byte differ from the measured cards' by more than this factor, its
+kernels have another bottleneck. H20 has a fifth to an eighth of the arithmetic of H200 and H100 on
+their memory, and decodes in 16 bits at less than half of its bandwidth (QwenLM/Qwen3, speed
+benchmark). Assumed."""
 
 
 class FitQuality(Noun):
@@ -154,6 +160,28 @@ class KernelEfficiency(Noun):
                 "weight_operations": backend.expansion if quantised else backend.expansion_16,
             }
         )
+
+    def balanced_on(self, accelerator: Accelerator) -> bool:
+        """Return whether arithmetic over bandwidth is about that of the measured cards."""
+        peaks = accelerator.peak_flops_per_s
+        sixteen = peaks.get("bf16", peaks.get("fp16"))
+        if self.balance is None or sixteen is None:
+            return True
+        low, high = self.balance
+        ratio = sixteen / accelerator.memory_bandwidth_bytes_per_s
+        return low / UNLIKE_BALANCE <= ratio <= high * UNLIKE_BALANCE
+
+    def streamed_share(self, accelerator: Accelerator) -> float:
+        """Return the share of the bandwidth that the card's multiprocessors can request.
+
+        By Little's law, the memory rate is the bytes in flight divided by the latency. Each
+        multiprocessor keeps a fixed number of bytes in flight. Within a generation, the number of
+        multiprocessors is proportional to the fp32 vector peak.
+        """
+        vector = accelerator.peak_flops_per_s.get("fp32")
+        if self.streamed is None or vector is None:
+            return 1.0
+        return min(1.0, self.streamed * vector / accelerator.memory_bandwidth_bytes_per_s)
 
     def unlike(self, pool: KernelEfficiency, streamed: float) -> KernelEfficiency:
         """Return these constants for a card whose compute-to-memory ratio was never measured.

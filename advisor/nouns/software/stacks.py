@@ -7,10 +7,10 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path, entry_names
+from advisor.foundation.resources import data_path
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.engines import Fraction, NonNegative, Positive, Seconds
 
@@ -246,18 +246,6 @@ def usual_stack(work: Work) -> SoftwareStack:
     'megatron'
     """
     return next(stack for stack in known_stacks().values() if work in stack.default_for)
-
-
-def _known(name: str) -> str:
-    return stack_named(name).name
-
-
-def _listed(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(entry_names(SOFTWARE))
-
-
-StackName = Annotated[str, AfterValidator(_known), Field(json_schema_extra=_listed)]
-"""Name of a stack: checked against the table, and listed in the schema."""
 
 
 def undivided(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:

@@ -1,0 +1,114 @@
+"""The decisions of a fleet's program, what they cost, and the plan that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from advisor.fleet.problem import SLOT_HOURS, Job, Mode, Problem, Supply
+
+
+class Buy(NamedTuple):
+    """Machines of a supply bought, or committed to, at the start of a period."""
+
+    supply: int
+    period: int
+
+
+class Use(NamedTuple):
+    """A mode of a job in a period: share of the runs, or replicas in a slot."""
+
+    job: int
+    mode: int
+    period: int
+    slot: int
+    """-1 for batch jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Share of a job that is left out in a period; no tuple, so it never equals a ``Buy``."""
+
+    job: int
+    period: int
+
+
+class Group(NamedTuple):
+    """Whether a mode that needs several machines at once is used in a period."""
+
+    job: int
+    mode: int
+    period: int
+
+
+Column = Buy | Use | Left | Group
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Values of the columns that are not zero."""
+
+    values: Mapping[Column, float] = field(default_factory=dict)
+    feasible: bool = False
+    gap: float = 0.0
+    """Upper bound of how much less another plan may cost, over the cost."""
+    timed_out: bool = False
+
+    def bought(self) -> Iterator[tuple[Buy, int]]:
+        """Yield purchases and commitments with their number."""
+        for column, value in self.values.items():
+            if isinstance(column, Buy):
+                yield column, round(value)
+
+    def used(self) -> Iterator[tuple[Use, float]]:
+        """Yield modes with the share of the runs, or the replicas, that they take."""
+        for column, value in self.values.items():
+            if isinstance(column, Use):
+                yield column, value
+
+    def left(self) -> Iterator[tuple[Left, float]]:
+        """Yield what is left out."""
+        for column, value in self.values.items():
+            if isinstance(column, Left):
+                yield column, value
+
+
+def machines_there(problem: Problem, solution: Solution, supply: int) -> tuple[int, ...]:
+    """Return how many machines of a supply are there in each period."""
+    item = problem.supplies[supply]
+    there = list(item.owned or (0,) * len(problem.months))
+    for column, number in solution.bought():
+        if column.supply == supply:
+            for period in lasting(problem, item, column.period):
+                there[period] += number
+    return tuple(there)
+
+
+def lasting(problem: Problem, supply: Supply, period: int) -> range:
+    """Return the periods in which machines bought in a period are there."""
+    if supply.term_months is None:
+        return range(period, len(problem.months))
+    end = problem.starts[period] + supply.term_months
+    return range(period, sum(start < end for start in problem.starts))
+
+
+def present_usd(problem: Problem, supply: Supply, period: int) -> float:
+    """Present cost of a machine bought in a period, without its use. [USD]"""
+    capital = supply.capital_usd * problem.capital_factor(supply, period)
+    return capital + sum(
+        supply.month_usd * problem.months[later] * problem.period_factor(later)
+        for later in lasting(problem, supply, period)
+    )
+
+
+def use_usd(problem: Problem, job: Job, mode: Mode, period: int, slot: int) -> float:
+    """Cost of a whole job, or of one replica in a slot, in a month of a period. [USD/month]"""
+    supply = None if mode.supply is None else problem.supplies[mode.supply]
+    rents = problem.rent_factors
+    rent = mode.usd * (rents[period] if rents else 1.0)
+    if slot < 0:
+        each = rent if supply is None else mode.cards * mode.hours * supply.card_hour_usd
+        return job.runs[period] * each
+    each = rent if supply is None else mode.cards * supply.card_hour_usd
+    return SLOT_HOURS[slot] * each

@@ -1,0 +1,191 @@
+"""Serving a model: what requests ask for, how they arrive and what answers them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from advisor.foundation.names import Name, one_of
+from advisor.nouns.demand import Demand, RequestRate
+from advisor.nouns.inputs import DIFFUSION, TEXT, Input, Labelled, Reads
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.sizes import Length, Sized
+from advisor.nouns.software.names import SERVED_BY, EngineName
+from advisor.nouns.techniques import Techniques
+
+MOST_SPREAD: Final = 3.8
+"""Largest 95th percentile over the mean that a log-normal length can have: exp(1.645^2 / 2)."""
+
+
+class Arrivals(Labelled):
+    """How requests arrive."""
+
+    CONSTANT = "constant", "at equal intervals"
+    POISSON = "poisson", "on their own (Poisson)"
+    BURSTY = "bursty", "in bursts"
+
+    @property
+    def scv(self) -> float:
+        """Squared coefficient of variation of the times between them.
+
+        Bursty traffic: 4, a gamma distribution of shape 0.25. Assumed; BurstGPT (Wang et al. 2024,
+        arXiv:2401.17644) finds gamma shapes below 1 for conversations.
+        """
+        return {"constant": 0.0, "poisson": 1.0, "bursty": 4.0}[self.value]
+
+
+class Serving(Sized, Techniques):
+    """Answering requests: continuous batching of text, batches of ``concurrency`` images."""
+
+    kind: Literal["serving"] = "serving"
+    input_tokens: Annotated[
+        Length,
+        Input(
+            "prompt tokens per request: 8192, or 8K for the same",
+            "--input-tokens",
+            "Prompt tokens",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+        ),
+    ] = 1024
+    output_tokens: Annotated[
+        Length,
+        Input(
+            "generated tokens per request",
+            "--output-tokens",
+            "Answer tokens",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+        ),
+    ] = 256
+    concurrency: Annotated[
+        int,
+        Field(ge=1, le=1_000_000),
+        Input(
+            "requests in flight at the same time; of images, the batch",
+            "--concurrency",
+            "Users at once",
+            advanced=False,
+        ),
+    ] = 8
+    requests_per_s: Annotated[
+        RequestRate | None,
+        Input(
+            "requests that arrive, instead of a concurrency: 10/s, 600/min, 500 users x 12/h",
+            "--requests-per-second",
+            "Requests per second",
+            reads=Reads.ARRIVALS,
+            networks=TEXT,
+            advanced=False,
+            blank="As the users send",
+            explained="What arrives, in place of the users at once: 10/s, 600/min, 1M/day or "
+            "500 users x 12/h. Percentiles of the latencies follow.",
+        ),
+    ] = None
+    """Takes the place of the concurrency, which then follows from it. [requests/s]"""
+    demand: Demand | None = None
+    """A day or a week; its peak takes the place of ``requests_per_s``."""
+    arrivals: Annotated[
+        Arrivals,
+        Input(
+            "how requests arrive",
+            "--arrivals",
+            "Requests arrive",
+            metavar="HOW",
+            networks=TEXT,
+            needs="requests_per_s",
+        ),
+    ] = Arrivals.POISSON
+    input_tokens_p95: Annotated[
+        Length | None,
+        Input(
+            "length that 95 % of the prompts stay under; then --input-tokens is the mean",
+            "--input-tokens-p95",
+            "Prompt tokens, 95 %",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+            blank="All alike",
+            needs="requests_per_s",
+        ),
+    ] = None
+    """Lengths are log-normal. None: all are equal."""
+    output_tokens_p95: Annotated[
+        Length | None,
+        Input(
+            "length that 95 % of the answers stay under; then --output-tokens is the mean",
+            "--output-tokens-p95",
+            "Answer tokens, 95 %",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+            blank="All alike",
+            needs="requests_per_s",
+        ),
+    ] = None
+    denoising_steps: Annotated[
+        Annotated[int, Field(ge=1, le=10_000)] | None,
+        Input(
+            "diffusion: passes through the network for one image (50)",
+            "--denoising-steps",
+            "Denoising steps",
+            networks=DIFFUSION,
+        ),
+    ] = None
+    """None takes a stated default."""
+    guidance: Annotated[
+        bool | None,
+        Input(
+            "diffusion: classifier-free guidance, which doubles every pass (as usual for the "
+            "model)",
+            "--guidance",
+            "Guidance (doubles each step)",
+            networks=DIFFUSION,
+            blank="As usual for the model",
+        ),
+    ] = None
+    """None: as pipelines of the model do it."""
+    engine: Annotated[EngineName | None, SERVED_BY] = None
+    """A serving tool. None takes the usual one of card and model."""
+    weight_format: Annotated[
+        Annotated[Name, one_of("weight_format", WEIGHT_FORMATS)] | None,
+        Input(
+            "number format of the weights",
+            "--weights",
+            "Weight format",
+            metavar="FORMAT",
+            choices=lambda: WEIGHT_FORMATS,
+            labels=lambda: {name: item.title for name, item in WEIGHT_FORMATS.items()},
+            blank="Let the search choose",
+        ),
+    ] = None
+    """None lets the search choose; estimates take the model's own 16-bit format."""
+    kv_cache_format: Annotated[
+        Annotated[Name, one_of("kv_cache_format", KV_CACHE_FORMATS)] | None,
+        Input(
+            "number format of keys and values",
+            "--kv-cache",
+            "Key-value cache",
+            metavar="FORMAT",
+            choices=lambda: KV_CACHE_FORMATS,
+            networks=TEXT,
+            blank="Let the search choose",
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_load(self) -> Self:
+        names = ("concurrency", "requests_per_s", "demand")
+        given = [name for name in names if name in self.model_fields_set]
+        given = [name for name in given if getattr(self, name) is not None]
+        if len(given) > 1:
+            msg = f"give one of {', '.join(names)}, not both of {' and '.join(given)}"
+            raise ValueError(msg)
+        for name in ("input_tokens", "output_tokens"):
+            high = getattr(self, f"{name}_p95")
+            if high is not None and not 1 <= high / getattr(self, name) <= MOST_SPREAD:
+                msg = (
+                    f"{name}_p95={high} must be {name}={getattr(self, name)} to {MOST_SPREAD:g} "
+                    "times as much"
+                )
+                raise ValueError(msg)
+        return self
