@@ -303,8 +303,10 @@ def input_cost_share(
 
     Examples
     --------
-    >>> input_cost_share(
-    ...     step_s=0.01, prefill_share=0.25, output_tokens=101, requests_per_s=8, concurrency=8
+    >>> float(
+    ...     input_cost_share(
+    ...         step_s=0.01, prefill_share=0.25, output_tokens=101, requests_per_s=8, concurrency=8
+    ...     )
     ... )
     0.25
     """
@@ -364,7 +366,7 @@ def aged_price_factor(*, sigma_per_sqrt_year: Number, age_days: Number) -> Numbe
 
     Examples
     --------
-    >>> round(aged_price_factor(sigma_per_sqrt_year=0.8, age_days=30), 2)
+    >>> round(float(aged_price_factor(sigma_per_sqrt_year=0.8, age_days=30)), 2)
     1.34
     """
     factor: Number = np.exp(UPPER_TENTH * sigma_per_sqrt_year * np.sqrt(age_days / DAYS_PER_YEAR))

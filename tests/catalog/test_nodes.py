@@ -122,7 +122,8 @@ def test_an_offer_of_another_accelerator_is_refused() -> None:
         ("l40s", 4, 1, 31.5, 100, 31.5),
         ("rtx-6000-ada", 4, 1, 31.5, None, 31.5),
         ("rtx-a6000", 4, 2, 56.25, None, 31.5),
-        ("rtx-3090", 2, 2, 56.25, None, 31.5),
+        # A desktop's NVLink bridge is bought apart: two cards talk over PCIe 4.0 x16.
+        ("rtx-3090", 2, 1, 31.5, None, 31.5),
         ("rtx-5090", 2, 1, 63, None, 63),
         ("arc-b580", 2, 1, 15.75, None, 15.75),
         ("dgx-spark-gb10", 1, 2, 25, None, 273),
