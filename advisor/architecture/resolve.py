@@ -18,6 +18,7 @@ from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize
 from advisor.errors import InputError
+from advisor.foundation.names import holds_content
 from advisor.nouns.case import ModelSource
 from advisor.nouns.case_files import input_error
 
@@ -71,9 +72,9 @@ def _from_config(
     """Return the architecture of a mapping, a JSON text, or a configuration or weights file."""
     if isinstance(config, Mapping):
         return architecture_from_config(config, sample=sample, pruning=pruning)
-    text = config.lstrip("\ufeff")
-    if text.lstrip().startswith(("{", "[")):
-        return architecture_from_config(load_config_text(text), sample=sample, pruning=pruning)
+    if holds_content(config):
+        content = load_config_text(config.lstrip("\ufeff"))
+        return architecture_from_config(content, sample=sample, pruning=pruning)
     from advisor.architecture.weights.weights_file import (
         SNIFFED_BYTES,
         architecture_from_weights,
@@ -112,7 +113,7 @@ def _from_stack(
 
     if isinstance(given, Mapping):
         name, stack = stack_from_mapping(given)
-    elif "\n" in given or given.lstrip().startswith("{"):
+    elif holds_content(given):
         name, stack = stack_from_text(given)
     else:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection
+from enum import Enum, auto
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, ValidationInfo
@@ -230,9 +231,35 @@ Text = Annotated[str, AfterValidator(_text)]
 """A sentence or a note; may be empty."""
 Name = Annotated[str, AfterValidator(_name)]
 """A name or a key; may be empty."""
-PathName = Annotated[str, AfterValidator(_path)]
+
+
+class Reaches(Enum):
+    """What a field makes the machine that reads it do; `strangers` refuses these fields."""
+
+    FILE = auto()
+    """Open the file that it names."""
+    FILE_UNLESS_CONTENT = auto()
+    """Open a file, unless the text `holds_content`."""
+    HUB = auto()
+    """Download a model."""
+
+
+def holds_content(text: str) -> bool:
+    r"""Return whether a text is the content of a file, not its path.
+
+    Examples
+    --------
+    >>> [holds_content(text) for text in ('{"model_type": "llama"}', "a: 1\nb: 2", "config.json")]
+    [True, True, False]
+    """
+    return "\n" in text or text.lstrip("\ufeff").lstrip().startswith(("{", "["))
+
+
+PathName = Annotated[str, AfterValidator(_path), Reaches.FILE]
 """A path of a file or folder, checked."""
-HubId = Annotated[str, AfterValidator(_hub_id)]
+PathOrContent = Annotated[str, Reaches.FILE_UNLESS_CONTENT]
+"""A path, or what the file holds."""
+HubId = Annotated[str, AfterValidator(_hub_id), Reaches.HUB]
 
 
 def one_of(what: str, known: Collection[str]) -> AfterValidator:

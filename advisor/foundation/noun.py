@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args, get_origin
+
 from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
 
 
 class Noun(BaseModel):
@@ -18,3 +22,24 @@ class Noun(BaseModel):
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the value as JSON text."""
         return self.model_dump_json(indent=indent)
+
+
+def annotated(field: FieldInfo) -> Iterator[object]:
+    """Yield every type in the annotation of a field, and every check beside one."""
+    yield from _flat(field.annotation)
+    yield from field.metadata
+
+
+def _flat(annotation: Any) -> Iterator[object]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *checks = get_args(annotation)
+        yield from _flat(inner)
+        for check in checks:
+            yield from check.metadata if isinstance(check, FieldInfo) else (check,)
+    elif origin is None or origin is Literal:
+        yield annotation
+    else:
+        yield origin
+        for part in get_args(annotation):
+            yield from _flat(part)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, field_serializer, model_validator
 
 from advisor.errors import InputError
-from advisor.foundation.names import HubId, Name
+from advisor.foundation.names import HubId, Name, PathOrContent
 from advisor.foundation.noun import Noun
 from advisor.nouns.host import Host
 from advisor.nouns.inputs import Declared, Input, declared
@@ -83,7 +83,7 @@ class ModelSource(Noun):
     """Where the model's shape comes from, exactly one of five fields; and changes to it."""
 
     preset: Name | None = None
-    config: str | dict[str, Any] | None = None
+    config: PathOrContent | dict[str, Any] | None = None
     """Path of a ``config.json``, its text or its parsed content; or the path of a ``.safetensors``
     or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
@@ -91,7 +91,7 @@ class ModelSource(Noun):
         Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None,
         Input("number of parameters, by --model: 7B", label="Parameters", advanced=False),
     ] = None
-    stack: str | dict[str, Any] | None = None
+    stack: PathOrContent | dict[str, Any] | None = None
     """A network of one's own, as layers: path of a YAML file, its text or its content."""
     shape: AssumedShape | None = None
     """Beside ``parameters``: what is known of the shape."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from advisor.errors import InputError
 from advisor.foundation.files import read_file, too_large
 from advisor.foundation.noun import Noun
+from advisor.foundation.strangers import refuse_reach
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.case import Case
 
@@ -57,6 +58,19 @@ def load_as(kind: type[T], source: str | Path | Mapping[str, Any]) -> T:
     except ValidationError as error:
         raise input_error(error) from None
     _refuse_booleans(source, found, "")
+    return found
+
+
+def load_sent(kind: type[T], content: Mapping[str, Any]) -> T:
+    """Read a noun that a page, a link, HTTP or an assistant sends to a server.
+
+    Raises
+    ------
+    InputError
+        As for a case, or if it names a file of the server or a model to download.
+    """
+    found = load_as(kind, content)
+    refuse_reach(found)
     return found
 
 

@@ -5,14 +5,12 @@ Options, page and documents are built from these declarations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
+from typing import Final, Literal, Self, get_args, get_origin
 
-from pydantic.fields import FieldInfo
-
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, annotated
 
 
 class Labelled(StrEnum):
@@ -288,7 +286,7 @@ def declared(
         tasks &= {task for task in Task if task.workload["kind"] == kind}
     for name, field in noun.model_fields.items():
         here = f"{path}.{name}" if path else name
-        types = (*_flat(field.annotation), *field.metadata)
+        types = tuple(annotated(field))
         told = next((item for item in types if isinstance(item, Input)), None)
         having = tasks & told.tasks if told else tasks
         inside: dict[str, Declared] = {}
@@ -303,19 +301,3 @@ def declared(
         if inputs:
             found |= inside
     return found
-
-
-def _flat(annotation: Any) -> Iterator[object]:
-    """Every type in an annotation, and every check beside one."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner, *checks = get_args(annotation)
-        yield from _flat(inner)
-        for check in checks:
-            yield from check.metadata if isinstance(check, FieldInfo) else (check,)
-    elif origin is None or origin is Literal:
-        yield annotation
-    else:
-        yield origin
-        for part in get_args(annotation):
-            yield from _flat(part)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from advisor import api
 from advisor.catalog import Catalog
@@ -16,7 +16,7 @@ from advisor.errors import InputError
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
-from advisor.nouns.case_files import input_error, load_case
+from advisor.nouns.case_files import load_sent
 
 
 class FitsQuestion(Noun):
@@ -154,9 +154,6 @@ def doors() -> dict[str, Door]:
     return {door.name: door for door in found}
 
 
-REMEDY: Final = "Send its content instead, as an object."
-
-
 def asked(door: Door, content: object) -> Noun:
     """Return the question that a program sends.
 
@@ -172,48 +169,4 @@ def asked(door: Door, content: object) -> Noun:
             allowed="a JSON object",
             remedy='Send e.g. {"model": {"preset": "llama-3.1-8b"}, "workload": {...}}.',
         )
-    if door.question is Case:
-        _refuse_outside(content.get("model"))
-        _refuse_demand_file(content.get("workload"))
-        return load_case(content)
-    try:
-        return door.question.model_validate(content)
-    except ValidationError as error:
-        raise input_error(error) from None
-
-
-def _refuse_demand_file(workload: object) -> None:
-    """Refuse a demand in a file of this machine."""
-    demand = workload.get("demand") if isinstance(workload, Mapping) else None
-    if isinstance(demand, Mapping) and demand.get("file") is not None:
-        raise InputError(
-            "workload.demand.file names a file, and this service reads none",
-            value=demand["file"],
-            allowed="hourly rates, or a shape with its peak",
-            remedy="Send the rates as workload.demand.hourly.",
-            field="workload.demand.file",
-        )
-
-
-def _refuse_outside(model: object) -> None:
-    """Refuse what would read this machine's files or fetch from the network for a stranger."""
-    if not isinstance(model, Mapping):
-        return
-    for name in ("config", "stack"):
-        value = model.get(name)
-        if isinstance(value, str) and not value.lstrip("\ufeff \t\r\n").startswith("{"):
-            raise InputError(
-                f"model.{name} names a file, and this service reads none",
-                value=value,
-                allowed="the content as an object",
-                remedy=REMEDY,
-                field=f"model.{name}",
-            )
-    if model.get("hub") is not None:
-        raise InputError(
-            "model.hub would be downloaded, and this service fetches nothing",
-            value=model["hub"],
-            allowed="preset, config, parameters or stack",
-            remedy="Send the content of its config.json as model.config.",
-            field="model.hub",
-        )
+    return load_sent(door.question, content)

@@ -126,6 +126,11 @@ def without(field: str, **update: object) -> dict[str, Any]:
         ("estimate", CASE | {"model": {"config": "/etc/passwd"}}, "model.config"),
         ("estimate", CASE | {"model": {"stack": "layers.yaml"}}, "model.stack"),
         ("recommend", CASE | {"model": {"hub": "org/name"}}, "model.hub"),
+        (
+            "recommend",
+            without("hardware", workload={"kind": "serving", "demand": {"file": "/etc/passwd"}}),
+            "workload.demand.file",
+        ),
         ("own", CASE | {"nonsense": 1}, "nonsense"),
         ("fits", {"accelerator": "rtx-4090", "count": 0}, "count"),
         ("fits", {}, "accelerator"),

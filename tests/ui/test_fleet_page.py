@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from streamlit.testing.v1 import AppTest
+
 from advisor import plan_fleet
 from advisor.api import quick_portfolio
-from tests.ui.test_one_case import opened, text
+from advisor.ui.session.links import packed
+from tests.ui.test_one_case import ROOT, opened, text
 
 
 def test_the_page_gives_the_plan_of_python() -> None:
@@ -25,16 +29,42 @@ def test_a_question_stands_in_the_address() -> None:
     assert page.query_params["ask"] == "chatbot"
 
 
-def test_a_portfolio_of_ones_own_opens_no_file_of_the_server() -> None:
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("{config: /etc/hostname}", "names a file"),
+        ("{stack: /etc/hostname}", "names a file"),
+        ("{hub: org/name}", "would be downloaded"),
+    ],
+)
+def test_a_portfolio_of_ones_own_opens_no_file_of_the_server(model: str, said: str) -> None:
     page = opened("fleet", {"ask": "own"})
     page.text_area(key="fleet_text").set_value(
         "workloads:\n"
         "  - name: x\n"
         "    runs_per_month: 1\n"
         "    case:\n"
-        "      model: {config: /etc/hostname}\n"
+        f"      model: {model}\n"
         "      workload: {kind: fine_tuning}\n"
     ).run()
+
+    assert not page.exception
+    assert said in page.error[0].value
+
+
+def test_a_link_to_a_portfolio_opens_no_file_of_the_server() -> None:
+    portfolio = (
+        "workloads:\n"
+        "  - name: x\n"
+        "    case:\n"
+        "      model: {preset: llama-3.1-8b}\n"
+        "      workload: {kind: serving, demand: {file: /etc/hostname}}\n"
+    )
+    link = packed(portfolio)
+    assert link is not None
+    page = AppTest.from_file(str(ROOT / "advisor/ui/pages/fleet.py"), default_timeout=120)
+    page.query_params.update({"ask": "own", "portfolio": link})
+    page.run()
 
     assert not page.exception
     assert "names a file" in page.error[0].value

@@ -207,8 +207,9 @@ def _given(held: Mapping[str, Any]) -> tuple[Section, Section]:
 
 def answer(asked: Question) -> api.Ownership:
     """Return the comparison, computed once for the same question."""
-    case = state.case_mapping(asked.inputs) | {"owning": asked.owning, "renting": asked.renting}
+    more: dict[str, object] = {"owning": asked.owning, "renting": asked.renting}
     if asked.inputs.own_accelerator or asked.inputs.rent == OWN:
         card, count = state.card_of(asked.inputs)
-        case["hardware"] = {"accelerator": card, "count": count}
+        more["hardware"] = {"accelerator": card, "count": count}
+    case = state.asked_case(asked.inputs, **more)
     return kept(lambda: api.own(case), "own", asked)

@@ -16,6 +16,8 @@ from advisor.charts import Theme, fits_alt, fits_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import memory as memory_size
 from advisor.foundation.formatting import memory_against
+from advisor.nouns.case import Case
+from advisor.nouns.case_files import load_sent
 from advisor.nouns.inputs import Task
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
@@ -235,7 +237,8 @@ def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
     if name not in models:
         return
     served = models[name].served
-    case = api.load_case(
+    case = load_sent(
+        Case,
         {
             "model": {"preset": name},
             "workload": {
@@ -248,7 +251,7 @@ def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
             },
             "hardware": {"accelerator": fits.accelerator, "count": fits.count},
             "layout": served.layout.model_dump(mode="json"),
-        }
+        },
     )
     for curve in memory.curves(case):
         if curve.variable == "context":

@@ -12,6 +12,7 @@ import streamlit as st
 from advisor import api, frames
 from advisor.errors import InputError
 from advisor.foundation.formatting import money
+from advisor.nouns.case_files import load_sent
 from advisor.ui.parts import question
 from advisor.ui.parts.results import status
 from advisor.ui.parts.wording import plain, text_table
@@ -28,9 +29,6 @@ QUESTIONS: Final = {
 }
 MOST_BUDGET: Final = 1e8
 MOST_PEOPLE: Final = 10_000.0
-PATHS: Final = ("config", "stack", "file")
-"""Fields of a model and a demand that a file's path may stand in; a page opens none of its server's
-files."""
 EXAMPLE: Final = """\
 workloads:
   - name: chatbot
@@ -108,9 +106,7 @@ def ask() -> api.Portfolio | None:
 
 def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
     if values["ask"] == OWN:
-        content = api.parse_case(str(values["portfolio"]))
-        _refuse_paths(content)
-        return api.load_portfolio(content)
+        return load_sent(api.Portfolio, api.parse_case(str(values["portfolio"])))
     return api.quick_portfolio(
         str(values["ask"]),
         budget_usd=float(values["budget"] or 0.0),
@@ -118,25 +114,6 @@ def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
         tune=str(values["tune"]) or None,
         serve=str(values["serve"]) or None,
     )
-
-
-def _refuse_paths(content: Any) -> None:
-    """Refuse what names a file: a page must not open files of its server."""
-    if isinstance(content, Mapping):
-        for name in PATHS:
-            if isinstance(content.get(name), str):
-                raise InputError(
-                    f"{name} names a file",
-                    value=content[name],
-                    allowed="a preset, a number of parameters, or the content itself",
-                    remedy="Put the content itself there, or use the command line.",
-                    field="portfolio",
-                )
-        for value in content.values():
-            _refuse_paths(value)
-    elif isinstance(content, list | tuple):
-        for value in content:
-            _refuse_paths(value)
 
 
 def show(portfolio: api.Portfolio) -> None:

@@ -74,12 +74,10 @@ def show_curve(curve: api.Curve, theme: Theme) -> None:
 
 def _case_of(found: Answer, estimate: api.Estimate) -> Case:
     """Return the case that asks for a plan's own hardware, layout and precision."""
-    case = api.load_case(
-        {
-            **state.case_mapping(found.inputs),
-            "hardware": {"accelerator": estimate.accelerator, "count": estimate.count},
-            "layout": estimate.layout.model_dump(mode="json"),
-        }
+    case = state.asked_case(
+        found.inputs,
+        hardware={"accelerator": estimate.accelerator, "count": estimate.count},
+        layout=estimate.layout.model_dump(mode="json"),
     )
     serving = found.inputs.task == Task.SERVE
     field = "weight_format" if serving else "precision"

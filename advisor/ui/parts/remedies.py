@@ -14,7 +14,6 @@ from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.remedies import Remedy
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
-from advisor.ui.session.kept import kept
 
 SHOWN: Final = 4
 UNDO: Final = "undo"
@@ -84,10 +83,7 @@ def offer(
 
 def recommended(inputs: Inputs) -> str | None:
     """Return the answer to a changed question, if something works."""
-    case = api.load_case(state.case_mapping(inputs))
-    found = kept(
-        lambda: api.recommend(case, on_sentence=str), "recommend", case.to_json(indent=None)
-    )
+    found = state.recommended(inputs)
     return found.answer if found.plans else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor import api, frames
+from advisor import frames
 from advisor.errors import AdvisorError
 from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import Inputs
@@ -13,7 +13,6 @@ from advisor.ui.forms.rules import RULES
 from advisor.ui.parts.chart_view import csv_button
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import saved, state
-from advisor.ui.session.kept import kept
 from advisor.ui.session.state import Answer
 
 
@@ -36,7 +35,7 @@ def side_by_side(found: Answer) -> None:
         asked, answers, titles = [_asked(found.inputs)], [found.recommendation], ["Now"]
         for place, inputs in enumerate(others, start=1):
             try:
-                answers.append(_answered(inputs))
+                answers.append(state.recommended(inputs))
             except AdvisorError as error:
                 st.warning(plain(state.sentence(error)), icon=":material/block:")
                 continue
@@ -45,13 +44,6 @@ def side_by_side(found: Answer) -> None:
         table = frames.side_by_side(asked, answers, titles)
         text_table(table)
         csv_button("saved", table)
-
-
-def _answered(inputs: Inputs) -> api.Recommendation:
-    case = api.load_case(state.case_mapping(inputs))
-    return kept(
-        lambda: api.recommend(case, on_sentence=str), "recommend", case.to_json(indent=None)
-    )
 
 
 def _asked(inputs: Inputs) -> dict[str, str]:

@@ -18,6 +18,7 @@ from advisor import api, frames
 from advisor.architecture.titles import by_use, model_label
 from advisor.errors import AdvisorError, InputError
 from advisor.nouns.case import Case
+from advisor.nouns.case_files import load_sent
 from advisor.nouns.inputs import ADAPTERS, Network, Task
 from advisor.nouns.limits import OwnedHardware
 from advisor.ui.forms.cases import case_of, in_words, input_field
@@ -176,7 +177,7 @@ def usable(inputs: Inputs) -> Inputs:
 
 
 def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str], object]) -> Answer:
-    case = api.load_case(case_mapping(inputs))
+    case = asked_case(inputs)
     heard: list[str] = []
 
     def tell(sentence: str) -> None:
@@ -215,7 +216,21 @@ def case_mapping(inputs: Inputs) -> dict[str, object]:
     if inputs.task != Task.SERVE or not left or not used("prompt", inputs):
         return case
     given = [field for name, field in LENGTHS.items() if name not in left]
-    return case | {"workload": case["workload"] | api.shorter_lengths(case, given)}
+    shorter = api.shorter_lengths(load_sent(Case, case), given)
+    return case | {"workload": case["workload"] | shorter}
+
+
+def asked_case(inputs: Inputs, **more: object) -> Case:
+    """Return the case of inputs without problems, with further sections."""
+    return load_sent(Case, case_mapping(inputs) | more)
+
+
+def recommended(inputs: Inputs) -> api.Recommendation:
+    """Return the answer to inputs without problems."""
+    case = asked_case(inputs)
+    return kept(
+        lambda: api.recommend(case, on_sentence=str), "recommend", case.to_json(indent=None)
+    )
 
 
 def link(of: Page, inputs: Inputs, found: Answer | None = None) -> str:
@@ -238,9 +253,7 @@ def link(of: Page, inputs: Inputs, found: Answer | None = None) -> str:
 def case_on_card(inputs: Inputs) -> Case:
     """Return the case on the card and count of the question, or on the example."""
     card, count = card_of(inputs)
-    return api.load_case(
-        {**case_mapping(inputs), "hardware": {"accelerator": card, "count": count}}
-    )
+    return asked_case(inputs, hardware={"accelerator": card, "count": count})
 
 
 def card_of(inputs: Inputs) -> tuple[str, int]:
