@@ -10,7 +10,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
-from advisor.estimate.configuration import Placement
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.software import duty_of
 from advisor.export.checks.guide import Run, guide

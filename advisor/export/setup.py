@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
-from advisor.estimate.configuration import Placement
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.export.engines.programs import Program

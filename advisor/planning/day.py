@@ -18,8 +18,8 @@ from advisor.equations.autoscaling import (
     running_replicas,
 )
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.configuration import Placement
 from advisor.estimate.day import Day, DayHour, DayWay
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel

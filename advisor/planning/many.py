@@ -16,7 +16,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
-from advisor.estimate.configuration import Placement
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective

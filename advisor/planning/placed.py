@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.case import Case

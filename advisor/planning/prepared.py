@@ -11,7 +11,7 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.committed import with_commitments
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy
-from advisor.estimate.configuration import Placement
+from advisor.estimate.placement import Placement
 from advisor.estimate.sample import sample_of
 from advisor.estimate.serving.lengths import fitted, shortened
 from advisor.nouns.case import Case

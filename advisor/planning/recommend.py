@@ -9,7 +9,7 @@ from functools import cached_property
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.configuration import Placement
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.software import ToolRules
 from advisor.estimate.training.loading import decodes_images

@@ -15,7 +15,8 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.software import Lack, ToolRules, served_format
 from advisor.estimate.training.loading import decodes_images

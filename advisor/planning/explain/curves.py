@@ -9,8 +9,9 @@ from typing import Final
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.curve_results import Curve, CurvePoint, Variable
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case
 from advisor.nouns.software.efficiency import Calibration

@@ -9,7 +9,7 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.configuration import Placement
+from advisor.estimate.placement import Placement
 from advisor.estimate.training.report import binding, evaluate_run_hours, run_goodput
 from advisor.estimate.training.step_time import TrainingTime
 from advisor.foundation.noun import Noun

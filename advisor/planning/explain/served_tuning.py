@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.placement import Placement
 from advisor.foundation.formatting import milliseconds, rate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND

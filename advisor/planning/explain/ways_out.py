@@ -10,7 +10,8 @@ from typing import Final
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.errors import InputError
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.serving_formats import ways_of
 from advisor.nouns.case import Case, Hardware

@@ -1,0 +1,67 @@
+"""Where and how a case's work runs: hardware, layout, precision, tool and price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.results import SoftwareUse
+from advisor.estimate.software import tool_of
+from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.foundation.quantities import Range
+from advisor.nouns.case import Case
+from advisor.nouns.hardware import Accelerator, Node, Offer
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.tools import Tool
+from advisor.nouns.workload import Serving
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Hardware, layout, precision and price of a configuration."""
+
+    accelerator: Accelerator
+    node: Node
+    count: int
+    layout: ParallelLayout
+    precision: str
+    """Recipe (training) or weight format (serving)."""
+    offer: Offer | None = None
+    usd_per_hour: float | None = None
+    """All instances together; None if no offer rents this hardware. [USD/h]"""
+    instances: int = 0
+    owned: bool = False
+    interrupted: Range | None = None
+    """Spot: hours of the run for each hour of work."""
+    tool: Tool | None = None
+    """What does the work; None leaves the choice to the case."""
+
+    def equipped(self, case: Case, architecture: ModelArchitecture) -> Placement:
+        """Return the placement with the tool that does the work of a case."""
+        if self.tool is not None:
+            return self
+        form = self.precision if isinstance(case.workload, Serving) else None
+        return replace(self, tool=tool_of(case, architecture, self.accelerator, form))
+
+    def training(self, case: Case, architecture: ModelArchitecture) -> TrainingRun:
+        """Return the resolved training workload of a case under this placement's tool."""
+        if isinstance(case.workload, Serving):
+            msg = "serving has no training run"
+            raise TypeError(msg)
+        tool = self.equipped(case, architecture).tool
+        return resolve_training(case.workload, architecture, recipe_named(self.precision), tool)
+
+    @property
+    def software(self) -> SoftwareUse | None:
+        """The tool as the estimate reports it; None without one."""
+        tool = self.tool
+        if tool is None:
+            return None
+        backend, support = tool.support(self.accelerator) or ("", None)
+        return SoftwareUse(
+            name=tool.name,
+            title=tool.title,
+            release=tool.release,
+            backend=backend,
+            note=" ".join(item for item in (tool.ended, support.note if support else "") if item),
+        )
