@@ -21,10 +21,10 @@ from advisor.nouns.case import Case
 from advisor.nouns.case_files import input_error, load_as, load_case, parse_case
 from advisor.nouns.hardware import Accelerator
 from advisor.planning.measured import with_measured
+from advisor.planning.placed import explained
 from advisor.planning.prepared import as_case, placed, prepared, priced, resolved, shorter_lengths
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
-from advisor.planning.stated import explained
 
 if TYPE_CHECKING:
     from advisor.calibration.scoring.published import (

@@ -22,15 +22,16 @@ from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.machines import machines_of
 from advisor.planning.measured import with_measured
 from advisor.planning.placed import estimate_placed
 from advisor.planning.prepared import fed, placed, prepared, priced, resolved
-from advisor.planning.recommend import Searched
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System
-from advisor.planning.stated import best_placement, machines_of
+from advisor.planning.searched import Searched
+from advisor.planning.stated import best_placement
 
 Figures = Estimate | InputError | None
 """An estimate, the caller's mistake, or None where nothing meets the limits."""

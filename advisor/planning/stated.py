@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,9 +17,7 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
-from advisor.estimate.results import Estimate
 from advisor.estimate.software import Lack, ToolRules, served_format
-from advisor.estimate.training.loading import decodes_images
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import recipe_named, resolve_training
 from advisor.foundation import cents
@@ -31,12 +29,8 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.planning.explain.sentences import missed_limits
-from advisor.planning.explain.tuning import improvements
-from advisor.planning.placed import estimate_placed
-from advisor.planning.price_age import upper_factor
+from advisor.planning.machines import hardware_system, machines_of
 from advisor.planning.search.found import SearchResult
-from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
     Configuration,
     Option,
@@ -49,129 +43,42 @@ from advisor.planning.search.options import (
 )
 from advisor.planning.search.precisions import proven_recipes, search_and_host
 from advisor.planning.search.replicas import LAYER_DEGREES, PIPELINE_DEGREES
-from advisor.planning.search.systems import (
-    System,
-    check_names,
-    find_systems,
-    owned_system,
-    with_host,
-)
+from advisor.planning.search.systems import System, check_names, owned_system, with_host
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
 
-Search = Callable[
-    [Case, ModelArchitecture, Sequence[System], Calibration], tuple[Sequence[System], SearchResult]
-]
+Found = tuple[Sequence[System], SearchResult]
+Search = Callable[[Case, ModelArchitecture, Sequence[System], Calibration], Found]
 """As `search_and_host`."""
 
 _SEARCH: Search = partial(search_and_host, advising=False)
-Arranged = tuple[Tool, str, ParallelLayout]
-"""Tool, precision and layout of a placement."""
 
 
-def hardware_systems(
-    accelerator: Accelerator,
-    count: int,
-    catalog: Catalog,
-    case: Case,
-    *,
-    together: int | None = None,
-    decoding: bool = False,
-) -> list[System]:
-    """Return the systems that can hold ``count`` accelerators.
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """How a card does the work."""
 
-    The user's own machine; otherwise every kind of machine that the limits allow to rent;
-    otherwise a standard machine without a price.
-
-    Parameters
-    ----------
-    together : int, optional
-        Accelerators that links have to join: those of one replica. All by default.
-
-    Raises
-    ------
-    InputError
-        If the user owns fewer accelerators.
-    """
-    owned = [
-        item.count
-        for item in case.limits.owned
-        if catalog.accelerator(item.accelerator).key == accelerator.key
-    ]
-    if owned and count > max(owned):
-        raise InputError(
-            f"the case asks for more {accelerator.name} than you own",
-            value=count,
-            allowed=f"up to {max(owned)}",
-            remedy="Lower hardware.count, raise limits.owned, or leave limits.owned out to rent.",
-            field="hardware.count",
-        )
-    if owned:
-        return [replace(owned_system(accelerator, count), counts=(count,))]
-    limits = case.limits.model_copy(
-        update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
-    )
-    joined = count if together is None else together
-    rented = [
-        replace(system, counts=(count,))
-        for system in find_systems(catalog, limits, training=False, decoding=decoding)
-        if max(system.node.accelerators, system.node.intra_domain) >= joined
-        or system.node.inter_bytes_per_s is not None
-    ]
-    return rented or [replace(owned_system(accelerator, count), counts=(count,))]
+    tool: Tool
+    precision: str
+    layout: ParallelLayout
 
 
-def machines_of(case: Case, architecture: ModelArchitecture, catalog: Catalog) -> list[System]:
-    """Return the systems that a case with hardware is searched on."""
-    assert case.hardware is not None
-    return hardware_systems(
-        catalog.accelerator(case.hardware.accelerator),
-        case.hardware.count,
-        catalog,
-        case,
-        together=1 if isinstance(case.workload, Serving) else None,
-        decoding=decodes_images(case.workload, architecture),
-    )
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A case with its hardware, before its layout is chosen."""
 
+    case: Case
+    architecture: ModelArchitecture
+    calibration: Calibration
+    card: Accelerator
+    count: int
+    systems: Sequence[System]
+    usual: Arranged
+    """The tool in its largest format or proven recipe; stated fields, least memory in others."""
 
-def hardware_system(
-    accelerator: Accelerator,
-    count: int,
-    catalog: Catalog,
-    case: Case,
-    *,
-    together: int | None = None,
-) -> System:
-    """Return the cheapest of the machines that can hold ``count`` accelerators."""
-    kind = case.limits.price_kind
-
-    def price(system: System) -> float:
-        offer, per_hour = cheapest_offer(system, kind)
-        factor = upper_factor(offer, kind) if offer else 1.0
-        return per_hour * factor * -(-count // system.node.accelerators)
-
-    return min(hardware_systems(accelerator, count, catalog, case, together=together), key=price)
-
-
-def supported_precision(
-    case: Case, accelerator: Accelerator, architecture: ModelArchitecture
-) -> str:
-    """Return the recipe to train in: the asked one, or the first proven one on the card."""
-    if isinstance(case.workload, Serving):
-        msg = "a serving workload has a weight format, not a recipe"
-        raise TypeError(msg)
-    if case.workload.precision:
-        return case.workload.precision
-    for name in proven_recipes(architecture):
-        if matmul_peak(accelerator, recipe_named(name).compute) is not None:
-            return name
-    raise InputError(
-        f"{accelerator.name} has no rate in any training format",
-        value=", ".join(accelerator.peak_flops_per_s) or "none",
-        allowed="bf16, fp16 or fp32",
-        remedy="Choose another accelerator.",
-        field="hardware.accelerator",
-    )
+    @property
+    def serving(self) -> bool:
+        return isinstance(self.case.workload, Serving)
 
 
 def best_placement(
@@ -192,7 +99,7 @@ def best_placement(
     search : callable, optional
         What searches its systems; many cases share one search.
     machines : sequence of System, optional
-        Its :func:`hardware_systems`, if the caller has them already.
+        Its :func:`machines_of`, if the caller has them already.
 
     Returns
     -------
@@ -206,6 +113,33 @@ def best_placement(
     InputError
         If the hardware is missing or unknown, or lacks the precision.
     """
+    asked = _asked(case, architecture, catalog, calibration, machines)
+    systems, result = _searched(asked, search)
+    options: Sequence[Option] = result.options
+    if not options and case.layout is not None:
+        systems, options = asked.systems, _timed(asked)
+    best = _best(asked, options)
+    if best is not None:
+        system = systems[best.system]
+        tool = system.tool or asked.usual.tool
+        how = Arranged(tool, best.precision, best.layout)
+        return _placed(asked, system, best.count, how)
+    least = asked.usual.layout
+    together = least.accelerators // (max(1, least.replicas) if asked.serving else 1)
+    cheapest = hardware_system(asked.card, asked.count, catalog, case, together=together)
+    [system] = with_host([cheapest], case.host)
+    how = _unsearched(asked, system, short=asked.card.key in result.misses)
+    return _placed(asked, system, asked.count, how)
+
+
+def _asked(
+    case: Case,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+    machines: Sequence[System] | None,
+) -> _Asked:
+    """Return a case with its hardware, machines and usual tool; refuse it without hardware."""
     if case.hardware is None:
         raise InputError(
             "hardware is missing",
@@ -214,70 +148,68 @@ def best_placement(
             remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
             field="hardware",
         )
-    accelerator = catalog.accelerator(case.hardware.accelerator)
+    card, count = catalog.accelerator(case.hardware.accelerator), case.hardware.count
     check_names(case.limits, catalog)
-    count = case.hardware.count
-    systems: Sequence[System] = machines or machines_of(case, architecture, catalog)
-    tool = stated_tool(case, architecture, accelerator)
+    systems = machines or machines_of(case, architecture, catalog)
+    tool = stated_tool(case, architecture, card)
     precision = (
-        served_format(case.workload, architecture, accelerator, tool)
+        served_format(case.workload, architecture, card, tool)
         if isinstance(case.workload, Serving)
-        else supported_precision(case, accelerator, architecture)
+        else supported_precision(case, card, architecture)
     )
-    found_in, result = search(case, architecture, systems, calibration)
-    if isinstance(case.workload, Serving) and (result.lowered or not result.options):
-        found_in, result = _joined(
-            case, architecture, systems, calibration, search, (found_in, result)
-        )
-    least = _leanest(architecture, count, case, tool)
-    options: Sequence[Option] = result.options
-    if options:
-        systems = found_in
-    elif case.layout is not None:
-        options = _arranged(case, least, precision, architecture, systems, calibration)
+    usual = Arranged(tool, precision, _leanest(architecture, count, case, tool))
+    return _Asked(case, architecture, calibration, card, count, systems, usual)
+
+
+def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:
+    """Return the best option, within the limits if one is."""
+    limits = asked.case.limits
     # If replicas can use all accelerators, none stays idle.
-    options = [option for option in options if option.count == count] or options
+    options = [option for option in options if option.count == asked.count] or options
     within = [
-        option
-        for option in options
-        if meets_time(option, case.limits) and meets_budget(option, case.limits)
+        option for option in options if meets_time(option, limits) and meets_budget(option, limits)
     ]
-    best = best_option(within or options, case.objective)
-    one = least.accelerators
-    if isinstance(case.workload, Serving):
-        one = one // max(1, least.replicas)
-    system = (
-        hardware_system(accelerator, count, catalog, case, together=one)
-        if best is None
-        else systems[best.system]
-    )
-    if best is None:
-        [system] = with_host([system], case.host)
-        tool, precision, layout = _unsearched(
-            case,
-            architecture,
-            system,
-            (tool, precision, least),
-            calibration,
-            short=accelerator.key in result.misses,
-        )
-    else:
-        tool, precision, layout = system.tool or tool, best.precision, best.layout
-    offer, per_hour = cheapest_offer(system, case.limits.price_kind)
-    interruptions = interruptions_of(case, calibration)
-    instances = -(-count // system.node.accelerators) if offer else 0
+    return best_option(within or options, asked.case.objective)
+
+
+def _placed(asked: _Asked, system: System, count: int, how: Arranged) -> Placement:
+    """Return the placement on a system at its cheapest offer."""
+    offer, per_hour = cheapest_offer(system, asked.case.limits.price_kind)
+    interruptions = interruptions_of(asked.case, asked.calibration)
+    instances = -(-asked.count // system.node.accelerators) if offer else 0
     return Placement(
-        accelerator=accelerator,
+        accelerator=asked.card,
         node=system.node,
-        count=count if best is None else best.count,
-        layout=layout,
-        precision=precision,
+        count=count,
+        layout=how.layout,
+        precision=how.precision,
         offer=offer,
         usd_per_hour=None if system.owned else cents.times(per_hour, instances),
         instances=instances,
         owned=system.owned,
         interrupted=interruptions.hours(instances) if interruptions and offer else None,
-        tool=tool,
+        tool=how.tool,
+    )
+
+
+def supported_precision(
+    case: Case, accelerator: Accelerator, architecture: ModelArchitecture
+) -> str:
+    """Return the recipe to train in: the asked one, or the first proven one on the card."""
+    if isinstance(case.workload, Serving):
+        msg = "a serving workload has a weight format, not a recipe"
+        raise TypeError(msg)
+    if case.workload.precision:
+        return case.workload.precision
+    for name in proven_recipes(architecture):
+        if matmul_peak(accelerator, recipe_named(name).compute) is not None:
+            return name
+    raise InputError(
+        f"{accelerator.name} has no rate in any training format",
+        value=", ".join(accelerator.peak_flops_per_s) or "none",
+        allowed="bf16, fp16 or fp32",
+        remedy="Choose another accelerator.",
+        field="hardware.accelerator",
     )
 
 
@@ -306,61 +238,40 @@ def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accele
     )
 
 
-def _joined(
-    case: Case,
-    architecture: ModelArchitecture,
-    systems: Sequence[System],
-    calibration: Calibration,
-    search: Search,
-    rented: tuple[Sequence[System], SearchResult],
-) -> tuple[Sequence[System], SearchResult]:
-    """Return the result on one standard machine, if none to rent joins all cards and it does more.
+def _searched(asked: _Asked, search: Search) -> Found:
+    """Search the machines, and a standard one if none to rent joins all cards and it does more."""
 
-    Parameters
-    ----------
-    systems : sequence of System
-        The machines to rent.
-    rented
-        What the search found on them.
-    """
-    found_in, result = rented
-    card, [count] = systems[0].accelerator, systems[0].counts
+    def found(systems: Sequence[System]) -> Found:
+        return search(asked.case, asked.architecture, systems, asked.calibration)
+
+    rented = found(asked.systems)
     joined = any(
-        system.node.accelerators >= count or system.node.inter_bytes_per_s for system in systems
+        system.node.accelerators >= asked.count or system.node.inter_bytes_per_s
+        for system in asked.systems
     )
-    if joined:
-        return found_in, result
-    standard = replace(owned_system(card, count), counts=(count,))
-    others, found = search(case, architecture, [standard], calibration)
-    if found.options and (not found.lowered or not result.options):
-        return others, found
-    return found_in, result
+    fits = rented[1].options
+    if joined or not asked.serving or (fits and not rented[1].lowered):
+        return rented
+    card, [count] = asked.systems[0].accelerator, asked.systems[0].counts
+    standard = found([replace(owned_system(card, count), counts=(count,))])
+    better = standard[1].options and (not standard[1].lowered or not fits)
+    return standard if better else rented
 
 
-def _unsearched(
-    case: Case,
-    architecture: ModelArchitecture,
-    system: System,
-    usual: Arranged,
-    calibration: Calibration,
-    *,
-    short: bool,
-) -> Arranged:
+def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     """Return tool, format and layout where the search has no layout for all accelerators.
 
     Serving takes the largest weight format that fits in the leanest layout, or else the narrowest.
 
     Parameters
     ----------
-    usual : tuple
-        Tool, format and layout of training.
     short : bool
         The search has layouts, and none of them fits.
     """
-    if not isinstance(case.workload, Serving):
-        return usual
-    [count] = system.counts
-    many = count > LAYER_DEGREES[-1]
+    if not asked.serving:
+        return asked.usual
+    case, architecture = asked.case, asked.architecture
+    many = asked.count > LAYER_DEGREES[-1]
     rules = ToolRules.of(case, architecture)
     ways = [way for way in rules.ways(system.accelerator, many=many) if not way.hosted]
     if not generates(architecture):
@@ -368,70 +279,74 @@ def _unsearched(
     # Only a tool that divides layers' matrices puts many cards to use.
     dividing = [way for way in ways if way.tool.serving and "tensor" in way.tool.serving.divides]
     arranged = [
-        (way.tool, way.weight_format, _leanest(architecture, count, case, way.tool))
+        Arranged(way.tool, way.weight_format, _leanest(architecture, asked.count, case, way.tool))
         for way in (dividing if many else ()) or ways
     ]
-    for tool, precision, layout in () if short else arranged:
-        place = Placement(
-            system.accelerator, system.node, layout.accelerators, layout, precision, tool=tool
-        )
-        try:
-            found = estimate_configuration(
-                case, place, architecture=architecture, calibration=calibration
-            )
-        except InputError:
-            continue  # the network does not run in this layout
-        if found.memory.fits:
-            return tool, precision, layout
     if not arranged:
-        return usual
-    return min(arranged, key=lambda item: WEIGHT_FORMATS[item[1]].bytes_per_parameter)
+        return asked.usual
+    narrowest = min(arranged, key=lambda how: WEIGHT_FORMATS[how.precision].bytes_per_parameter)
+    fitting = (how for how in arranged if _fits(asked, system, how))
+    return narrowest if short else next(fitting, narrowest)
 
 
-def _arranged(
-    case: Case,
-    layout: ParallelLayout,
-    precision: str,
-    architecture: ModelArchitecture,
-    systems: Sequence[System],
-    calibration: Calibration,
-) -> list[Option]:
+def _fits(asked: _Asked, system: System, how: Arranged) -> bool:
+    place = Placement(
+        system.accelerator,
+        system.node,
+        how.layout.accelerators,
+        how.layout,
+        how.precision,
+        tool=how.tool,
+    )
+    try:
+        found = estimate_configuration(
+            asked.case, place, architecture=asked.architecture, calibration=asked.calibration
+        )
+    except InputError:
+        return False  # the network does not run in this layout
+    return found.memory.fits
+
+
+def _timed(asked: _Asked) -> list[Option]:
     """Return the asked layout on each system, to compare their training times.
 
     Empty for serving, where the price decides, and if the layout has another count.
     """
-    count = systems[0].counts[0]
-    if isinstance(case.workload, Serving) or layout.accelerators != count:
+    case, architecture, calibration = asked.case, asked.architecture, asked.calibration
+    card, layout, precision = asked.card, asked.usual.layout, asked.usual.precision
+    if isinstance(case.workload, Serving) or layout.accelerators != asked.count:
         return []
     recipe = recipe_named(precision)
-    if matmul_peak(systems[0].accelerator, recipe.compute) is None:
+    if matmul_peak(card, recipe.compute) is None:
         return []
-    tool = stated_tool(case, architecture, systems[0].accelerator)
-    run = resolve_training(case.workload, architecture, recipe, tool)
-    kernels, _ = calibration.kernels_for(systems[0].accelerator)
+    run = resolve_training(case.workload, architecture, recipe, asked.usual.tool)
+    kernels, _ = calibration.kernels_for(card)
     layouts = LayoutArrays.of(layout)
     candidates = Candidates(
-        layout=layouts.take(np.zeros(len(systems), dtype=np.intp)),
+        layout=layouts.take(np.zeros(len(asked.systems), dtype=np.intp)),
         hardware=HardwareArrays.stack(
-            [(system.accelerator, system.node, kernels, recipe.compute) for system in systems]
+            [(each.accelerator, each.node, kernels, recipe.compute) for each in asked.systems]
         ),
     )
     hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
     spreads = TimeSpreads(
         architecture, calibration, serving=False, frozen=run.frozen, operator=run.operator
     )
-    highs = [
-        spreads.of(each.accelerator, each.node, precision=precision, count=count).high
-        for each in systems
-    ]
     interruptions = interruptions_of(case, calibration)
+    configurations = []
+    for index, (system, time) in enumerate(zip(asked.systems, hours.tolist(), strict=True)):
+        if np.isfinite(time):
+            spread = spreads.of(
+                system.accelerator, system.node, precision=precision, count=asked.count
+            )
+            configurations.append(
+                Configuration(
+                    index, asked.count, precision, layouts, 0, time, time * spread.high, run=run
+                )
+            )
     return priced_options(
-        [
-            Configuration(index, count, precision, layouts, 0, time, time * highs[index], run=run)
-            for index, time in enumerate(hours.tolist())
-            if np.isfinite(time)
-        ],
-        [Price.of(system, case.limits.price_kind, interruptions) for system in systems],
+        configurations,
+        [Price.of(system, case.limits.price_kind, interruptions) for system in asked.systems],
     )
 
 
@@ -465,74 +380,3 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
         least["recompute"] = offer.recompute[-1] if blocks else Recompute.NONE
     # Contradictions are refused where the layout is estimated.
     return ParallelLayout().model_copy(update=least | stated)
-
-
-def _at_once(case: Case, result: Estimate) -> Case:
-    """Return a case with the requests in flight that its arrivals lead to, in their place."""
-    workload = case.workload
-    if result.serving is None or result.serving.arrivals is None:
-        return case
-    update = {
-        "requests_per_s": None,
-        "concurrency": max(1, round(result.serving.arrivals.in_flight)),
-    }
-    return case.model_copy(update={"workload": workload.model_copy(update=update)})
-
-
-def explained(
-    case: Case,
-    placement: Placement,
-    *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-    curves: bool,
-) -> Estimate:
-    """Estimate a configuration with its neighbours, the limits it misses and the ways out.
-
-    Parameters
-    ----------
-    case : Case
-        With open lengths filled in.
-    placement : Placement
-        The configuration.
-    architecture : ModelArchitecture
-        The case's model.
-    catalog : Catalog
-        Where ways out look for other accelerators.
-    calibration : Calibration
-        Fitted constants.
-    curves : bool
-        Also compute how batch and length change memory and speed.
-    """
-    result = estimate_placed(case, placement, architecture=architecture, calibration=calibration)
-    around = neighbours(case, placement, architecture=architecture, calibration=calibration)
-    missed = missed_limits(result, case.limits)
-    result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
-    if not isinstance(case.workload, Serving):
-        better = improvements(
-            placement.training(case, architecture),
-            placement,
-            architecture=architecture,
-            calibration=calibration,
-        )
-        result = result.model_copy(update={"improvements": better})
-    case = _at_once(case, result)
-    if curves:
-        from advisor.planning.explain.curves import memory_curves
-
-        found = memory_curves(case, placement, architecture=architecture, calibration=calibration)
-        result = result.model_copy(update={"curves": found})
-    if result.memory.fits:
-        return result
-    from advisor.planning.explain.ways_out import ways_out
-
-    ways = ways_out(
-        case,
-        placement,
-        result,
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
-    )
-    return result.model_copy(update={"ways_out": ways})

@@ -10,8 +10,9 @@ from advisor.errors import InputError
 from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.software.efficiency import Calibration
+from advisor.planning.placed import explained
 from advisor.planning.results import Rejection, RejectionCode
-from advisor.planning.stated import best_placement, explained
+from advisor.planning.stated import best_placement
 
 
 def nearest(

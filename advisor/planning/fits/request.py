@@ -18,14 +18,10 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.fits.cards import OUTPUT_TOKENS, SHORT_LIST, what_fits
 from advisor.planning.fits.results import Fits
+from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System
-from advisor.planning.stated import (
-    best_placement,
-    hardware_system,
-    hardware_systems,
-    supported_precision,
-)
+from advisor.planning.stated import best_placement, supported_precision
 
 
 def cards_fit(

@@ -1,0 +1,100 @@
+"""The machines that can hold the hardware of a case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog import Catalog
+from advisor.errors import InputError
+from advisor.estimate.training.loading import decodes_images
+from advisor.nouns.case import Case
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.workload import Serving
+from advisor.planning.price_age import upper_factor
+from advisor.planning.search.options import cheapest_offer
+from advisor.planning.search.systems import System, find_systems, owned_system
+
+
+def hardware_systems(
+    accelerator: Accelerator,
+    count: int,
+    catalog: Catalog,
+    case: Case,
+    *,
+    together: int | None = None,
+    decoding: bool = False,
+) -> list[System]:
+    """Return the systems that can hold ``count`` accelerators.
+
+    The user's own machine; otherwise every kind of machine that the limits allow to rent;
+    otherwise a standard machine without a price.
+
+    Parameters
+    ----------
+    together : int, optional
+        Accelerators that links have to join: those of one replica. All by default.
+
+    Raises
+    ------
+    InputError
+        If the user owns fewer accelerators.
+    """
+    owned = [
+        item.count
+        for item in case.limits.owned
+        if catalog.accelerator(item.accelerator).key == accelerator.key
+    ]
+    if owned and count > max(owned):
+        raise InputError(
+            f"the case asks for more {accelerator.name} than you own",
+            value=count,
+            allowed=f"up to {max(owned)}",
+            remedy="Lower hardware.count, raise limits.owned, or leave limits.owned out to rent.",
+            field="hardware.count",
+        )
+    if owned:
+        return [replace(owned_system(accelerator, count), counts=(count,))]
+    limits = case.limits.model_copy(
+        update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
+    )
+    joined = count if together is None else together
+    rented = [
+        replace(system, counts=(count,))
+        for system in find_systems(catalog, limits, training=False, decoding=decoding)
+        if max(system.node.accelerators, system.node.intra_domain) >= joined
+        or system.node.inter_bytes_per_s is not None
+    ]
+    return rented or [replace(owned_system(accelerator, count), counts=(count,))]
+
+
+def machines_of(case: Case, architecture: ModelArchitecture, catalog: Catalog) -> list[System]:
+    """Return the systems that a case with hardware is searched on."""
+    assert case.hardware is not None
+    return hardware_systems(
+        catalog.accelerator(case.hardware.accelerator),
+        case.hardware.count,
+        catalog,
+        case,
+        together=1 if isinstance(case.workload, Serving) else None,
+        decoding=decodes_images(case.workload, architecture),
+    )
+
+
+def hardware_system(
+    accelerator: Accelerator,
+    count: int,
+    catalog: Catalog,
+    case: Case,
+    *,
+    together: int | None = None,
+) -> System:
+    """Return the cheapest of the machines that can hold ``count`` accelerators."""
+    kind = case.limits.price_kind
+
+    def price(system: System) -> float:
+        offer, per_hour = cheapest_offer(system, kind)
+        factor = upper_factor(offer, kind) if offer else 1.0
+        return per_hour * factor * -(-count // system.node.accelerators)
+
+    return min(hardware_systems(accelerator, count, catalog, case, together=together), key=price)

@@ -1,0 +1,295 @@
+"""A searched case: its options, and the full estimates of those that an answer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog import Catalog
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.placement import Placement
+from advisor.estimate.results import Estimate
+from advisor.estimate.software import ToolRules
+from advisor.estimate.training.loading import decodes_images
+from advisor.nouns.case import Case
+from advisor.nouns.limits import Objective
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
+from advisor.planning.explain.rejections import Outcome, reject
+from advisor.planning.explain.sentences import label, sentence, title, why
+from advisor.planning.explain.served_tuning import served_improvements
+from advisor.planning.explain.tuning import improvements
+from advisor.planning.placed import estimate_placed
+from advisor.planning.results import (
+    Candidate,
+    Plan,
+    Ranking,
+    Rejection,
+)
+from advisor.planning.search.fewest import fewest_machines
+from advisor.planning.search.found import SearchResult
+from advisor.planning.search.neighbours import neighbours
+from advisor.planning.search.options import (
+    Option,
+    Price,
+    best_option,
+    best_per_accelerator,
+    meets_budget,
+    meets_time,
+)
+from advisor.planning.search.precisions import search_and_host
+from advisor.planning.search.systems import System, check_names, check_owned, find_systems
+from advisor.planning.spot import interruptions_of
+
+PLANS_ASKED = 3
+PLANS_BESIDE = 1
+"""Number of plans for the asked objective, and for each other one."""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A searched case, with full estimates of the few options that the answer shows."""
+
+    case: Case
+    architecture: ModelArchitecture
+    calibration: Calibration
+    systems: Sequence[System]
+    result: SearchResult
+    estimates: dict[Option, Estimate] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        case: Case,
+        architecture: ModelArchitecture,
+        catalog: Catalog,
+        calibration: Calibration,
+    ) -> Searched:
+        """Search the catalog for a case; its deadline and budget only choose afterwards."""
+        limits = case.limits
+        check_names(limits, catalog)
+        check_owned(limits)
+        training = not isinstance(case.workload, Serving)
+        decoding = decodes_images(case.workload, architecture)
+        offered = find_systems(catalog, limits, training=training, decoding=decoding)
+        found = search_and_host(case, architecture, offered, calibration)
+        return cls(case, architecture, calibration, *found)
+
+    @cached_property
+    def feasible(self) -> list[Option]:
+        """Options that meet every limit."""
+        limits = self.case.limits
+        return [
+            option
+            for option in self.result.options
+            if meets_time(option, limits) and meets_budget(option, limits)
+        ]
+
+    @property
+    def batches(self) -> bool:
+        """Whether the case serves a network that processes whole batches."""
+        return isinstance(self.case.workload, Serving) and not generates(self.architecture)
+
+    def estimate(self, option: Option) -> Estimate:
+        """Return the full estimate of an option, term by term."""
+        if option not in self.estimates:
+            self.estimates[option] = estimate_placed(
+                self.case,
+                placement(option, self.systems[option.system]),
+                architecture=self.architecture,
+                calibration=self.calibration,
+                run=option.run,
+            )
+        return self.estimates[option]
+
+    def rankings(self) -> tuple[Ranking, ...]:
+        """Return the best plans for the asked objective, and the best plan for each other one."""
+        asked = self.case.objective
+        objectives = (asked, *(item for item in Objective if item is not asked))
+        for objective in objectives:
+            first = best_option(self.feasible, objective)
+            if first is not None:
+                self._add_neighbours(first)
+                if objective is asked:
+                    self._add_improvements(first)
+        return tuple(
+            Ranking(
+                objective=objective,
+                plans=self._plans(objective, PLANS_ASKED if objective is asked else PLANS_BESIDE),
+            )
+            for objective in objectives
+        )
+
+    def _add_neighbours(self, option: Option) -> None:
+        estimate = self.estimate(option)
+        if estimate.neighbours:
+            return
+        around = neighbours(
+            self.case,
+            placement(option, self.systems[option.system]),
+            architecture=self.architecture,
+            calibration=self.calibration,
+            run=option.run,
+        )
+        self.estimates[option] = estimate.model_copy(update={"neighbours": around})
+
+    def _add_improvements(self, option: Option) -> None:
+        place = placement(option, self.systems[option.system])
+        if isinstance(self.case.workload, Serving):
+            better = served_improvements(
+                self.case, place, architecture=self.architecture, calibration=self.calibration
+            )
+        else:
+            better = improvements(
+                place.training(self.case, self.architecture),
+                placement(option, self.systems[option.system]),
+                architecture=self.architecture,
+                calibration=self.calibration,
+            )
+        update = {"improvements": better}
+        self.estimates[option] = self.estimate(option).model_copy(update=update)
+
+    def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
+        ordered = best_per_accelerator(self.feasible, self.systems, objective)
+        plans = []
+        for rank, option in enumerate(ordered[:most]):
+            system, estimate = self.systems[option.system], self.estimate(option)
+            following = ordered[rank + 1] if rank + 1 < len(ordered) else None
+            runner_up = None if following is None else (following, self.systems[following.system])
+            plans.append(
+                Plan(
+                    rank=rank + 1,
+                    title=title(option, system),
+                    sentence=sentence(option, system, estimate),
+                    why=why(option, estimate, objective, runner_up),
+                    replicas=1 if estimate.serving is None else estimate.serving.replicas,
+                    estimate=estimate,
+                )
+            )
+        return tuple(plans)
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Return the points of the chart of cost against time."""
+        return chart_points(
+            self.feasible or self.result.options,
+            self.systems,
+            self.architecture,
+            self.case.workload,
+            self.calibration,
+        )
+
+    def fewest(self) -> tuple[Candidate, ...]:
+        """Return the fewest of each accelerator that meet the deadline, smallest number first."""
+        case = self.case
+        if case.limits.deadline_hours is None:
+            return ()
+        interruptions = interruptions_of(case, self.calibration)
+        found = fewest_machines(
+            fewest(self.feasible, self.systems),
+            self.systems,
+            architecture=self.architecture,
+            limits=case.limits,
+            calibration=self.calibration,
+            stated=case.layout,
+            prices=[
+                Price.of(system, case.limits.price_kind, interruptions) for system in self.systems
+            ],
+        )
+        return as_candidates(
+            sorted(found, key=fewest_first),
+            self.systems,
+            self.architecture,
+            case.workload,
+            self.calibration,
+            on_frontier=set(),
+        )
+
+    def rejections(
+        self,
+        catalog: Catalog,
+        rankings: Sequence[Ranking],
+        best: Option | None,
+        bought: Mapping[str, Option],
+    ) -> tuple[Rejection, ...]:
+        """Return why each accelerator that is in no plan lost."""
+        case, result = self.case, self.result
+        options: dict[str, list[Option]] = {}
+        for option in result.options:
+            options.setdefault(self.systems[option.system].accelerator.key, []).append(option)
+        smaller: dict[str, Option] = {}
+        for option in sorted(result.smaller, key=lambda option: option.time, reverse=True):
+            smaller[self.systems[option.system].accelerator.key] = option
+        outcome = Outcome(
+            options=options,
+            misses=result.misses,
+            smaller=smaller,
+            bought=bought,
+            searched=result.with_format,
+            rentable=frozenset(system.accelerator.key for system in self.systems),
+            startup_s=self.calibration.reliability.startup_s,
+            requests_per_s=getattr(case.workload, "requests_per_s", None),
+        )
+        answer = "batch" if self.batches else "token"
+        return reject(
+            catalog,
+            case.limits,
+            outcome,
+            chosen=frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans),
+            best=best,
+            best_name="" if best is None else label(best, self.systems[best.system]),
+            objective=case.objective,
+            formats=result.formats,
+            memory_remedy=memory_remedy(case),
+            answer=answer if isinstance(case.workload, Serving) else "",
+            lack=ToolRules.of(case, self.architecture).lack,
+        )
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return every assumption once."""
+        stated = list(self.architecture.assumptions)
+        for run in self.result.runs if not self.estimates else ():
+            stated.extend(run.assumptions)
+        for estimate in self.estimates.values():
+            stated.extend(estimate.assumptions)
+        return tuple(dict.fromkeys(stated))
+
+    def references(self) -> tuple[str, ...]:
+        """Return the key of every source once."""
+        return tuple(
+            dict.fromkeys(key for item in self.estimates.values() for key in item.references)
+        )
+
+
+def placement(option: Option, system: System) -> Placement:
+    """Return an option as a placement for the estimate."""
+    return Placement(
+        accelerator=system.accelerator,
+        node=system.node,
+        count=option.count,
+        layout=option.layout,
+        precision=option.precision,
+        offer=option.offer,
+        usd_per_hour=option.usd_per_hour if option.offer else None,
+        instances=option.instances,
+        owned=system.owned,
+        interrupted=option.interrupted,
+        tool=system.tool,
+    )
+
+
+def memory_remedy(case: Case) -> str:
+    """Return what lowers the memory of this workload most, smallest sacrifice first."""
+    workload = case.workload
+    if isinstance(workload, Serving):
+        return "Serve 8-bit or 4-bit weights, shorten the context, or use more cards per replica."
+    if isinstance(workload, FineTuning):
+        if workload.method is FineTuningMethod.LORA:
+            return "Use QLoRA, which keeps the base model in 4 bits, or shorten the sequences."
+        if workload.method is FineTuningMethod.FULL:
+            return "Use LoRA, which trains adapters only, or 8-bit optimizer states."
+        return "Shorten the sequence or choose a smaller model."
+    return "Use more accelerators, which share the states, or shorten the sequences."
