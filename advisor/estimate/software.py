@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
+from advisor.estimate.duty import duty_of
 from advisor.estimate.serving.times import stored_format
 from advisor.estimate.serving_formats import Way, hosted_ways, ladder_of, ways_of
 from advisor.estimate.training.defaults import usual
@@ -34,7 +31,7 @@ from advisor.nouns.software.tools import (
     usual_tools,
 )
 from advisor.nouns.training_choices import FineTuningMethod
-from advisor.nouns.workload import FineTuning, Serving, Training, Workload
+from advisor.nouns.workload import FineTuning, Serving, Training
 
 DEFAULT_ENGINE: Final = "vllm"
 """Its constants are the default ones."""
@@ -48,26 +45,6 @@ def estimating_stacks() -> frozenset[str]:
     """Return the stacks that estimate at least one tool."""
     tools = known_tools().values()
     return frozenset(name for tool in tools for name in (tool.stack, *tool.stacks_too) if name)
-
-
-def duty_of(workload: Workload, architecture: ModelArchitecture) -> Duty:
-    """Return the kind of work, by the tools that do it."""
-    recurrent = any(op.kind is OperatorKind.RECURRENCE for op in architecture.operators)
-    if not isinstance(workload, Serving):
-        if architecture.denoises:
-            return Duty.TRAIN_DIFFUSION
-        if architecture.unit is not Unit.TOKEN or recurrent:
-            return Duty.TRAIN_SAMPLES
-        return Duty.TUNE if isinstance(workload, FineTuning) else Duty.PRETRAIN
-    # A pair whose lengths are fitted writes token after token, but its prompt is read apart.
-    if writes_apart(architecture) or architecture.unit is Unit.SAMPLE:
-        speech = architecture.family in tool_choice().speech
-        return Duty.TRANSCRIBE if speech else Duty.PAIR
-    if generates(architecture):
-        return Duty.RECUR if recurrent else Duty.GENERATE
-    if architecture.unit is Unit.TOKEN:
-        return Duty.ENCODE
-    return Duty.DENOISE if architecture.denoises else Duty.CLASSIFY
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,12 +340,6 @@ def served_format(
         return own
     ways = ways_of((tool, found[1]), card, workload, architecture)
     return ways[0].weight_format if ways else own
-
-
-def serves(tool: Tool, card: Accelerator, weight_format: str) -> bool:
-    """Return whether a tool serves a weight format on a card."""
-    found = tool.support(card)
-    return found is not None and found[1].serves(card, weight_format)
 
 
 def engine_of(tool: Tool | None, card: Accelerator) -> str | None:

@@ -90,14 +90,13 @@ from advisor.frames.terms import (
 )
 from advisor.frames.titles import card_title, card_titles
 from advisor.frames.what_if import what_if_sentence, what_if_table
-from advisor.planning.explain.sentences import CURVE_TITLES, curve_sentence, way_out_sentence
+from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.fits.results import VERDICT_TITLES
 
 Table = pd.DataFrame
 """Names that the page only passes on."""
 
 __all__ = [
-    "CURVE_TITLES",
     "MEMORY_GROUPS",
     "OBJECTIVE_TITLES",
     "VERDICT_TITLES",
@@ -130,7 +129,6 @@ __all__ = [
     "commitments_table",
     "comparison_table",
     "curve_frame",
-    "curve_sentence",
     "curve_table",
     "day_frame",
     "day_table",

@@ -7,7 +7,6 @@ import pandas as pd
 from advisor.estimate.curve_results import Curve
 from advisor.foundation.formatting import memory, rate
 from advisor.foundation.units import GIB
-from advisor.planning.explain.sentences import CURVE_TITLES
 
 
 def curve_frame(curve: Curve) -> pd.DataFrame:
@@ -59,5 +58,5 @@ def curve_table(curve: Curve) -> pd.DataFrame:
             )
             for point in curve.points
         ],
-        columns=[CURVE_TITLES[curve.variable], "Memory on each", "Speed", "Fits"],
+        columns=[curve.title, "Memory on each", "Speed", "Fits"],
     )

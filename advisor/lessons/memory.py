@@ -14,7 +14,6 @@ from advisor.lessons.asked import Asked
 from advisor.lessons.results import Bar, Figures
 from advisor.nouns.layout import Offload, ParallelLayout, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.planning.explain.sentences import curve_sentence
 
 PARTS: Final = {
     "weights_bytes": "Weights",
@@ -154,7 +153,7 @@ def batch(asked: Asked) -> Figures:
     points = [point for point in curve.points if point.fits][-MOST_POINTS:]
     unit = f"{points[0].unit}s" if points else ""
     return Figures(
-        sentences=(curve_sentence(curve),),
+        sentences=(curve.sentence,),
         axis=f"{unit} per second, by {what}",
         bars=tuple(
             Bar.of(

@@ -30,7 +30,7 @@ from advisor.foundation.quantities import Range, Term
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
-from advisor.planning.explain.sentences import BOUND_WORDS, curve_sentence, way_out_sentence
+from advisor.planning.explain.sentences import BOUND_WORDS, way_out_sentence
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
 from advisor.terminal.short import short_estimate
 
@@ -83,7 +83,7 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     for title, terms in sections(estimate):
         _explain(console, title, terms)
     _neighbours(console, estimate)
-    bullets(console, "Largest sizes", (curve_sentence(curve) for curve in estimate.curves))
+    bullets(console, "Largest sizes", (curve.sentence for curve in estimate.curves))
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
 

@@ -13,10 +13,7 @@ from rich.text import Text
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import term_value
 from advisor.foundation.quantities import Term
-from advisor.planning.explain.sentences import (
-    curve_sentence,
-    way_out_sentence,
-)
+from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Plan, Recommendation
 from advisor.terminal.console import INDENT, table
 
@@ -163,7 +160,7 @@ def short_estimate(
     near = [item for item in found.neighbours if item.fits][:3]
     others = ", ".join(f"{item.time_ratio:.3g}x ({item.change})" for item in near)
     screen.say(5, others and f"{others}.", title="Other layouts that fit")
-    screen.say(4, " ".join(curve_sentence(curve) for curve in found.curves), title="Largest sizes")
+    screen.say(4, " ".join(curve.sentence for curve in found.curves), title="Largest sizes")
     screen.say(2, listed(found.assumptions) if found.assumptions else "", title="Assumed")
     screen.show()
 

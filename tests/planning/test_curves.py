@@ -10,7 +10,6 @@ import advisor
 from advisor.api import memory_curves
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve
-from advisor.planning.explain.sentences import curve_sentence
 from tests.cases import every_field
 
 LORA: dict[str, Any] = {
@@ -109,7 +108,7 @@ def test_networks_of_images_have_no_length() -> None:
 def test_the_sentence_names_limit_knee_and_choice() -> None:
     found = curve(LORA, "micro_batch").model_copy(update={"limit": 13, "knee": 2})
 
-    assert curve_sentence(found) == (
+    assert found.sentence == (
         "The largest micro-batch that fits is about 13. From 2 on, a larger one adds less than 5 % "
         "of speed. Chosen: 1."
     )
@@ -119,8 +118,8 @@ def test_the_sentence_counts_requests_and_tokens() -> None:
     requests = curve(SERVING, "concurrency").model_copy(update={"limit": 328, "knee": 256})
     context = curve(SERVING, "context").model_copy(update={"limit": 13_184})
 
-    assert curve_sentence(requests).startswith("About 328 requests fit at a time. From 256 on,")
-    assert "13,184 tokens. Chosen:" in curve_sentence(context)
+    assert requests.sentence.startswith("About 328 requests fit at a time. From 256 on,")
+    assert "13,184 tokens. Chosen:" in context.sentence
 
 
 def test_an_estimate_has_curves_only_where_they_are_asked_for() -> None:

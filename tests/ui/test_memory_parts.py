@@ -68,7 +68,7 @@ def test_speeds_have_the_unit_of_what_is_counted(unit: Unit, axis: str, cell: st
 
 
 def test_the_alt_text_holds_finding_axes_and_range() -> None:
-    sentence = frames.curve_sentence(CURVE)
+    sentence = CURVE.sentence
     text = charts.curve_alt(frames.curve_frame(CURVE), title="Micro-batch", sentence=sentence)
 
     assert text.startswith("The largest micro-batch that fits is about 4. From 2 on,")

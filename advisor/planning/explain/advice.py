@@ -19,7 +19,8 @@ from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
-from advisor.planning.explain.sentences import OBJECTIVE_WORDS, label, limits_in_reach, too_close
+from advisor.planning.explain.limit_sentences import limits_in_reach
+from advisor.planning.explain.sentences import OBJECTIVE_WORDS, label, too_close
 from advisor.planning.results import Advice, Plan, Ranking
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from advisor.architecture.table.sample import Unit
-from advisor.estimate.curve_results import Curve
 from advisor.estimate.results import Estimate, ServingEstimate, StepTime, WayOut
 from advisor.foundation.formatting import (
-    Value,
     duration,
     length_limit,
     memory,
@@ -25,7 +22,7 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import Offer
-from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.limits import Objective
 from advisor.planning.fits.results import ModelFit
 from advisor.planning.price_age import price_age
 from advisor.planning.search.options import Option
@@ -56,49 +53,6 @@ BOUND_WORDS = {
 NOTED: Final = 1.1
 """Hours of a whole run over those of its steps in a benchmark, from which a plan names both."""
 UNPROVEN: Final = "No published run on this card is behind these times."
-CURVE_TITLES: Final = {
-    "micro_batch": "Micro-batch",
-    "concurrency": "Requests at a time",
-    "sequence_length": "Sequence length (tokens)",
-    "context": "Context (tokens)",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class CurveWords:
-    """Where the memory ends on one curve; ``{size}`` and ``{usable}`` are filled in."""
-
-    none_fits: str
-    all_fit: str
-    some_fit: str
-    larger: str = ""
-    """What a value above the knee is; empty where the knee says nothing."""
-
-
-CURVE_WORDS: Final = {
-    "micro_batch": CurveWords(
-        none_fits="No micro-batch that was tried fits in {usable}.",
-        all_fit="Every micro-batch that was tried fits, up to {size}.",
-        some_fit="The largest micro-batch that fits is about {size}.",
-        larger="a larger one adds",
-    ),
-    "concurrency": CurveWords(
-        none_fits="No number of requests that was tried fits in {usable}.",
-        all_fit="Every number of requests that was tried fits, up to {size} at a time.",
-        some_fit="About {size} requests fit at a time.",
-        larger="more requests add",
-    ),
-    "sequence_length": CurveWords(
-        none_fits="No sequence length that was tried fits in {usable}.",
-        all_fit="Every sequence length that was tried fits, up to {size} tokens.",
-        some_fit="The longest sequence that fits has about {size} tokens.",
-    ),
-    "context": CurveWords(
-        none_fits="No context that was tried fits in {usable}.",
-        all_fit="Every context that was tried fits, up to {size} tokens.",
-        some_fit="The longest context that fits has about {size} tokens.",
-    ),
-}
 
 
 def label(option: Option, system: System) -> str:
@@ -279,17 +233,6 @@ def nothing_works(
     return f"Nothing works {asked}.{nearest}"
 
 
-def curve_sentence(curve: Curve) -> str:
-    """Return the largest value that fits and where the speed flattens."""
-    words = CURVE_WORDS[curve.variable]
-    if not curve.limit:
-        return words.none_fits.format(usable=memory(curve.usable_bytes))
-    text = (words.all_fit if curve.open_ended else words.some_fit).format(size=f"{curve.limit:,}")
-    if curve.knee is not None and words.larger:
-        text += f" From {curve.knee:,} on, {words.larger} less than 5 % of speed."
-    return f"{text} Chosen: {curve.chosen:,}."
-
-
 def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     """Return a change with the memory it needs and the time it costs.
 
@@ -317,93 +260,3 @@ def context_together(model: ModelFit) -> str:
     length = length_limit(served.max_context_tokens)
     own = served.weight_format == model.served.weight_format
     return length if own else f"{length} ({served.weight_format})"
-
-
-def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
-    """Return one sentence for each limit that a configuration does not meet.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        A latency is judged at the accepted risk, other values at the expected one, as in the
-        search.
-    limits : Constraints
-        Limits that the user set.
-    """
-    return tuple(
-        item.missed for item in _limited(estimate, limits) if item.value.at(item.share) > item.limit
-    )
-
-
-def limits_in_reach(estimate: Estimate, limits: Constraints) -> list[str]:
-    """Return one sentence for each limit that a configuration meets but for a share of risk."""
-    return [
-        f"{item.lead} at the high end of the range: {item.write(item.value.high)}, limit "
-        f"{item.write(item.limit)}: a risk of {percent(item.value.risk_above(item.limit))}."
-        for item in _limited(estimate, limits)
-        if item.value.at(item.share) <= item.limit < item.value.high
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Limited:
-    """A value with its limit."""
-
-    lead: str
-    """Words of a miss."""
-    value: Range
-    limit: float
-    write: Callable[[Value], str]
-    share: float = 0.5
-    """Share of outcomes that has to meet the limit."""
-
-    @property
-    def missed(self) -> str:
-        text = f"{self.lead}: {self.write(self.value)}, limit {self.write(self.limit)}"
-        if self.value.expected > self.limit:
-            return f"{text}."
-        return f"{text}: a risk of {percent(self.value.risk_above(self.limit))}."
-
-
-def _limited(estimate: Estimate, limits: Constraints) -> Iterator[_Limited]:
-    time, serving, rent = estimate.time, estimate.serving, estimate.cost.rent_usd
-    if time and limits.deadline_hours:
-        limit = limits.deadline_hours * HOUR_S
-        yield _Limited("Misses the deadline", time.run_hours.scaled(HOUR_S), limit, duration)
-    if serving:
-        under = serving.arrivals
-        if under is not None:
-            completed = under.most_requests_per_s
-            low, high = (
-                under.load * completed.expected / end for end in (completed.high, completed.low)
-            )
-            load = Range(low=low, expected=under.load, high=high, evidence=completed.evidence)
-            share = 1.0 - limits.risk
-            yield _Limited("Does not keep up with the requests", load, 1.0, _of_capacity, share)
-        known = getattr(under.percentiles, limits.at, None) if under else None
-        first, later = serving.ttft_ms, serving.tpot_ms
-        which = ""
-        if known is not None:
-            first, later = known.ttft_ms, known.tpot_ms
-            which = f" ({limits.at})"
-        for what, value, most in (
-            ("first token", first, limits.max_ttft_ms),
-            ("time per token", later, limits.max_tpot_ms),
-        ):
-            if most is not None:
-                scaled = value.scaled(MILLISECOND)
-                lead = f"Misses the target for the {what}{which}"
-                limit = most * MILLISECOND
-                yield _Limited(lead, scaled, limit, milliseconds, 1.0 - limits.risk)
-    if rent and limits.budget_usd:
-        write = _monthly if serving else money
-        yield _Limited("Over the budget", rent, limits.budget_usd, write)
-
-
-def _of_capacity(load: Value) -> str:
-    value = load.expected if isinstance(load, Range) else load
-    return f"{percent(value)} of what it completes"
-
-
-def _monthly(usd: Value) -> str:
-    return f"{money(usd)} a month"

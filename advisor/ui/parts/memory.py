@@ -61,8 +61,8 @@ def how_far(found: Answer, chosen: Sequence[frames.Pick], *, theme: Theme) -> No
 
 def show_curve(curve: api.Curve, theme: Theme) -> None:
     """Draw one curve with its sentence, its table and its CSV."""
-    title, frame = frames.CURVE_TITLES[curve.variable], frames.curve_frame(curve)
-    sentence = frames.curve_sentence(curve)
+    title, frame = curve.title, frames.curve_frame(curve)
+    sentence = curve.sentence
     st.markdown(plain(sentence))
     draw(
         curve_chart(frame, title=title, theme=theme),
