@@ -58,6 +58,13 @@ def test_targets_that_it_names_are_in_the_makefile() -> None:
     assert named - set(targets) == set()
 
 
+def test_files_that_the_makefile_names_exist() -> None:
+    """`make facts` named a test that had moved."""
+    named = re.findall(r"\btests/[\w/]+\.py", (ROOT / "Makefile").read_text("utf-8"))
+    assert len(named) >= 8
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_the_entries_that_it_shows_are_those_of_the_data() -> None:
     """Where one was edited, copy it to the page."""
     sections = {"gpu_catalog.yaml": "accelerators", "model_families.yaml": "families"}

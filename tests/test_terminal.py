@@ -205,9 +205,14 @@ def test_whether_it_fits(training: Estimate, needed: tuple[float, float, float],
 
 
 def test_an_unpriced_plan_says_so(training: Estimate) -> None:
-    unpriced = training.cost.model_copy(update={"usd_per_hour": None})
+    energy = {"energy_kwh": Range.exact(5.0), "carbon_kg": Range.exact(1.9)}
+    unpriced = training.cost.model_copy(update={"usd_per_hour": None, **energy})
+    unpowered = unpriced.model_copy(update={"energy_kwh": None, "carbon_kg": None})
 
-    assert offered(training.model_copy(update={"cost": unpriced})).startswith("No rent counted.")
+    assert offered(training.model_copy(update={"cost": unpowered})) == "No rent counted."
+    assert offered(training.model_copy(update={"cost": unpriced})) == (
+        "No rent counted. Energy 5.0 kWh with machines and cooling, 1.9 kg of CO2 (United States)."
+    )
 
 
 def test_a_rented_plan_names_offer_date_and_source(training: Estimate) -> None:
@@ -220,12 +225,13 @@ def test_a_rented_plan_names_offer_date_and_source(training: Estimate) -> None:
             "usd_per_hour": Range.exact(47.84),
             "price_date": "2026-10-01",
             "price_source": "lambda-pricing",
+            "energy_kwh": None,
         }
     )
 
-    assert offered(training.model_copy(update={"cost": cost})).startswith(
+    assert offered(training.model_copy(update={"cost": cost})) == (
         "Lambda, 2 instances of gpu_8x_h100, us-east-1: $47.84/h in total, price of 2026-10-01 "
-        "(lambda-pricing). Energy "
+        "(lambda-pricing)."
     )
 
 

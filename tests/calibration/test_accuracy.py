@@ -33,6 +33,12 @@ BOUNDS = (
     Bound("memory_tp", "peak_total", 15, 1, 3, 1),
     Bound("memory_lora", "peak_total", 31, 0.5, 2, 0.5),
     Bound("training_runs", "tokens_per_s_per_accelerator", 376, 9.5, 31, 3),
+    Bound("training_runs_2", "tokens_per_s_per_accelerator", 21, 17, 33, 1),
+    # Runs on Gaudi 2 and 3 are predicted up to five times too fast.
+    Bound("training_runs_2", "samples_per_s", 54, 22, 190, 19),
+    Bound("training_runs_2", "step_time_s", 27, 19, 60, 10),
+    Bound("training_runs_2", "peak_memory_gib", 5, 10, 11, 5),
+    Bound("training_runs_2", "wall_hours", 10, 27, 41, 18),
     Bound("memory_vision", "peak_total", 12, 1, 2.5, 1),
     Bound("training_runs", "samples_per_s", 159, 13.5, 39, 2),
     Bound("training_runs", "step_time_s", 119, 9, 32, 4),
@@ -44,6 +50,12 @@ BOUNDS = (
     Bound("serving_runs", "ttft_ms", 1300, 24, 60, 4),
     Bound("serving_runs", "decode_tokens_per_s", 470, 9.5, 70, 3),
     Bound("serving_runs", "prefill_tokens_per_s", 380, 14.5, 42, 3),
+    Bound("loaded_runs", "decode_tokens_per_s", 6, 8, 9, 5),
+    Bound("loaded_runs", "total_output_tokens_per_s", 248, 23, 152, 10),
+    Bound("loaded_runs", "tpot_ms", 39, 18, 76, 2),
+    # Queues on RTX 3090 are off both ways, by up to forty times.
+    Bound("loaded_runs", "ttft_ms", 70, 58, 104, 28),
+    Bound("loaded_runs", "latency_ms", 11, 53, 64, 53),
     Bound("serving_vision", "images_per_s", 168, 13, 38, 5),
     Bound("serving_runs", "total_output_tokens_per_s", 470, 18, 48, 5),
 )

@@ -75,7 +75,9 @@ def test_nothing_waits_in_one_micro_batch_or_where_gradients_are_whole(how: dict
 def test_zero_2_that_waits_reduces_once_as_zero_1_does() -> None:
     """Both reduce gradients once a step and gather the updated weights once.
 
-    ZeRO-2 does so block by block, and each message starts anew: below a thousandth of the step.
+    ZeRO-2 gathers block by block (PyTorch's FSDP, ``SHARD_GRAD_OP``: each wrapped block unshards
+    before its forward pass, torch/distributed/fsdp/api.py at 0aafd81). ZeRO-1 gathers large
+    buckets. The 64 messages of 32 blocks start 7 times round a ring each, in microseconds.
     """
 
     def step_s(sharding: str, sync: str) -> float:
@@ -97,6 +99,6 @@ def test_zero_2_that_waits_reduces_once_as_zero_1_does() -> None:
         assert estimate.time is not None
         return estimate.time.step_s.expected
 
-    assert step_s("zero2", "last") == pytest.approx(step_s("zero1", "each"), rel=1e-3)
-    assert step_s("zero2", "last") >= step_s("zero1", "each")
+    assert step_s("zero2", "last") == pytest.approx(step_s("zero1", "each"), rel=2e-4)
+    assert step_s("zero2", "last") > step_s("zero1", "each")
     assert step_s("zero2", "last") < step_s("zero2", "each")

@@ -22,8 +22,9 @@ def hours(case: dict[str, Any], accelerator: str, count: int) -> float:
     return time.run_hours.expected
 
 
+# 512 cards, the most by default, deliver the run in 74 hours.
 @settings(max_examples=15)
-@given(deadline=st.floats(min_value=100, max_value=2000))
+@given(deadline=st.floats(min_value=80, max_value=2000))
 def test_one_machine_fewer_misses_the_deadline(deadline: float) -> None:
     limits = {"accelerators": ["h100-sxm"], "providers": ["Lambda"], "deadline_hours": deadline}
     case = {**RUN, "limits": limits}
@@ -42,13 +43,13 @@ def test_of_owned_cards_one_fewer_misses_it() -> None:
 
 
 def test_the_fewest_come_first_and_meet_the_budget() -> None:
-    limits = {"deadline_hours": 240, "budget_usd": 160_000}
+    limits = {"deadline_hours": 240, "budget_usd": 120_000}
     fewest = advisor.recommend({**RUN, "limits": limits}).fewest
     assert len(fewest) > 1
     assert [item.count for item in fewest] == sorted(item.count for item in fewest)
     for item in fewest:
         assert item.cost_usd is not None
-        assert item.cost_usd.expected <= 160_000
+        assert item.cost_usd.expected <= 120_000
 
 
 def test_without_a_deadline_none_are_named() -> None:

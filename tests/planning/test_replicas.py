@@ -18,12 +18,13 @@ from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import cache_format, compute_format, serving_times
 from advisor.estimate.software import engine_of, served_format
-from advisor.nouns.hardware import PriceKind
+from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared
 from advisor.planning.price_age import upper_factor
+from advisor.planning.results import RejectionCode
 from advisor.planning.search.precisions import equipped
 from advisor.planning.search.serving import most_replicas
 from advisor.planning.search.systems import allowed_offers, find_systems
@@ -83,13 +84,31 @@ def test_owning_rents_the_same_replicas() -> None:
 
 
 def test_a_replica_without_a_network_stays_on_one_machine() -> None:
-    """70B in 16 bits takes 141 GB: no single 4090 machine of 24 GB or fewer than six holds it."""
-    case = serving("llama-3.1-70b", 8, accelerators=["rtx-4090"])
+    """70B in 16 bits takes 141 GB: four RTX A6000 of 48 GB hold it, six RTX 4090 would.
+
+    No offer of either card states a network. Machines of four and eight A6000 are rented, and
+    RTX 4090 one by one.
+    """
+    offers = load_catalog_offers("rtx-a6000", "rtx-4090")
+    assert all(offer.inter_node_bytes_per_s is None for offer in offers)
+    case = serving("llama-3.1-70b", 64, accelerators=["rtx-a6000", "rtx-4090"])
     case["workload"]["weight_format"] = "bf16"
     found = advisor.recommend(case)
-    for ranking, plan in ((item, plan) for item in found.rankings for plan in item.plans):
-        layout = plan.estimate.layout
-        assert layout.tensor * layout.pipeline >= 6, ranking
+    plans = [plan.estimate for ranking in found.rankings for plan in ranking.plans]
+    assert plans
+    for plan in plans:
+        [machine] = {
+            offer.accelerators for offer in offers if offer.instance_type == plan.cost.instance_type
+        }
+        assert plan.accelerator == "rtx-a6000"
+        assert 4 <= plan.layout.tensor * plan.layout.pipeline <= machine
+    [lost] = [item for item in found.rejections if item.accelerator == "rtx-4090"]
+    assert lost.code is RejectionCode.MEMORY
+
+
+def load_catalog_offers(*accelerators: str) -> list[Offer]:
+    offers = advisor.load_catalog().offers
+    return [offer for offer in offers if offer.accelerator in accelerators]
 
 
 DEMANDS = (

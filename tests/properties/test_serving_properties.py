@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from advisor.architecture.presets import load_preset
@@ -97,8 +97,7 @@ def test_throughput_does_not_rise_beyond_the_memory_of_the_cache(
     layout = ParallelLayout(tensor=tensor)
     times = Deployed(model, card, layout).under(load)
     most = int(times.capacity.possible_concurrency[0])
-    if not 1 <= most <= 200_000:
-        return
+    assume(1 <= most <= 200_000)
     full = Deployed(model, card, layout).under({**load, "concurrency": most})
     for more in (2 * most, 5 * most):
         beyond = Deployed(model, card, layout).under({**load, "concurrency": more})
@@ -108,22 +107,28 @@ def test_throughput_does_not_rise_beyond_the_memory_of_the_cache(
 
 @SETTINGS
 @given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.sampled_from((1, 2, 4)), loads)
-def test_wider_cache_never_lowers_a_time(model, card, tensor, load):
+def test_wider_cache_never_serves_faster(model, card, tensor, load):
+    """Whole requests: in a closed loop, longer answers bring prompts less often.
+
+    So the first token alone may come a little sooner (the queue of a station shrinks as the time
+    between visits grows: Reiser and Lavenberg 1980, doi:10.1145/322186.322195).
+    """
     layout = ParallelLayout(tensor=tensor)
     narrow, wide = (
         Deployed(model, card, layout, cache=name).under(load) for name in ("fp8", "bf16")
     )
-    if wide.capacity.possible_concurrency[0] < load["concurrency"]:
-        # It holds fewer requests, whose steps are a little shorter.
-        assert wide.ttft_s[0] >= narrow.ttft_s[0] * (1 - 0.02)
-        return
-    # In a closed loop, slower answers bring fewer prompts: a first token gains at most what the
-    # others lose.
-    slower = wide.tpot_s[0] / narrow.tpot_s[0]
-    assert slower >= 1 - 1e-3
-    assert wide.ttft_s[0] >= narrow.ttft_s[0] / max(slower, 1.0) * (1 - 1e-9)
-    tokens = load["output_tokens"]
-    assert _answered_s(wide, tokens) >= _answered_s(narrow, tokens) * (1 - 1e-9)
+    assume(wide.capacity.possible_concurrency[0] >= load["concurrency"])
+    assert wide.request_latency_s[0] >= narrow.request_latency_s[0] * (1 - 1e-9)
+    assert wide.output_tokens_per_s[0] <= narrow.output_tokens_per_s[0] * (1 + 1e-9)
+
+
+@SETTINGS
+@given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.integers(16, 30_000))
+def test_wider_cache_never_brings_the_first_token_of_one_user_sooner(model, card, length):
+    load = {"input_tokens": length, "output_tokens": 64, "concurrency": 1}
+    narrow, wide = (Deployed(model, card, cache=name).under(load) for name in ("fp8", "bf16"))
+    assert wide.ttft_s[0] >= narrow.ttft_s[0] * (1 - 1e-9)
+    assert wide.tpot_s[0] > narrow.tpot_s[0]
 
 
 @SETTINGS
@@ -139,7 +144,8 @@ def test_slower_links_never_help(model, card, degrees, link, load):
     fast = Deployed(model, card, layout).under(load)
     slow = Deployed(model, card, layout, link=link).under(load)
     assert slow.ttft_s[0] >= fast.ttft_s[0] * (1 - 1e-9)
-    assert slow.tpot_s[0] >= fast.tpot_s[0] * (1 - 1e-3)
+    assert slow.tpot_s[0] >= fast.tpot_s[0] * (1 - 1e-9)
+    assert slow.request_latency_s[0] >= fast.request_latency_s[0] * (1 - 1e-9)
     assert slow.output_tokens_per_s[0] <= fast.output_tokens_per_s[0] * (1 + 1e-9)
 
 

@@ -62,6 +62,7 @@ def test_plan_cards_name_price_provider_region_and_date(page: AppTest) -> None:
     ]
     shown = texts(page)
     assert "$1.00/h at Example Cloud, us-east (l40s-x1), price of 2026-09-01 (old: " in shown
+    assert "29 GiB" in [item.value for item in page.metric]
     assert "of 45 GiB usable" in shown
     assert "Runner-up: $99 with another card." in shown
 
