@@ -144,6 +144,43 @@ def burst_first_token_s(
     return (running * read / 2 + waiting * read + waiting**2 / (2 * rate_per_s)) / requests
 
 
+def burst_first_token_quantile_s(
+    *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number, share: float
+) -> Number:
+    r"""Percentile of the waits whose mean is :func:`burst_first_token_s`.
+
+    Parameters
+    ----------
+    requests, running, rate_per_s, prompt_s : float or ndarray
+        As for :func:`burst_s`.
+    share : float
+        Share of the requests that wait less, :math:`q`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: W_q = \min(qN, R)\,s + \frac{\max(qN - R, 0)}{X}
+
+    Examples
+    --------
+    >>> float(
+    ...     burst_first_token_quantile_s(
+    ...         requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5, share=0.75
+    ...     )
+    ... )
+    2.0
+    """
+    before = share * requests
+    wait: Number = (
+        np.minimum(before, running) * prompt_s + np.maximum(before - running, 0.0) / rate_per_s
+    )
+    return wait
+
+
 def prompts_sharing_step(
     *, concurrency: Number, output_tokens: Number, steps_per_prompt: Number
 ) -> Number:

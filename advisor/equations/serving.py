@@ -369,3 +369,35 @@ def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> 
     0.05
     """
     return (concurrency - 1) * service_s / (2 * rounds)
+
+
+def start_burst_quantile_s(
+    *, concurrency: Number, service_s: Number, rounds: Number, share: float
+) -> Number:
+    r"""Percentile of the extra wait of :func:`start_burst_s`.
+
+    Parameters
+    ----------
+    concurrency, service_s, rounds : float or ndarray
+        As for :func:`start_burst_s`.
+    share : float
+        Share of the requests that wait less, :math:`q`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: B_q = (N-1)\,s\,\max\left(1 - r (1 - q),\, 0\right)
+
+    The waits of the first round, one in :math:`r`, are spread evenly from 0 to :math:`(N-1) s`;
+    all others are 0.
+
+    Examples
+    --------
+    >>> round(start_burst_quantile_s(concurrency=11, service_s=0.1, rounds=10, share=0.99), 6)
+    0.9
+    """
+    return (concurrency - 1) * service_s * max(1 - rounds * (1 - share), 0.0)

@@ -38,6 +38,7 @@ TABLES: Final = {
     "cache_logs": "Start-up logs of serving engines",
     "serving_runs": "Serving",
     "loaded_runs": "Serving under load: finite bursts, closed loops and rates",
+    "tail_runs": "Latency that 99 % of the requests under load stay below",
     "desktop_runs": "Serving by llama.cpp and MLX, builds of 2025 and 2026",
     "offload_runs": "Serving with layers or experts in the host's memory",
     "serving_vision": "Serving of networks that take images",
@@ -347,7 +348,8 @@ rule states its reason, and many need only `framework`. More columns say what th
   ttft_ms, total_output_tokens_per_s, decode_tokens_per_s, prefill_tokens_per_s, latency_ms),
   `weight_precision`, `weight_bits_per_parameter`, `kv_precision`, `num_accelerators`,
   `tensor_parallel`, `pipeline_parallel`, `attention_data_parallel`, `concurrency`, `input_tokens`,
-  `output_tokens`.
+  `output_tokens`, `arrival` (burst, closed, poisson, constant, bursty), `requests_per_s`,
+  `burst_requests` (1,000 if empty) and `percentile` (mean, p50, p95, p99).
 - Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
   `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
   `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.

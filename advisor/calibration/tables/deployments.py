@@ -10,9 +10,9 @@ import numpy as np
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.formats import cache_bytes, weight_format
 from advisor.calibration.tables.guesses import filled
-from advisor.calibration.tables.reading import Row, built, cell, integer, number, stated
+from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import owned_node
-from advisor.equations.serving import start_burst_s
+from advisor.equations.serving import start_burst_quantile_s, start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -22,10 +22,10 @@ from advisor.estimate.serving.times import compute_format, serving_times
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.serving import Arrivals, Serving
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts, builds_at
 from advisor.nouns.software.generations import generations
-from advisor.nouns.workload import Serving
 
 KINDS: Final = (
     "llm_online",
@@ -37,7 +37,17 @@ KINDS: Final = (
 ONLINE: Final = "llm_online"
 SATURATED: Final = "llm_saturated"
 BURST: Final = "llm_burst"
-"""Finite bursts, which tables state as saturated runs with ``arrival`` ``burst``."""
+"""Finite bursts, which tables state as served runs with ``arrival`` ``burst``."""
+ARRIVING: Final = "llm_arrivals"
+"""Servers at which requests arrive at a stated rate."""
+ARRIVALS: Final = {
+    "poisson": Arrivals.POISSON,
+    "constant": Arrivals.CONSTANT,
+    "bursty": Arrivals.BURSTY,
+}
+"""Words of the column ``arrival`` that need a rate."""
+PERCENTILE: Final = {"": None, "mean": None, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+"""Words of the column ``percentile``, with the share of the requests that are faster."""
 BURST_REQUESTS: Final = 1000
 """Requests of a burst if the row states none: the default of ``vllm bench serve``."""
 FIXED: Final = ("llm_static_batch", "llm_prefill")
@@ -66,6 +76,8 @@ class Deployment:
     """Interface of the engine to the card; empty for the usual one."""
     settings: tuple[tuple[str, float], ...] = ()
     """Facts of the engine that the run set otherwise."""
+    percentile: float | None = None
+    """Share of the requests that are faster than the row's latencies; None for the mean."""
 
     def under(self, facts: ServingFacts) -> ServingFacts:
         """Return an engine's facts with the settings of the run."""
@@ -93,15 +105,23 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
     if cell(row, "harness") == BENCH:
         found["step_overhead_s"] = 0.0
-    if row_kind(row) == BURST and cell(row, "concurrency"):
+    if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
         found["running_sequences"] = integer(row, "concurrency", 1)
     return tuple(found.items())
 
 
 def row_kind(row: Row) -> str:
     """Return a row's kind: a finite burst is apart from an engine that stays full."""
-    kind = cell(row, "kind")
-    return BURST if kind == SATURATED and cell(row, "arrival") == "burst" else kind
+    kind, arrival = cell(row, "kind"), cell(row, "arrival")
+    if kind in (ONLINE, SATURATED) and arrival == "burst":
+        return BURST
+    arrives = kind == ONLINE and arrival in ARRIVALS and number(row, "requests_per_s") is not None
+    return ARRIVING if arrives else kind
+
+
+def at_percentile(row: Row) -> float | None:
+    """Return the share of the requests that are faster than a row's latencies; None: the mean."""
+    return choice(row, "percentile", PERCENTILE)
 
 
 def row_group(row: Row) -> str:
@@ -166,6 +186,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         settings=settings,
         routed=architecture.num_experts > 1,
         measured=measured and (name == FIRST_ENGINE or name in engine.calibration.engines),
+        percentile=at_percentile(row),
         widening=shape_widening(architecture),
     )
 
@@ -235,11 +256,12 @@ def benchmark_times(
     Notes
     -----
     Requests that wait for the prompts of their wave do not wait for them again: the time that the
-    wave adds to the first token is taken from the later ones.
+    wave adds to the first token is taken from the later ones. A percentile of the first token is
+    that of the wave; later tokens of like requests take about the same time.
     """
-    engine, candidates = deployment.engine, deployment.candidates
+    engine, candidates, at = deployment.engine, deployment.candidates, deployment.percentile
     if kind == BURST:
-        burst = burst_times(deployment.served, load, candidates, calibration, engine)
+        burst = burst_times(deployment.served, load, candidates, calibration, engine, at)
         return BenchmarkTimes(burst.first_s, burst.token_s, burst.whole_s)
     times = serving_times(deployment.served, load, candidates, calibration, engine)
     if kind != ONLINE:
@@ -254,6 +276,14 @@ def benchmark_times(
         )
     )
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
+    if at is not None:
+        tail = start_burst_quantile_s(
+            concurrency=load.per_engine(candidates.layout),
+            service_s=times.prompt_service_s,
+            rounds=1 / engine.start_wave,
+            share=at,
+        )
+        wave = np.maximum(wave, tail)
     return BenchmarkTimes(
         first_s=times.ttft_s + wave,
         token_s=np.maximum(later, times.decode_step_s),

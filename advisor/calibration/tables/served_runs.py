@@ -109,6 +109,7 @@ def read_packs(
             deployment.engine_name,
             deployment.interface,
             deployment.settings,
+            deployment.percentile,
             row_kind(row),
             cell(row, "architecture_key") or cell(row, "model"),
             served.weight_format,

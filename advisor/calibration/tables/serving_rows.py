@@ -8,8 +8,10 @@ from typing import Final
 import numpy as np
 
 from advisor.calibration.scoring.report import ValidationRow, scored
+from advisor.calibration.tables.arrived import arrived
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.deployments import (
+    ARRIVING,
     BURST,
     KINDS,
     ONLINE,
@@ -91,8 +93,11 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
             field="primary_quantity",
         )
     deployment = row_deployment(row, engine)
-    load = row_load(row, kind, deployment, engine)
-    times = benchmark_times(deployment, load, engine.calibration, kind)
+    if kind == ARRIVING:
+        load, times = arrived(row, deployment, engine)
+    else:
+        load = row_load(row, kind, deployment, engine)
+        times = benchmark_times(deployment, load, engine.calibration, kind)
     if not np.isfinite(times.whole_s[0]):
         raise InputError(
             "the row's layout needs a link or a format that its hardware lacks",
@@ -167,7 +172,7 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
         return BURST_TIME
     if what == FIRST:
         return "serving_first_token"
-    if what == WHOLE and kind != ONLINE:
+    if what == WHOLE and kind not in (ONLINE, ARRIVING):
         return "serving_saturated"
     return "serving_time_routed" if deployment.routed else "serving_time"
 

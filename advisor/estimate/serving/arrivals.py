@@ -13,6 +13,7 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued
 from advisor.estimate.serving.times import serving_times
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import Serving
 
 EVALUATED: Final = np.array(
@@ -23,11 +24,16 @@ STATES: Final = state_grid(int(EVALUATED[-1]))
 
 
 def engine_curves(
-    served: ServedModel, workload: Serving, candidates: Candidates, calibration: Calibration
+    served: ServedModel,
+    workload: Serving,
+    candidates: Candidates,
+    calibration: Calibration,
+    engine: ServingFacts | None = None,
 ) -> EngineCurve:
     """Return one data-parallel rank of each candidate in every state.
 
-    Ranks that share experts are evaluated together, each in the same state.
+    Ranks that share experts are evaluated together, each in the same state. Without ``engine``,
+    the one that serves the weights' format.
     """
     rows, numbers = len(candidates.layout.tensor), len(EVALUATED)
     each = candidates.take(np.repeat(np.arange(rows), numbers))
@@ -35,7 +41,7 @@ def engine_curves(
     load = replace(
         ServingLoad.of(workload), concurrency=np.tile(EVALUATED, rows) * each.layout.expert
     )
-    times = serving_times(served, load, Candidates(layout, each.hardware), calibration)
+    times = serving_times(served, load, Candidates(layout, each.hardware), calibration, engine)
 
     def table(values: Floats) -> Floats:
         return np.broadcast_to(values, rows * numbers).reshape(rows, numbers)

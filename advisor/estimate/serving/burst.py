@@ -7,7 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from advisor.equations.continuous_batching import burst_first_token_s, burst_s
+from advisor.equations.continuous_batching import (
+    burst_first_token_quantile_s,
+    burst_first_token_s,
+    burst_s,
+)
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
 from advisor.estimate.serving.times import ServingTimes, serving_times
@@ -25,7 +29,7 @@ class BurstTimes:
     whole_s: Floats
     """From the first request to the last token. [s]"""
     first_s: Floats
-    """Mean time to the first token. [s]"""
+    """Time to the first token: the mean, or at the percentile. [s]"""
     token_s: Floats
     """Mean time per output token of the full engine. [s]"""
     running: Floats
@@ -38,10 +42,12 @@ def burst_times(
     candidates: Candidates,
     calibration: Calibration,
     engine: ServingFacts,
+    percentile: float | None = None,
 ) -> BurstTimes:
     """Return the times of ``load.concurrency`` requests that arrive together.
 
-    The parameters are those of ``times.serving_times``.
+    The parameters are those of ``times.serving_times``; the time to the first token is the mean,
+    or that under which this share of the requests stays.
 
     Returns
     -------
@@ -75,14 +81,18 @@ def burst_times(
         "rate_per_s": rate,
         "prompt_s": full.prompt_service_s,
     }
+    waits = (
+        burst_first_token_s(**common)
+        if percentile is None
+        else burst_first_token_quantile_s(**common, share=percentile)
+    )
+    before = 0.5 if percentile is None else percentile
     return BurstTimes(
         whole_s=engine.burst_slowdown
         * np.asarray(burst_s(**common, output_tokens=load.output_tokens, draining_s=draining))
         + first.ttft_s
         + taken_s,
-        first_s=engine.burst_slowdown * np.asarray(burst_first_token_s(**common))
-        + first.ttft_s
-        + taken_s / 2,
+        first_s=engine.burst_slowdown * np.asarray(waits) + first.ttft_s + before * taken_s,
         token_s=full.tpot_s,
         running=running,
     )

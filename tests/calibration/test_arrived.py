@@ -1,0 +1,100 @@
+"""Rows at which requests arrive at a stated rate, and rows that state a percentile."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.reading import shipped_rows
+from advisor.calibration.tables.serving_rows import predict_serving_row
+from advisor.errors import InputError
+
+ROW = {
+    "id": "r",
+    "source": "s",
+    "kind": "llm_online",
+    "model": "llama-3.1-8b",
+    "weight_precision": "bf16",
+    "accelerator": "h100-sxm",
+    "engine": "vllm",
+    "input_tokens": "1000",
+    "output_tokens": "200",
+    "ttft_ms": "50",
+    "tpot_ms": "10",
+    "primary_quantity": "ttft_ms",
+    "secondary_quantity": "tpot_ms",
+    "arrival": "poisson",
+    "requests_per_s": "10",
+}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return shipped_engine()
+
+
+def times(engine: Engine, **cells: str) -> tuple[float, float]:
+    """Return time to the first token and per token. [ms]"""
+    first, token = predict_serving_row(ROW | cells, engine)
+    return first.expected, token.expected
+
+
+def test_published_latencies_at_a_rate(engine: Engine) -> None:
+    """Nine runs of vLLM at 1 to 16 requests/s (gpustack, Qwen3.5-9B on H100)."""
+    rows = [
+        row
+        for row in shipped_rows("loaded_runs.csv")
+        if row["arrival"] == "constant" and row["engine"] == "vllm"
+    ]
+    found = [each for row in rows for each in predict_serving_row(row, engine)]
+    assert len(rows) == 9
+    for quantity in ("ttft_ms", "latency_ms"):
+        errors = [abs(each.error_pct) for each in found if each.quantity == quantity]
+        assert median(errors) < 15
+
+
+def test_percentiles_are_in_order(engine: Engine) -> None:
+    firsts, tokens = zip(
+        *(times(engine, percentile=name) for name in ("p50", "p95", "p99")), strict=True
+    )
+    assert list(firsts) == sorted(set(firsts))
+    assert list(tokens) == sorted(set(tokens))
+
+
+def test_bursty_requests_wait_longer_than_even_ones(engine: Engine) -> None:
+    even, own, bursty = (
+        times(engine, arrival=how, requests_per_s="20")[0]
+        for how in ("constant", "poisson", "bursty")
+    )
+    assert even < own < bursty
+
+
+def test_beyond_what_an_engine_serves_the_wait_grows_with_the_run(engine: Engine) -> None:
+    short, long = (
+        times(engine, requests_per_s="500", burst_requests=number)[0] for number in ("500", "5000")
+    )
+    # Nearly all of the wait is the queue's, which grows by the same time with each request.
+    assert long / short == pytest.approx(10, rel=0.1)
+
+
+def test_the_slowest_of_a_closed_loop_came_with_the_first_wave(engine: Engine) -> None:
+    mean, slowest = (
+        times(engine, arrival="closed", concurrency="64", percentile=name)[0]
+        for name in ("mean", "p99")
+    )
+    assert slowest > 2 * mean
+
+
+def test_the_last_of_a_burst_waits_nearly_twice_as_long_as_the_mean(engine: Engine) -> None:
+    mean, slowest = (
+        times(engine, arrival="burst", burst_requests="4000", percentile=name)[0]
+        for name in ("mean", "p99")
+    )
+    assert slowest / mean == pytest.approx(2 * 0.99, rel=0.1)
+
+
+def test_other_percentiles_are_refused(engine: Engine) -> None:
+    with pytest.raises(InputError, match="unknown percentile"):
+        times(engine, percentile="p42")
