@@ -8,7 +8,7 @@ from datetime import date
 from advisor.catalog import Catalog
 from advisor.catalog.api_prices import API_SOURCE
 from advisor.catalog.economy import CARBON_SOURCES, Economy
-from advisor.catalog.nodes import owned_node, sold_together
+from advisor.catalog.nodes import owned_node
 from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
@@ -17,7 +17,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import OFF, Size, resolve, unused_off
+from advisor.owning.assumptions import Size, resolve
 from advisor.owning.break_even_ranges import break_even_by_input
 from advisor.owning.compare import Comparison
 from advisor.owning.costs import owning_cost
@@ -91,40 +91,28 @@ def rent_or_buy(
     hours = owning.hours_per_month or (
         HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH
     )
-    inputs = resolve(
-        accelerator,
-        owning=owning,
-        renting=case.renting,
-        size=size,
-        economy=economy,
-    )
+    inputs = resolve(accelerator, owning=owning, renting=case.renting, size=size, economy=economy)
     spread, work = Spread(inputs), work_of(case, estimate).times(groups)
+    ways = tenancies(
+        case,
+        accelerator,
+        count=estimate.count,
+        work=work,
+        hosted=hosted,
+        catalog=catalog,
+        economy=economy,
+        reliability=reliability,
+    )
     compared = sorted(
-        (
-            Comparison(spread, size, tenancy, hours, owning.months)
-            for tenancy in tenancies(
-                case,
-                accelerator,
-                count=estimate.count,
-                work=work,
-                hosted=hosted,
-                catalog=catalog,
-                economy=economy,
-                reliability=reliability,
-            )
-        ),
+        (Comparison(spread, size, way, hours, owning.months) for way in ways),
         key=lambda item: item.rent(spread.base, hours=hours),
     )
     rents = tuple(rent_cost(item, work, today) for item in compared)
     main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
     place = economy.place(owning.place)
+    verdict = answer(estimate, compared, rents, main, hours, size.accelerators)
     return Ownership(
-        answer=" ".join(
-            (
-                answer(estimate, compared, rents, main, hours, size.accelerators),
-                *missed_limits(estimate, case.limits),
-            )
-        ),
+        answer=" ".join((verdict, *missed_limits(estimate, case.limits))),
         accelerator=accelerator.key,
         accelerator_name=accelerator.name,
         count=size.accelerators,
@@ -144,21 +132,7 @@ def rent_or_buy(
         budget=budget,
         inputs=inputs,
         assumptions=assumptions(
-            case,
-            estimate,
-            hours,
-            rents,
-            processors,
-            groups=groups,
-            used_part=OFF
-            if owning.idle_share is None
-            and hours < HOURS_PER_MONTH
-            and unused_off(accelerator, owning)
-            else "",
-            pack=sold_together(accelerator),
-            launch_price=accelerator.price_words(today=today)
-            if accelerator.at_launch_price(today=today) and owning.purchase_usd is None
-            else "",
+            case, estimate, accelerator, hours, rents, processors, groups=groups, today=today
         ),
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",

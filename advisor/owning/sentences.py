@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import date
+
+from advisor.catalog.nodes import sold_together
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import count as whole
 from advisor.foundation.formatting import hourly_price, money, years
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.rounding import round_significant
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.money import Owning
+from advisor.owning.assumptions import OFF, unused_off
 from advisor.owning.compare import Comparison
 from advisor.owning.results import ProcessorOption, RentCost, RentKind
 
@@ -96,54 +104,59 @@ def _verdict(saving: Range, cards: str, rent: str, use: str) -> str:
 def assumptions(
     case: Case,
     estimate: Estimate,
+    accelerator: Accelerator,
     hours: float,
     rents: tuple[RentCost, ...],
     processors: tuple[ProcessorOption, ...],
     *,
     groups: int,
-    pack: int,
-    launch_price: str,
-    used_part: str,
+    today: date,
 ) -> tuple[str, ...]:
     """Return what the answer assumes, as short notes."""
-    found = []
-    if launch_price:
-        found.append(
-            f"{estimate.accelerator_name} at its {launch_price}: shops may ask another price, look "
-            "it up and enter it (--purchase-price)"
-        )
-    if groups > 1:
-        found.append(
-            f"the bill is of all {groups} groups of {estimate.count}; processors are compared with "
-            "one group"
-        )
-    if estimate.count * groups % pack:
-        found.append(
-            f"{estimate.accelerator_name} is sold in sets of {pack}: {estimate.count * groups} are "
-            "priced as a share of the sets"
-        )
-    if used_part:
-        found.append(used_part)
-    if case.owning.hours_per_month is None:
-        found.append(f"{hours:,.0f} hours in use each month")
-    found += [
+    found = [
+        *_hardware_notes(case.owning, accelerator, estimate.count, hours, groups, today),
         "all amounts are present values: money of today, before tax",
         "the bounds of an input are its 80 % interval; inputs are independent of each other",
         "the owned machines run the work as fast as the rented ones",
         "the machines' worth counts only at the end of the horizon",
     ]
     found += [
-        f"rates of {estimate.accelerator_name} from the {item.measured.kernels.source}"
+        f"rates of {accelerator.name} from the {item.measured.kernels.source}"
         for item in case.limits.owned
-        if item.measured and item.accelerator == estimate.accelerator
+        if item.measured and item.accelerator == accelerator.key
     ]
     if any(item.slower.evidence is Evidence.ASSUMED for item in processors):
         found.append("processors: their kernels were not measured, their times are assumptions")
     if any(item.kind is RentKind.SPOT for item in rents):
         found.append("spot: the lowest of three recorded interruption rates; markets differ widely")
-    old = [item for item in rents if (item.price_age_days or 0) > STALE_DAYS]
     found += [
         f"the price of {item.title} dates from {item.price_date}: {item.price_age_days} days old"
-        for item in old
+        for item in rents
+        if (item.price_age_days or 0) > STALE_DAYS
     ]
     return tuple(dict.fromkeys([*found, *estimate.assumptions]))
+
+
+def _hardware_notes(
+    owning: Owning, accelerator: Accelerator, count: int, hours: float, groups: int, today: date
+) -> Iterator[str]:
+    """Yield how the bought cards are priced and used."""
+    if accelerator.at_launch_price(today=today) and owning.purchase_usd is None:
+        yield (
+            f"{accelerator.name} at its {accelerator.price_words(today=today)}: shops may ask "
+            "another price, look it up and enter it (--purchase-price)"
+        )
+    if groups > 1:
+        yield (
+            f"the bill is of all {groups} groups of {count}; processors are compared with one group"
+        )
+    pack = sold_together(accelerator)
+    if count * groups % pack:
+        yield (
+            f"{accelerator.name} is sold in sets of {pack}: {count * groups} are priced as a "
+            "share of the sets"
+        )
+    if hours < HOURS_PER_MONTH and owning.idle_share is None and unused_off(accelerator, owning):
+        yield OFF
+    if owning.hours_per_month is None:
+        yield f"{hours:,.0f} hours in use each month"

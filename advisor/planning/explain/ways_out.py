@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -28,8 +29,6 @@ MAX_GROWTH: Final = 6
 SACRIFICES: Final = ("time", "load", "numerics", "method", "cards")
 """Smallest first: the same result, later; fewer requests; lower precision; another method of
 training; more money."""
-
-
 LIKE: Final = 0.9
 """A card with less than this share of what a like card needs is not tried."""
 HOSTED: Final = {
@@ -41,13 +40,65 @@ HOSTED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Another workload to try."""
+    """Another case to try."""
 
     title: str
     sacrifice: str
     case: Case
     precision: str | None = None
     """Weight format, where it changes."""
+    room_bytes: float = inf
+    """Memory of each card, where it changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tight:
+    """A case that does not fit, and what evaluates its changes."""
+
+    case: Case
+    placement: Placement
+    estimate: Estimate
+    architecture: ModelArchitecture
+    catalog: Catalog
+    calibration: Calibration
+
+    def tried(self, case: Case, place: Placement) -> Estimate | None:
+        """Estimate a change; None if it cannot run, or its tool does not offer it."""
+        if _beyond(case, place) and not _beyond(self.case, self.placement):
+            return None
+        with suppress(InputError):  # The network cannot run in this layout or with this method.
+            return estimate_configuration(
+                case, place, architecture=self.architecture, calibration=self.calibration
+            )
+        return None
+
+    def placed(self, case: Case) -> Estimate | None:
+        """Estimate a case in its best layout; None if the card lacks the number format."""
+        with suppress(InputError):
+            place = best_placement(
+                case,
+                architecture=self.architecture,
+                catalog=self.catalog,
+                calibration=self.calibration,
+            )
+            return self.tried(case, place)
+        return None
+
+    def way(self, title: str, sacrifice: str, result: Estimate | None) -> WayOut | None:
+        """Return a change as a way out; None if it does not fit."""
+        if result is None or not result.memory.fits:
+            return None
+        memory = result.memory
+        needed = memory.total_bytes.high
+        return WayOut(
+            change=title,
+            sacrifice=sacrifice,
+            needed_bytes=needed,
+            usable_bytes=memory.usable_bytes,
+            saved_bytes=max(0.0, self.estimate.memory.total_bytes.high - needed),
+            host_bytes=memory.host_bytes.high,
+            time_ratio=_time(result) / _time(self.estimate),
+        )
 
 
 def ways_out(
@@ -69,98 +120,67 @@ def ways_out(
         The placement that does not fit.
     estimate : Estimate
         The estimate of that placement.
-    architecture : ModelArchitecture
-        The model of the case.
     catalog : Catalog
         Cards and offers for the changes of hardware.
-    calibration : Calibration
-        Constants of the estimates.
 
     Returns
     -------
     tuple of WayOut
         Smallest sacrifice first, then the fastest; empty if no change fits.
     """
-    before = _time(estimate)
-    needed_elsewhere = 0.0  # bytes on the card that was tried last
-
-    def beyond(asked: Case, place: Placement) -> tuple[str, ...]:
-        """What a layout asks that its tool does not offer."""
-        offer = place.tool.training if place.tool else None
-        workload = asked.workload
-        four_bit = isinstance(workload, FineTuning) and workload.four_bit
-        return () if offer is None else offer.lacking(place.layout, four_bit=four_bit)
-
-    def evaluated(title: str, sacrifice: str, changed: Case, place: Placement) -> WayOut | None:
-        nonlocal needed_elsewhere
-        if beyond(changed, place) and not beyond(case, placement):
-            return None
-        try:
-            result = estimate_configuration(
-                changed, place, architecture=architecture, calibration=calibration
-            )
-        except InputError:
-            # The network cannot run in this layout or with this method.
-            return None
-        needed = needed_elsewhere = result.memory.total_bytes.high
-        if not result.memory.fits:
-            return None
-        return WayOut(
-            change=title,
-            sacrifice=sacrifice,
-            needed_bytes=needed,
-            usable_bytes=result.memory.usable_bytes,
-            saved_bytes=max(0.0, estimate.memory.total_bytes.high - needed),
-            host_bytes=result.memory.host_bytes.high,
-            time_ratio=_time(result) / before,
-        )
-
-    def placed(title: str, sacrifice: str, asked: Case) -> WayOut | None:
-        try:
-            place = best_placement(
-                asked,
-                architecture=architecture,
-                catalog=catalog,
-                calibration=calibration,
-            )
-            return evaluated(title, sacrifice, asked, place)
-        except InputError:
-            # The card lacks the number format.
-            return None
-
+    tight = _Tight(case, placement, estimate, architecture, catalog, calibration)
     found: list[WayOut] = []
     layouts = [("", placement.layout)]
     for title, layout in _rearranged(case, placement.layout):
         if layout.offload and placement.accelerator.shares_host_memory:
             continue
-        way = evaluated(title, "time", case, replace(placement, layout=layout))
+        way = tight.way(title, "time", tight.tried(case, replace(placement, layout=layout)))
         if way:
             found.append(way)
         else:
             layouts.append((f" and {title}", layout))
-    # A layout that is not enough alone may be enough with another change.
     for change in _changes(case, placement, estimate, architecture):
-        if any(change.title.startswith(way.change) for way in found):
-            continue
-        for also, layout in layouts:
-            place = replace(
-                placement, layout=layout, precision=change.precision or placement.precision
-            )
-            way = evaluated(change.title + also, change.sacrifice, change.case, place)
-            if way:
-                found.append(way)
-                break
-    for titled in (_more_cards, _larger_cards):
-        needed_elsewhere = 0.0
-        for title, sacrifice, asked, room in titled(case, placement, catalog):
-            # As many cards need about as much, whichever they are: most need not be tried.
-            if room < LIKE * needed_elsewhere:
-                continue
-            way = placed(title, sacrifice, asked)
-            if way:
-                found.append(way)
-                break
+        if not any(change.title.startswith(way.change) for way in found):
+            found.extend(_with_layouts(tight, change, layouts))
+    for changes in (_more_cards(case, placement), _larger_cards(case, placement, catalog)):
+        found.extend(_first_that_fits(tight, changes))
     return tuple(sorted(found, key=lambda way: (SACRIFICES.index(way.sacrifice), way.time_ratio)))
+
+
+def _with_layouts(
+    tight: _Tight, change: Change, layouts: Sequence[tuple[str, ParallelLayout]]
+) -> Iterator[WayOut]:
+    """Yield a change in the first layout in which it fits: one alone may not be enough."""
+    precision = change.precision or tight.placement.precision
+    for also, layout in layouts:
+        place = replace(tight.placement, layout=layout, precision=precision)
+        way = tight.way(change.title + also, change.sacrifice, tight.tried(change.case, place))
+        if way:
+            yield way
+            return
+
+
+def _first_that_fits(tight: _Tight, changes: Iterable[Change]) -> Iterator[WayOut]:
+    """Yield the first change of hardware that fits."""
+    needed = 0.0  # on the card that was tried last
+    for change in changes:
+        # As many cards need about as much, whichever they are: most need not be tried.
+        if change.room_bytes < LIKE * needed:
+            continue
+        result = tight.placed(change.case)
+        needed = needed if result is None else result.memory.total_bytes.high
+        way = tight.way(change.title, change.sacrifice, result)
+        if way:
+            yield way
+            return
+
+
+def _beyond(case: Case, place: Placement) -> tuple[str, ...]:
+    """Return what a layout asks that its tool does not offer."""
+    offer = place.tool.training if place.tool else None
+    workload = case.workload
+    four_bit = isinstance(workload, FineTuning) and workload.four_bit
+    return () if offer is None else offer.lacking(place.layout, four_bit=four_bit)
 
 
 def _time(estimate: Estimate) -> float:
@@ -284,25 +304,20 @@ def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
     return case.model_copy(update={"hardware": hardware, "layout": layout})
 
 
-def _more_cards(
-    case: Case, placement: Placement, catalog: Catalog
-) -> Iterator[tuple[str, str, Case, float]]:
+def _more_cards(case: Case, placement: Placement) -> Iterator[Change]:
     """Yield the same cards in the best layout, then twice as many, and so on."""
-    del catalog
     card = placement.accelerator
     if case.layout is not None:
         same = Hardware(accelerator=card.key, count=placement.count)
-        yield "leave the layout to the advisor", "time", _on(case, same, None), inf
+        yield Change("leave the layout to the advisor", "time", _on(case, same, None))
     for step in range(1, MAX_GROWTH + 1):
         count = placement.count * 2**step
         if count <= case.limits.max_accelerators:
-            title = f"more cards: {count:,}x {card.name}"
-            yield title, "cards", _on(case, Hardware(accelerator=card.key, count=count), None), inf
+            more = _on(case, Hardware(accelerator=card.key, count=count), None)
+            yield Change(f"more cards: {count:,}x {card.name}", "cards", more)
 
 
-def _larger_cards(
-    case: Case, placement: Placement, catalog: Catalog
-) -> Iterator[tuple[str, str, Case, float]]:
+def _larger_cards(case: Case, placement: Placement, catalog: Catalog) -> Iterator[Change]:
     """Yield as many rentable cards of the vendor with more memory, least memory first."""
     training = not isinstance(case.workload, Serving)
     larger = sorted(
@@ -320,5 +335,9 @@ def _larger_cards(
         hardware = Hardware(accelerator=other.key, count=placement.count)
         # The layout stays the same: a new layout is a change of its own.
         layout = placement.layout if case.layout is not None else None
-        title = f"a larger card: {placement.count:,}x {other.name}"
-        yield title, "cards", _on(case, hardware, layout), other.memory_reported_bytes
+        yield Change(
+            f"a larger card: {placement.count:,}x {other.name}",
+            "cards",
+            _on(case, hardware, layout),
+            room_bytes=other.memory_reported_bytes,
+        )
