@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 
     listed = re.findall(r"^    ([a-z-]+)\b", capsys.readouterr().out, flags=re.MULTILINE)
     assert listed == list(COMMANDS)
+
+
+def test_every_command_has_a_function() -> None:
+    assert cli.COMMANDS.keys() == set(COMMANDS)
+    for name, module in cli.COMMANDS.items():
+        assert callable(
+            getattr(import_module(f"advisor.commands.{module}"), name.replace("-", "_"))
+        )
 
 
 def examples(document: str) -> list[str]:

@@ -45,24 +45,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "frames": ENGINE | {"compare", "export", "probe"},
     "charts": ENGINE | {"export", "frames", "lessons", "probe"},
     "compare": BASE | {"catalog", "planning"},
-    "servers": GROUND | {"services", "terminal"},
     "services": ENGINE | FACADE | {"compare", "terminal"},
     "sweeps": ENGINE | {"__init__", "export"},
     "terminal": ENGINE | {"compare", "lessons", "probe", "sweeps"},
     "arguments": BASE,
-    "cli": BASE
+    "commands": BASE
     | FACADE
-    | {
-        "arguments",
-        "charts",
-        "compare",
-        "frames",
-        "lessons",
-        "probe",
-        "servers",
-        "sweeps",
-        "terminal",
-    },
+    | {"arguments", "compare", "lessons", "probe", "services", "sweeps", "terminal"},
+    "cli": GROUND | FACADE | {"arguments", "commands", "terminal"},
     "ui": BASE | FACADE | {"charts", "compare", "frames", "lessons", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},

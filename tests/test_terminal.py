@@ -4,6 +4,8 @@ import io
 import re
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from inspect import signature
 
 import pytest
 from rich.console import Console
@@ -22,6 +24,7 @@ from advisor.terminal.estimate import arrangement, fit_sentence, sections, show_
 from advisor.terminal.fits import show_fits
 from advisor.terminal.ownership import show_ownership
 from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
+from advisor.terminal.screens import SCREENS
 
 TRAIN = {
     "model": {"preset": "llama-3.1-8b"},
@@ -141,12 +144,12 @@ def test_the_first_answer_names_work_plan_and_the_way_to_the_rest(
 def test_an_estimate_keeps_within_the_width(training: Estimate, serving: Estimate) -> None:
     for estimate in (training, serving):
         for explain in (False, True):
-            text = printed(partial(show_estimate, estimate=estimate, explain=explain))
+            text = printed(partial(show_estimate, estimate=estimate, everything=explain))
             assert max(map(len, text.splitlines())) <= 80
 
 
 def test_explain_opens_every_term(training: Estimate) -> None:
-    text = words(printed(lambda console: show_estimate(console, training, explain=True), 10_000))
+    text = words(printed(lambda console: show_estimate(console, training, everything=True), 10_000))
 
     terms = [term for _, group in sections(training) for term in group]
     assert len(terms) > 15
@@ -323,3 +326,12 @@ def test_only_runs_that_outlast_it_are_told_when_to_save(tokens: float, told: bo
     out = io.StringIO()
     show_estimate(new_console(out, width=100), api.estimate(case))
     assert ("Save a checkpoint every" in out.getvalue()) is told
+
+
+@pytest.mark.parametrize("answer", SCREENS)
+def test_every_screen_shows_its_type_of_answer(answer: str) -> None:
+    module, _, name = SCREENS[answer].partition(".")
+    screen = getattr(import_module(f"advisor.terminal.{module}"), name)
+
+    shown = [*signature(screen).parameters.values()][1]
+    assert shown.annotation == answer

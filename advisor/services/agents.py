@@ -19,6 +19,7 @@ from advisor.errors import MAX_PART, AdvisorError, shortened
 from advisor.foundation.noun import Noun
 from advisor.services.questions import Door, asked, doors
 from advisor.terminal.console import new_console
+from advisor.terminal.screens import SCREENS, show
 
 WIDTH: Final = 100
 TIMEOUT_S: Final = 60.0
@@ -99,29 +100,9 @@ def _said(text: str, *, wrong: bool = False) -> types.CallToolResult:
 
 def _text(door: Door, question: Noun, details: bool) -> str:
     """Return an answer as the terminal prints it."""
-    answer: Any = door.ask(question)
+    answer = door.ask(question)
+    if type(answer).__name__ not in SCREENS:
+        return answer.to_json(indent=None)
     file = io.StringIO()
-    console = new_console(file, width=WIDTH)
-    if door.name == "recommend":
-        from advisor.terminal.recommendation import show_recommendation
-
-        show_recommendation(console, answer, top=1, everything=details)
-    elif door.name == "estimate":
-        from advisor.terminal.estimate import show_estimate
-
-        show_estimate(console, answer, explain=details)
-    elif door.name == "own":
-        from advisor.terminal.ownership import show_ownership
-
-        show_ownership(console, answer, explain=details)
-    elif door.name == "fits":
-        from advisor.terminal.fits import show_fits
-
-        show_fits(console, answer, everything=details)
-    elif door.name == "compare":
-        from advisor.terminal.comparison import show_comparison
-
-        show_comparison(console, answer, differences=False, everything=details)
-    else:
-        return str(answer.to_json(indent=None))
+    show(new_console(file, width=WIDTH), answer, everything=details)
     return file.getvalue()

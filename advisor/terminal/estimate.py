@@ -51,9 +51,9 @@ DETAILS: Final = {
 """Numbers that only ``--explain`` shows."""
 
 
-def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False) -> None:
-    """Print an estimate on one screen; ``explain`` opens every term."""
-    if not explain:
+def show_estimate(console: Console, estimate: Estimate, *, everything: bool = False) -> None:
+    """Print an estimate on one screen; ``everything`` opens every term."""
+    if not everything:
         rows = [row for row in numbers(estimate) if row[0] not in DETAILS]
         short_estimate(
             console,

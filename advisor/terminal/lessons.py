@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 
-from advisor.lessons.results import Lesson
+from advisor.lessons.results import Lessons
 from advisor.terminal.console import definitions, heading, paragraph, references
 
 
-def show_lessons(console: Console, lessons: Sequence[Lesson]) -> None:
+def show_lessons(console: Console, found: Lessons) -> None:
     """Print one lesson in full, or the answer of each of several."""
+    lessons = found.lessons
     if len(lessons) > 1:
         lines = (
             (item.topic, " ".join((item.question, *item.figures.sentences))) for item in lessons

@@ -30,9 +30,9 @@ SHOWN_RENTS: Final = 3
 SHOWN_PROCESSORS: Final = 5
 
 
-def show_ownership(console: Console, found: Ownership, *, explain: bool = False) -> None:
-    """Print the answer on one screen; ``explain`` opens bills, inputs, terms and processors."""
-    if not explain:
+def show_ownership(console: Console, found: Ownership, *, everything: bool = False) -> None:
+    """Print the answer on one screen; ``everything`` opens bills, inputs, terms and processors."""
+    if not everything:
         _short(console, found, owning=_owning_sentence(found))
         return
     console.print(found.answer, style="bold")

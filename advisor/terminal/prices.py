@@ -18,6 +18,8 @@ from advisor.foundation.formatting import count, percent
 from advisor.foundation.rounding import plain
 from advisor.terminal.console import bullets, new_console, paragraph, table
 
+SHOWN = 25
+"""Offers that a list prints unless all are asked for."""
 OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}
 
 
@@ -41,9 +43,9 @@ def show_prices(console: Console, overview: PriceOverview) -> None:
         paragraph(console, f"1 {currency} = {plain(rate.usd, 5)} USD, {since}.")
 
 
-def show_offers(console: Console, found: OfferList, *, limit: int) -> None:
-    """Print offers in their order, the first ``limit`` of them."""
-    shown = found.lines[:limit]
+def show_offers(console: Console, found: OfferList, *, everything: bool = False) -> None:
+    """Print offers in their order, all or the first ``SHOWN``."""
+    shown = found.lines if everything else found.lines[:SHOWN]
     console.print(f"{count(len(found.lines))} offers", style="bold")
     if not shown:
         paragraph(console, "No offer of the catalog meets these conditions. Drop one of them.")

@@ -221,11 +221,11 @@ def ask(case: Case) -> None:
         check_json(estimate.to_json())
         check_estimate(estimate)
         if choice < 0.3:
-            show_estimate(console, estimate, explain=choice < 0.15)
+            show_estimate(console, estimate, everything=choice < 0.15)
     elif choice < 0.35 or case.hardware is not None:
         owned = api.own(case)
         check_json(owned.to_json())
-        show_ownership(console, owned, explain=True)
+        show_ownership(console, owned, everything=True)
     else:
         found = api.recommend(case)
         check_json(found.to_json())

@@ -10,7 +10,7 @@ from advisor.terminal.console import new_console
 from advisor.terminal.ownership import show_ownership
 
 
-def shown(*, explain: bool) -> str:
+def shown(*, everything: bool) -> str:
     found = advisor.own(
         {
             "model": {"preset": "llama-3.1-8b"},
@@ -21,7 +21,7 @@ def shown(*, explain: bool) -> str:
         }
     )
     text = StringIO()
-    show_ownership(new_console(text, width=80), found, explain=explain)
+    show_ownership(new_console(text, width=80), found, everything=everything)
     assert " ".join(text.getvalue().split()).startswith(found.answer)
     assert found.budget is not None
     assert found.budget.sentence in " ".join(text.getvalue().split())
@@ -29,18 +29,18 @@ def shown(*, explain: bool) -> str:
 
 
 def test_it_fits_eighty_columns_and_names_its_data() -> None:
-    text = shown(explain=False)
+    text = shown(everything=False)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "1,600.00" in text
     assert "CC-BY-4.0" in text
     # A unit stands beside the name, not beside each figure.
-    text = shown(explain=True)
+    text = shown(everything=True)
     effects = text.partition("What matters most")[2]
     assert re.search(r"Rest of one machine, at least, +450: \+\$", effects)
 
 
 def test_explained_it_shows_every_input_with_its_source() -> None:
-    text = " ".join(shown(explain=True).split())
+    text = " ".join(shown(everything=True).split())
     assert "arXiv:2506.14551" in text
     assert "Price of one accelerator: 1,600 USD source given" in text
     assert "accelerators x price" in text

@@ -1,0 +1,66 @@
+"""The commands that answer many cases: a fleet's workloads, a sweep's grid."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from advisor import api
+from advisor.commands.answering import answered, content_of
+from advisor.errors import InputError
+from advisor.foundation.parsing import parse_amount, parse_count
+
+
+def fleet(arguments: Namespace) -> None:
+    """Plan what to buy and rent for a portfolio."""
+    if arguments.machines:
+        from advisor.terminal.console import new_console
+        from advisor.terminal.fleet import show_machines
+
+        show_machines(new_console(), api.list_machines())
+        return
+    portfolio = _portfolio(arguments)
+    plan = api.plan_fleet(portfolio, regret=arguments.regret, queue=arguments.queue)
+    answered(arguments, plan)
+
+
+def _portfolio(arguments: Namespace) -> api.Portfolio:
+    """Return the portfolio of a file, or of a common question."""
+    if arguments.ask is not None:
+        budget, people = arguments.budget, arguments.people
+        return api.quick_portfolio(
+            arguments.ask,
+            budget_usd=None if budget is None else parse_amount(budget, field="--budget"),
+            people=None if people is None else parse_count(people, field="--people"),
+            tune=arguments.tune,
+            serve=arguments.serve,
+        )
+    options = ("budget", "people", "tune", "serve")
+    unused = [f"--{name}" for name in options if getattr(arguments, name) is not None]
+    if arguments.portfolio is None or unused:
+        raise InputError(
+            f"{unused[0]} does nothing without --ask" if unused else "the portfolio is missing",
+            value=unused[0] if unused else None,
+            allowed="a file with workloads, as docs/fleet.md shows; --ask or --machines",
+            remedy="Give it: gpu-advisor fleet portfolio.yaml, or --ask home.",
+            field="portfolio",
+        )
+    return api.load_portfolio(content_of(arguments.portfolio) or {})
+
+
+def sweep(arguments: Namespace) -> None:
+    """Answer a grid or a table of cases."""
+    given = arguments.workers
+    workers = None if given is None else parse_count(given, field="--workers")
+    from advisor.sweeps.sweep import sweep_to
+    from advisor.terminal.sweep import progress
+
+    with progress() as told:
+        summary = sweep_to(
+            arguments.source,
+            Path(arguments.output),
+            workers=workers,
+            on=arguments.on,
+            progress=told,
+        )
+    answered(arguments, summary)

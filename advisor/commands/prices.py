@@ -1,0 +1,54 @@
+"""The command on prices: their age, offers by card, live ones."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from advisor import api
+from advisor.commands.answering import answered
+from advisor.foundation.formatting import duration
+from advisor.foundation.parsing import parse_amount, parse_count, parse_duration
+from advisor.foundation.writing import write_whole
+
+
+def prices(arguments: Namespace) -> None:
+    """Show, list or refresh prices."""
+    {"show": _show, "list": _list, "refresh": _refresh}[arguments.action](arguments)
+
+
+def _show(arguments: Namespace) -> None:
+    catalog = api.load_catalog()
+    if arguments.usd_per_eur is not None:
+        rate = parse_amount(arguments.usd_per_eur, field="--usd-per-eur")
+        catalog = catalog.at_rate("EUR", rate)
+    answered(arguments, api.price_overview(catalog))
+
+
+def _list(arguments: Namespace) -> None:
+    found = api.list_offers(
+        api.load_catalog(),
+        arguments.accelerators,
+        providers=arguments.provider,
+        regions=arguments.region,
+        count=parse_count(arguments.count, field="--count") if arguments.count else None,
+        spot=arguments.spot,
+        order=arguments.sort,
+    )
+    if arguments.csv is not None:
+        write_whole(Path(arguments.csv), api.offers_csv(found))
+    answered(arguments, found)
+
+
+def _refresh(arguments: Namespace) -> None:
+    least = arguments.if_older_than
+    young_s = None if least is None else parse_duration(least, field="--if-older-than")
+    if young_s is not None and (age_s := api.prices_age_s()) <= young_s:
+        stay = f"The live prices are {duration(age_s)} old, so they stay."
+        print(api.load_catalog().prices.to_json() if arguments.json else stay)
+        return
+    from advisor.terminal.prices import progress_bar
+
+    with progress_bar() as progress:
+        report = api.refresh_prices(progress=progress, online=arguments.online)
+    answered(arguments, report)
