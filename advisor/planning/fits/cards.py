@@ -56,7 +56,7 @@ SHORT_LIST: Final = (
 )
 """Open models from 1 to 671 billion parameters, at least one of each widely used family."""
 
-Serve = Callable[[str, ModelArchitecture, int, int], Estimate]
+Serve = Callable[[str, ModelArchitecture, int, int], tuple[Estimate, Estimate]]
 
 OUTPUT_TOKENS: Final = 256
 """Generated tokens of a request, the default of ``Serving``; the rest is prompt."""
@@ -93,7 +93,8 @@ def what_fits(
     concurrency : int
         Sequences served at once; one alone is always evaluated too.
     serve : callable
-        Estimates one model: preset, shape, context [tokens] and sequences at once.
+        Estimates one model for one sequence and for several: preset, shape, context [tokens] and
+        sequences at once.
 
     Raises
     ------
@@ -113,13 +114,12 @@ def what_fits(
         limit = architecture.max_position_embeddings
         context = min(context_tokens, limit) if limit else context_tokens
         try:
-            alone = served_fit(serve(preset, architecture, context, 1), 1)
+            one, several = serve(preset, architecture, context, concurrency)
         except InputError:  # No software reads the weights of this preset there.
             without.append(preset)
             continue
-        together = alone
-        if concurrency > 1 and alone.fits:  # Several need what one needs, and more.
-            together = served_fit(serve(preset, architecture, context, concurrency), concurrency)
+        alone = served_fit(one, 1)
+        together = alone if several is one else served_fit(several, concurrency)
         models.append(
             ModelFit(
                 preset=preset,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate
+from advisor.estimate.serving.report import on_host
+from advisor.estimate.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
@@ -72,16 +76,8 @@ def cards_fit(
     system = hardware_system(card, count, catalog, case)
     known = on_accelerator(calibration, card)
 
-    def serve(preset: str, model: ModelArchitecture, context: int, at_once: int) -> Estimate:
-        output = min(OUTPUT_TOKENS, context // 2)
-        workload = Serving(input_tokens=context - output, output_tokens=output, concurrency=at_once)
-        asked = case.model_copy(update={"model": ModelSource(preset=preset), "workload": workload})
-        place = best_placement(
-            asked, architecture=model, catalog=catalog, calibration=calibration, machines=machines
-        )
-        return estimate_configuration(asked, place, architecture=model, calibration=calibration)
-
-    names = list_presets() if everything else SHORT_LIST
+    server = _Server(case, catalog, calibration, machines)
+    names = list_presets(Unit.TOKEN) if everything else SHORT_LIST
     models = [(name, resolve_model(ModelSource(preset=name))) for name in names]
     return what_fits(
         # The answer is for models that read prompts and write answers.
@@ -91,9 +87,73 @@ def cards_fit(
         precision=supported_precision(case, card, models[0][1]),
         context_tokens=context_tokens,
         concurrency=concurrency,
-        serve=serve,
+        serve=server.serve,
         calibration=known,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Serves models on some cards."""
+
+    case: Case
+    """Of another model; the hardware counts."""
+    catalog: Catalog
+    calibration: Calibration
+    machines: Sequence[System]
+
+    def serve(
+        self, preset: str, model: ModelArchitecture, context_tokens: int, concurrency: int
+    ) -> tuple[Estimate, Estimate]:
+        """Return the estimates of one request at a time and of some; one that needs no other."""
+        case = self._asked(preset, context_tokens, 1)
+        place = self._placed(case, model)
+        alone = self._estimated(case, place, model)
+        if concurrency == 1 or not alone.memory.fits:  # Several need what one needs, and more.
+            return alone, alone
+        case = self._asked(preset, context_tokens, concurrency)
+        if self._stays(place, case, model):
+            together = self._estimated(case, place, model)
+            if together.memory.fits:
+                return alone, together
+        return alone, self._estimated(case, self._placed(case, model), model)
+
+    def _asked(self, preset: str, context_tokens: int, concurrency: int) -> Case:
+        output = min(OUTPUT_TOKENS, context_tokens // 2)
+        workload = Serving(
+            input_tokens=context_tokens - output, output_tokens=output, concurrency=concurrency
+        )
+        return self.case.model_copy(
+            update={"model": ModelSource(preset=preset), "workload": workload}
+        )
+
+    def _placed(self, case: Case, model: ModelArchitecture) -> Placement:
+        return best_placement(
+            case,
+            architecture=model,
+            catalog=self.catalog,
+            calibration=self.calibration,
+            machines=self.machines,
+        )
+
+    def _estimated(self, case: Case, place: Placement, model: ModelArchitecture) -> Estimate:
+        return estimate_configuration(
+            case, place, architecture=model, calibration=self.calibration
+        )
+
+    def _stays(self, place: Placement, case: Case, model: ModelArchitecture) -> bool:
+        """Whether several requests are served where one is, if there is memory.
+
+        A larger format that does not fit for one does not fit for several, and one card has one
+        layout without the host's memory. Only another tool can change the place.
+        """
+        card, hardware = place.accelerator, case.hardware
+        return (
+            hardware is not None
+            and hardware.count == 1
+            and not on_host(place.layout)
+            and ToolRules.of(case, model).choose(card) is place.tool
+        )
 
 
 def _alike_once(machines: Sequence[System], case: Case) -> list[System]:
