@@ -6,6 +6,7 @@ The same code serves one configuration and a million.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from advisor.estimate.serving.step import (
 )
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WeightFormat
-from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration, NetworkEfficiency
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import Serving
 
@@ -117,6 +118,32 @@ def cache_format(workload: Serving, accelerator: Accelerator) -> str:
     return workload.kv_cache_format or stored_format(accelerator, "bf16")
 
 
+def _steps(
+    served: ServedModel,
+    load: ServingLoad,
+    candidates: Candidates,
+    engine: ServingFacts,
+    network: NetworkEfficiency,
+    *kinds: tuple[Floats, Floats],
+    verified: Floats | None = None,
+) -> list[StepShares]:
+    """Return a step for each pair of sequences and prompt tokens."""
+    sequences, prompt_tokens = (np.stack(part) for part in zip(*kinds, strict=True))
+    before = load.cached_prompt(served)
+    content = StepContent(
+        sequences=sequences,
+        context_first=before,
+        context_last=before + load.output_tokens,
+        prompt_tokens=prompt_tokens,
+        prompt_length=load.input_tokens,
+        prompt_cached=load.cached_tokens,
+        verified=load.verified if verified is None else verified,
+    )
+    found = engine_step(served, content, candidates, engine, network)
+    values = [getattr(found, item.name) for item in fields(StepShares)]
+    return [StepShares(*(value[kind] for value in values)) for kind in range(len(kinds))]
+
+
 def serving_times(
     served: ServedModel,
     load: ServingLoad,
@@ -174,33 +201,20 @@ def serving_times(
     apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
     batch = np.ceil(requests / apart)
     limit = load.step_limit(engine, memory_bytes)
-    new_tokens, before = load.input_tokens - load.cached_tokens, load.cached_prompt(served)
+    new_tokens = load.input_tokens - load.cached_tokens
     chunk = np.minimum(new_tokens, limit)
 
-    def step(
-        sequences: Floats, prompt_tokens: Floats, verified: Floats = load.verified
-    ) -> StepShares:
-        content = StepContent(
-            sequences=sequences,
-            context_first=before,
-            context_last=before + load.output_tokens,
-            prompt_tokens=prompt_tokens,
-            prompt_length=load.input_tokens,
-            prompt_cached=load.cached_tokens,
-            verified=verified,
-        )
-        return engine_step(served, content, candidates, engine, calibration.network)
-
+    steps = partial(_steps, served, load, candidates, engine, calibration.network)
     prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
-    decode = step(batch, np.zeros_like(chunk))
-    mixed = step(batch - 1, chunk)
-    full = step(np.zeros_like(batch), limit)
+    batch, chunk, limit, none = np.broadcast_arrays(batch, chunk, limit, 0.0)
+    decode, mixed, full = steps((batch, none), (batch - 1, chunk), (none, limit))
     with np.errstate(invalid="ignore"):
         occupied = new_tokens / limit
         chunks = np.maximum(occupied, 1.0)
         drafts_s = np.zeros(1)
         if np.any(load.drafting > 0):
-            drafts_s = load.drafting * step(batch, np.zeros_like(chunk), np.ones(1)).total
+            [draft] = steps((batch, none), verified=np.ones(1))
+            drafts_s = load.drafting * draft.total
         decode_s = (decode.total + drafts_s) / load.accepted
         # A single request starts a step only for its prompt; otherwise the prompt joins a step
         # that runs anyway.

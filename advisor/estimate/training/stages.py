@@ -86,7 +86,8 @@ def stages_of(
     Returns
     -------
     tuple of Stage
-        The first and the last, and the second if the first holds one layer less.
+        The first and the last, and the second if the first holds one layer less. Without a
+        pipeline, only the last.
     """
     fold = fold_parameters(architecture)
     layers = float(architecture.num_hidden_layers)
@@ -121,6 +122,8 @@ def _parts(fold: ParameterFold, layers: float, layout: LayoutArrays) -> tuple[_P
         lookup=np.where(piped, 0.0, embedding),
         is_last=True,
     )
+    if not np.any(piped):  # The only stage is the last.
+        return (last,)
     uneven = (given_up > 0) & (pipeline > 2)
     if not np.any(uneven):
         return first, last

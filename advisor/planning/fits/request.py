@@ -11,7 +11,8 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.software import ToolRules
@@ -137,9 +138,7 @@ class _Server:
         )
 
     def _estimated(self, case: Case, place: Placement, model: ModelArchitecture) -> Estimate:
-        return estimate_configuration(
-            case, place, architecture=model, calibration=self.calibration
-        )
+        return estimate_configuration(case, place, architecture=model, calibration=self.calibration)
 
     def _stays(self, place: Placement, case: Case, model: ModelArchitecture) -> bool:
         """Whether several requests are served where one is, if there is memory.
