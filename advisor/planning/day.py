@@ -49,11 +49,63 @@ WEIGHTS_BYTES_PER_S: Final = 1 * GB
 
 
 @dataclass(frozen=True, slots=True)
-class _Units:
-    """What is rented at once: machines that hold whole replicas."""
+class Load:
+    """The demand of each minute, and the units that it needs: machines that hold whole replicas."""
 
+    demand: Demand
+    replica_per_s: float
+    """Most requests that one replica takes. [requests/s]"""
     replicas: int
+    """Of a unit."""
     usd_per_hour: float
+    """Of a unit. [USD/h]"""
+
+    @property
+    def rates(self) -> Floats:
+        """Of requests. [requests/s]"""
+        return minutes(self.demand)
+
+    @property
+    def busy(self) -> float:
+        """Units that work, on average."""
+        return float((self.rates / self.replica_per_s / self.replicas).mean())
+
+    @property
+    def needed(self) -> Floats:
+        """Whole units."""
+        return np.asarray(np.ceil(self.rates / self.replica_per_s / self.replicas))
+
+    @property
+    def usd_per_month(self) -> float:
+        """Of a unit. [USD]"""
+        return self.usd_per_hour * HOURS_PER_MONTH
+
+    @property
+    def least(self) -> int:
+        """Units that always run."""
+        return -(-self.demand.min_replicas // self.replicas)
+
+    def billed(self, *, least: int, most: float) -> Floats:
+        """Return the units that an autoscaler rents in each minute."""
+        return billed_replicas(
+            needed=self.needed, step_s=STEP_S, hold_s=self.demand.hold_s, least=least, most=most
+        )
+
+    def way(
+        self, name: str, title: str, units: float, *, late: float, low: float, high: float
+    ) -> DayWay:
+        """Return the bill of a mean number of units."""
+        idle = max(0.0, 1 - self.busy / units) if units > 0 else 0.0
+        return DayWay(
+            name=name,
+            title=title,
+            usd_per_month=units * self.usd_per_month,
+            idle_usd=idle * units * self.usd_per_month,
+            idle_share=idle,
+            late_share=min(late, 1.0),
+            least_replicas=int(low) * self.replicas,
+            most_replicas=int(high) * self.replicas,
+        )
 
 
 def with_day(
@@ -76,17 +128,14 @@ def with_day(
     layout = placement.layout
     cards = layout.accelerators // layout.replicas
     machine = placement.node.accelerators
-    units = _Units(
-        max(1, machine // cards),
-        placement.usd_per_hour / placement.instances * -(-cards // machine),
-    )
+    usd_per_hour = placement.usd_per_hour / placement.instances * -(-cards // machine)
+    load = Load(workload.demand, each, max(1, machine // cards), usd_per_hour)
     weights = estimate.memory.weights_bytes.expected * cards
     start_s = workload.demand.cold_start_s or (
         PROVISION_S + IMAGE_S + weights / WEIGHTS_BYTES_PER_S
     )
-    day = bills(workload.demand, each, units.replicas, units.usd_per_hour, start_s, layout.replicas)
-    day = _with_terms(day, placement, units, workload.demand)
-    return estimate.model_copy(update={"day": day})
+    day = bills(load, start_s, layout.replicas)
+    return estimate.model_copy(update={"day": _with_terms(day, placement, load)})
 
 
 def _most_per_replica(
@@ -125,94 +174,62 @@ def _most_per_replica(
     return float(rates[met].max(initial=0.0)) * placement.layout.expert
 
 
-def bills(
-    demand: Demand,
-    per_replica: float,
-    per_unit: int,
-    usd_per_hour: float,
-    start_s: float,
-    fixed: int,
-) -> Day:
+def bills(load: Load, start_s: float, fixed: int) -> Day:
     """Return the bills of a fixed and of an autoscaled fleet.
 
     Parameters
     ----------
-    per_replica : float
-        Most requests that one replica takes. [requests/s]
-    per_unit : int
-        Replicas that are rented together.
-    usd_per_hour : float
-        Of such a unit. [USD/h]
     start_s : float
         Until a new unit answers. [s]
     fixed : int
         Replicas of the fixed fleet.
     """
-    rates = minutes(demand)
-    needed = np.ceil(rates / per_replica / per_unit)
-    fixed_units = -(-fixed // per_unit)
-    most = max(float(fixed_units), float(needed.max()))
-    least = -(-demand.min_replicas // per_unit)
-    billed = billed_replicas(
-        needed=needed, step_s=STEP_S, hold_s=demand.hold_s, least=least, most=most
-    )
-    running = running_replicas(billed=billed, step_s=STEP_S, start_s=start_s)
-    late = late_share(rate_per_s=rates, needed=needed, running=running)
-    paid = billed
-    if least == 0:
-        awake = awake_share(rate_per_s=rates, hold_s=demand.hold_s)
-        alone = billed <= 1
-        paid = np.where(alone, awake, billed)
-        late += float((rates * np.where(alone, 1 - awake, 0.0)).sum() / max(rates.sum(), 1e-300))
-    busy = float((rates / per_replica / per_unit).mean())
-    month = usd_per_hour * HOURS_PER_MONTH
-
-    def way(name: str, title: str, units: float, *, missed: float, low: int, high: int) -> DayWay:
-        idle = max(0.0, 1 - busy / units) if units > 0 else 0.0
-        return DayWay(
-            name=name,
-            title=title,
-            usd_per_month=units * month,
-            idle_usd=idle * units * month,
-            idle_share=idle,
-            late_share=min(missed, 1.0),
-            least_replicas=low * per_unit,
-            most_replicas=high * per_unit,
-        )
-
+    rates, needed = load.rates, load.needed
+    fixed_units = -(-fixed // load.replicas)
     short = late_share(rate_per_s=rates, needed=needed, running=np.full_like(rates, fixed_units))
+    billed = load.billed(least=load.least, most=max(float(fixed_units), float(needed.max())))
+    running = running_replicas(billed=billed, step_s=STEP_S, start_s=start_s)
     count = len(rates) * STEP_S / HOUR_S
     by_hour = (column.reshape(round(count), -1).mean(axis=1) for column in (rates, needed, running))
     return Day(
         peak_requests_per_s=float(rates.max()),
         mean_requests_per_s=float(rates.mean()),
-        requests_per_replica_s=per_replica,
+        requests_per_replica_s=load.replica_per_s,
         start_s=start_s,
-        hold_s=demand.hold_s,
+        hold_s=load.demand.hold_s,
         hours=tuple(
-            DayHour(hour=hour, requests_per_s=a, needed=b * per_unit, running=c * per_unit)
+            DayHour(
+                hour=hour, requests_per_s=a, needed=b * load.replicas, running=c * load.replicas
+            )
             for hour, (a, b, c) in enumerate(
                 zip(*(column.tolist() for column in by_hour), strict=True)
             )
         ),
         ways=(
-            way(
+            load.way(
                 "fixed",
                 "Fixed for the peak",
                 fixed_units,
-                missed=short,
+                late=short,
                 low=fixed_units,
                 high=fixed_units,
             ),
-            way(
-                "autoscaled",
-                "Autoscaled",
-                float(paid.mean()),
-                missed=late,
-                low=int(0 if least == 0 else billed.min()),
-                high=int(billed.max()),
-            ),
+            _autoscaled(load, billed, late_share(rate_per_s=rates, needed=needed, running=running)),
         ),
+    )
+
+
+def _autoscaled(load: Load, billed: Floats, late: float) -> DayWay:
+    """Return the bill of an autoscaled fleet; one that may sleep is billed only while awake."""
+    low, paid = billed.min(), billed
+    if load.least == 0:
+        rates = load.rates
+        awake = awake_share(rate_per_s=rates, hold_s=load.demand.hold_s)
+        alone = billed <= 1
+        low, paid = 0.0, np.where(alone, awake, billed)
+        late += float((rates * np.where(alone, 1 - awake, 0.0)).sum() / max(rates.sum(), 1e-300))
+    return load.way(
+        "autoscaled", "Autoscaled", float(paid.mean()), late=late, low=low, high=billed.max()
     )
 
 
@@ -223,36 +240,22 @@ def minutes(demand: Demand) -> Floats:
     return np.asarray(np.interp(places, np.arange(len(hourly)), hourly, period=len(hourly)))
 
 
-def _with_terms(day: Day, placement: Placement, units: _Units, demand: Demand) -> Day:
+def _with_terms(day: Day, placement: Placement, load: Load) -> Day:
     """Return a day with a reserved base and a spot burst, where the provider sells them."""
-    offer = placement.offer
+    offer, month = placement.offer, load.usd_per_month
     fixed, scaled = day.ways
-    rates = minutes(demand)
-    needed = np.ceil(rates / day.requests_per_replica_s / units.replicas)
-    billed = billed_replicas(
-        needed=needed,
-        step_s=STEP_S,
-        hold_s=demand.hold_s,
-        least=max(1, -(-demand.min_replicas // units.replicas)),
-        most=np.inf,
-    )
-    busy = float((rates / day.requests_per_replica_s / units.replicas).mean())
+    billed = load.billed(least=max(1, load.least), most=np.inf)
     ways = [fixed, scaled]
-    answers, goes = duration(day.start_s), duration(day.hold_s)
-    assumption = f"a new replica answers after {answers}, one that is not needed goes after {goes}"
-    month = units.usd_per_hour * HOURS_PER_MONTH
     plan = None if offer is None else _commitment(offer.provider, placement.accelerator.key)
-    if offer is not None and plan is not None:
+    if plan is not None:
         base = reserved_base(billed=billed, price_ratio=plan.price_ratio)
-        cost = month * (base * plan.price_ratio + float(np.maximum(billed - base, 0).mean()))
-        idle = 1 - busy / float(np.maximum(billed, base).mean())
         ways.append(
             _other(
                 scaled,
                 "reserved",
-                f"{base * units.replicas:.0f} reserved, the rest on demand",
-                cost,
-                idle,
+                f"{base * load.replicas:.0f} reserved, the rest on demand",
+                month * (base * plan.price_ratio + float(np.maximum(billed - base, 0).mean())),
+                1 - load.busy / float(np.maximum(billed, base).mean()),
                 note=f"{plan.plan}, {plan.term_months} months at {percent(plan.price_ratio)} of "
                 f"the price{plan.caution}",
             )
@@ -260,17 +263,18 @@ def _with_terms(day: Day, placement: Placement, units: _Units, demand: Demand) -
     if offer is not None and offer.spot_usd_per_hour and offer.on_demand_usd_per_hour:
         ratio = offer.spot_usd_per_hour / offer.on_demand_usd_per_hour
         base = float(billed.min())
-        cost = month * (base + ratio * float((billed - base).mean()))
         ways.append(
             _other(
                 scaled,
                 "spot",
-                f"{base * units.replicas:.0f} on demand, the rest spot",
-                cost,
-                1 - busy / float(billed.mean()),
+                f"{base * load.replicas:.0f} on demand, the rest spot",
+                month * (base + ratio * float((billed - base).mean())),
+                1 - load.busy / float(billed.mean()),
                 note="spot machines can be taken back at any time",
             )
         )
+    answers, goes = duration(day.start_s), duration(day.hold_s)
+    assumption = f"a new replica answers after {answers}, one that is not needed goes after {goes}"
     return day.model_copy(update={"ways": tuple(ways), "assumptions": (assumption,)})
 
 

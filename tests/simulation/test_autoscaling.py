@@ -7,7 +7,7 @@ import math
 import pytest
 
 from advisor.nouns.demand import DayShape, Demand
-from advisor.planning.day import bills
+from advisor.planning.day import Load, bills
 from tests.simulation.autoscaler import replica_seconds
 
 PER_REPLICA, USD_PER_HOUR = 2.0, 3.0
@@ -20,7 +20,7 @@ def test_the_bill_of_an_autoscaled_day_is_that_of_the_simulation(
     shape: DayShape, start_s: float
 ) -> None:
     demand = Demand(day_shape=shape, peak_requests_per_s=60.0)
-    day = bills(demand, PER_REPLICA, 1, USD_PER_HOUR, start_s, 30)
+    day = bills(Load(demand, PER_REPLICA, 1, USD_PER_HOUR), start_s, 30)
     billed, late = replica_seconds(
         demand.rates(),
         lambda rate: max(1, math.ceil(rate / PER_REPLICA - 1e-9)),
@@ -37,7 +37,7 @@ def test_the_bill_of_an_autoscaled_day_is_that_of_the_simulation(
 
 def test_a_fixed_fleet_is_billed_for_its_peak_all_month() -> None:
     demand = Demand(day_shape=DayShape.OFFICE, peak_requests_per_s=60.0)
-    fixed = bills(demand, PER_REPLICA, 1, USD_PER_HOUR, 120.0, 30).ways[0]
+    fixed = bills(Load(demand, PER_REPLICA, 1, USD_PER_HOUR), 120.0, 30).ways[0]
     assert fixed.usd_per_month == 30 * USD_PER_HOUR * HOURS_PER_MONTH
     assert fixed.late_share == 0
     # The mean of the day over its peak is what is used.
@@ -48,7 +48,7 @@ def test_a_fixed_fleet_is_billed_for_its_peak_all_month() -> None:
 def test_a_sleeping_service_costs_almost_nothing_and_wakes_late() -> None:
     """Six requests an hour, five minutes of patience: awake for 1 - exp(-1/2) of the time."""
     demand = Demand(day_shape=DayShape.FLAT, peak_requests_per_s=6 / 3600, min_replicas=0)
-    scaled = bills(demand, PER_REPLICA, 1, USD_PER_HOUR, 120.0, 1).ways[1]
+    scaled = bills(Load(demand, PER_REPLICA, 1, USD_PER_HOUR), 120.0, 1).ways[1]
     awake = 1 - math.exp(-0.5)
     assert scaled.usd_per_month == pytest.approx(awake * USD_PER_HOUR * HOURS_PER_MONTH)
     assert scaled.late_share == pytest.approx(math.exp(-0.5))
