@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -77,6 +79,14 @@ class Client:
 @pytest.fixture(scope="module")
 def client(address: str) -> Client:
     return Client(address)
+
+
+def test_the_guide_shows_the_mistake_that_the_service_tells(client: Client, root: Path) -> None:
+    guide = (root / "docs" / "services.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"```json\n({\"error\".*?)```", guide, re.DOTALL)
+    case = {**CASE, "hardware": {"accelerator": "l40z"}}
+    status, told = client.send("/v1/estimate", body=json.dumps(case).encode())
+    assert (status, told) == (422, json.loads(shown))
 
 
 def test_every_question_has_an_operation(client: Client) -> None:
