@@ -54,36 +54,26 @@ if TYPE_CHECKING:
     from advisor.sweeps.sweep import sweep as sweep
 
 _HOMES = {
-    "compare": "advisor.api",
-    "estimate": "advisor.api",
-    "export": "advisor.api",
-    "fits": "advisor.api",
-    "load_case": "advisor.api",
-    "load_catalog": "advisor.api",
-    "load_portfolio": "advisor.api",
-    "own": "advisor.api",
-    "plan_fleet": "advisor.api",
-    "owned_from_report": "advisor.probe.learned_constants",
-    "recommend": "advisor.api",
-    "resolve_model": "advisor.api",
-    "scaling": "advisor.api",
-    "what_if": "advisor.api",
-    "sweep": "advisor.sweeps.sweep",
-    "validate": "advisor.api",
-    "ValidationReport": "advisor.calibration.scoring.report",
-    "AdvisorError": "advisor.errors",
-    "CatalogError": "advisor.errors",
-    "InputError": "advisor.errors",
-    "Case": "advisor.nouns.case",
-    "Estimate": "advisor.estimate.results",
-    "ParallelLayout": "advisor.nouns.layout",
-    "Constraints": "advisor.nouns.limits",
-    "Ownership": "advisor.owning.results",
-    "Fits": "advisor.planning.fits.results",
-    "Recommendation": "advisor.planning.results",
-    "ProbeReport": "advisor.probe.report",
-    "probe": "advisor.probe.measuring.run",
-    "Range": "advisor.foundation.quantities",
+    name: f"advisor.{module}"
+    for module, names in {
+        "api": "compare estimate export fits load_case load_catalog load_portfolio own plan_fleet "
+        "recommend resolve_model scaling validate what_if",
+        "calibration.scoring.report": "ValidationReport",
+        "errors": "AdvisorError CatalogError InputError",
+        "estimate.results": "Estimate",
+        "foundation.quantities": "Range",
+        "nouns.case": "Case",
+        "nouns.layout": "ParallelLayout",
+        "nouns.limits": "Constraints",
+        "owning.results": "Ownership",
+        "planning.fits.results": "Fits",
+        "planning.results": "Recommendation",
+        "probe.learned_constants": "owned_from_report",
+        "probe.measuring.run": "probe",
+        "probe.report": "ProbeReport",
+        "sweeps.sweep": "sweep",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [  # noqa: PLE0604

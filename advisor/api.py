@@ -1,73 +1,85 @@
-"""The functions that Python users, the command line and the page call."""
+"""The functions that Python users, the command line and the page call.
+
+A name that is imported `as` itself is part of this facade.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from advisor.architecture.resolve import resolve_model
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog import Catalog, load_catalog
+from advisor.architecture.resolve import resolve_model as resolve_model
+from advisor.catalog import Catalog as Catalog
+from advisor.catalog import load_catalog as load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.catalog.economy import load_economy, places
-from advisor.catalog.nodes import node_for
-from advisor.estimate.results import Estimate
+from advisor.catalog.economy import load_economy
+from advisor.catalog.economy import places as places
+from advisor.estimate.results import Estimate as Estimate
 from advisor.foundation.dates import current_day
 from advisor.foundation.names import weights_name
-from advisor.nouns.case import Case
-from advisor.nouns.case_files import input_error, load_as, load_case, parse_case
+from advisor.nouns.case import Case as Case
+from advisor.nouns.case_files import input_error as input_error
+from advisor.nouns.case_files import load_case as load_case
+from advisor.nouns.case_files import parse_case as parse_case
 from advisor.nouns.hardware import Accelerator
 from advisor.planning.measured import with_measured
 from advisor.planning.placed import explained
-from advisor.planning.prepared import as_case, placed, prepared, priced, resolved, shorter_lengths
+from advisor.planning.prepared import as_case, placed, prepared, priced, resolved
+from advisor.planning.prepared import shorter_lengths as shorter_lengths
 from advisor.planning.recommend import recommend as _recommend
-from advisor.planning.results import Recommendation
+from advisor.planning.results import Recommendation as Recommendation
+from advisor.planning.results import Rejection as Rejection
 
 if TYPE_CHECKING:
-    from advisor.calibration.scoring.published import (
-        PublishedRun,
-        predicted_now,
-        published_runs,
-        similar_runs,
-    )
-    from advisor.calibration.scoring.report import ValidationReport
-    from advisor.calibration.scoring.validation import validate
-    from advisor.catalog.live.refresh import prices_age_s, refresh_prices
-    from advisor.catalog.offer_list import list_offers
-    from advisor.catalog.overview import PriceOverview, price_overview
-    from advisor.catalog.own_facts import using_catalog
-    from advisor.estimate.curve_results import Curve
-    from advisor.export.answer import export_formats
-    from advisor.export.checks.steps import platforms
-    from advisor.export.formats import Export
-    from advisor.export.offers import offers_csv
-    from advisor.fleet.machines import Machine
-    from advisor.fleet.portfolio import Portfolio
-    from advisor.fleet.results import FleetPlan
-    from advisor.owning.results import Ownership
-    from advisor.planning.explain.scaling import Scaling
-    from advisor.planning.explain.what_if import WhatIf
-    from advisor.planning.fits.results import Fits
+    from advisor.calibration.scoring.published import PublishedRun as PublishedRun
+    from advisor.calibration.scoring.published import predicted_now as predicted_now
+    from advisor.calibration.scoring.published import published_runs as published_runs
+    from advisor.calibration.scoring.published import similar_runs as similar_runs
+    from advisor.calibration.scoring.report import ValidationReport as ValidationReport
+    from advisor.calibration.scoring.validation import validate as validate
+    from advisor.catalog.live.refresh import prices_age_s as prices_age_s
+    from advisor.catalog.live.refresh import refresh_prices as refresh_prices
+    from advisor.catalog.offer_list import list_offers as list_offers
+    from advisor.catalog.overview import price_overview as price_overview
+    from advisor.catalog.own_facts import using_catalog as using_catalog
+    from advisor.estimate.curve_results import Curve as Curve
+    from advisor.export.answer import export_formats as export_formats
+    from advisor.export.checks.steps import platforms as platforms
+    from advisor.export.formats import Export as Export
+    from advisor.export.offers import offers_csv as offers_csv
+    from advisor.fleet.machines import list_machines as list_machines
+    from advisor.fleet.plan import plan_fleet as plan_fleet
+    from advisor.fleet.portfolio import Portfolio as Portfolio
+    from advisor.fleet.portfolio import load_portfolio as load_portfolio
+    from advisor.fleet.quick import quick_portfolio as quick_portfolio
+    from advisor.fleet.results import FleetPlan as FleetPlan
+    from advisor.owning.results import Ownership as Ownership
+    from advisor.planning.explain.scaling import Scaling as Scaling
+    from advisor.planning.explain.what_if import WhatIf as WhatIf
+    from advisor.planning.fits.request import fits as fits
+    from advisor.planning.fits.results import Fits as Fits
 
 _LATER: Final = {
     name: f"advisor.{module}"
     for module, names in {
         "estimate.curve_results": "Curve",
         "export.offers": "offers_csv",
-        "fleet.machines": "Machine",
-        "fleet.portfolio": "Portfolio",
+        "fleet.machines": "list_machines",
+        "fleet.plan": "plan_fleet",
+        "fleet.portfolio": "Portfolio load_portfolio",
+        "fleet.quick": "quick_portfolio",
         "fleet.results": "FleetPlan",
         "export.answer": "export_formats",
         "export.checks.steps": "platforms",
         "export.formats": "Export",
+        "planning.fits.request": "fits",
         "planning.fits.results": "Fits",
         "owning.results": "Ownership",
         "catalog.offer_list": "list_offers",
         "catalog.own_facts": "using_catalog",
-        "catalog.overview": "PriceOverview price_overview",
+        "catalog.overview": "price_overview",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.scaling": "Scaling",
         "planning.explain.what_if": "WhatIf",
@@ -80,12 +92,14 @@ _LATER: Final = {
 """Names that are imported on first use, so that a process starts fast."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name of ``_LATER``."""
-    if name not in _LATER:
-        msg = f"module 'advisor.api' has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(_LATER[name]), name)
+if not TYPE_CHECKING:  # the type checker would take it for every name
+
+    def __getattr__(name: str) -> Any:
+        """Import a name of ``_LATER``."""
+        if name not in _LATER:
+            msg = f"module 'advisor.api' has no attribute {name!r}"
+            raise AttributeError(msg)
+        return getattr(import_module(_LATER[name]), name)
 
 
 def recommend(
@@ -246,55 +260,6 @@ def what_if(
     return what_ifs(asked, architecture=architecture, catalog=catalog, calibration=calibration)
 
 
-def fits(
-    accelerator: str,
-    *,
-    count: int = 1,
-    context_tokens: int = 8192,
-    concurrency: int = 8,
-    everything: bool = False,
-    catalog: Catalog | None = None,
-) -> Fits:
-    """Return the known models that some cards can serve and train.
-
-    Parameters
-    ----------
-    accelerator : str
-        Key or name in the catalog.
-    count : int, optional
-        Number of cards, in one machine or several.
-    context_tokens : int, optional
-        Prompt plus answer (serving), or the sequence (training). [tokens]
-    concurrency : int, optional
-        Sequences served at once; one sequence alone is always shown too.
-    everything : bool, optional
-        Check every preset that writes text instead of a short list.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
-
-    Returns
-    -------
-    Fits
-        For each model, whether it fits, and how fast it runs.
-
-    Raises
-    ------
-    InputError
-        If the accelerator is unknown, or an amount is out of bounds.
-    """
-    from advisor.planning.fits.request import cards_fit
-
-    return cards_fit(
-        accelerator,
-        count=count,
-        context_tokens=context_tokens,
-        concurrency=concurrency,
-        everything=everything,
-        catalog=catalog or load_catalog(),
-        calibration=load_calibration(),
-    )
-
-
 def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ownership:
     """Compare buying the case's hardware with renting it.
 
@@ -342,113 +307,6 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
         today=current_day(),
         budget=budget,
     )
-
-
-def load_portfolio(source: str | Path | Mapping[str, Any]) -> Portfolio:
-    """Read a portfolio from a file (YAML or JSON) or a mapping.
-
-    Parameters
-    ----------
-    source : str, Path or mapping
-        Path of a file, or the content itself; docs/fleet.md shows one.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a field is missing, unknown or out of bounds. The message
-        names the field.
-    """
-    from advisor.fleet.portfolio import Portfolio as _Portfolio
-
-    return load_as(_Portfolio, source)
-
-
-def quick_portfolio(
-    question: str,
-    *,
-    budget_usd: float | None = None,
-    people: float | None = None,
-    tune: str | None = None,
-    serve: str | None = None,
-) -> Portfolio:
-    """Return the portfolio of a common question, for ``plan_fleet``.
-
-    Parameters
-    ----------
-    question : str
-        ``home`` (fine-tune one model and run another), ``lab`` (a group of people) or ``chatbot``
-        (one server or the cloud).
-    budget_usd : float, optional
-        For all machines. [USD]
-    people : float, optional
-        In the lab, or chatting at the same time.
-    tune, serve : str, optional
-        Presets of the models that are fine-tuned and served.
-
-    Raises
-    ------
-    InputError
-        If the question or a model is unknown, or an input is out of bounds.
-    """
-    from advisor.fleet.quick import quick_portfolio as _quick_portfolio
-
-    return _quick_portfolio(question, budget_usd=budget_usd, people=people, tune=tune, serve=serve)
-
-
-def plan_fleet(
-    portfolio: Portfolio | Mapping[str, Any],
-    *,
-    catalog: Catalog | None = None,
-    alternatives: bool = True,
-    regret: bool = False,
-    queue: bool = False,
-) -> FleetPlan:
-    """Plan what to buy and what to rent, and when, for the workloads of a portfolio.
-
-    Parameters
-    ----------
-    portfolio : Portfolio or mapping
-        Workloads with their demand, owned machines, and the limits of place and purse.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
-    alternatives : bool, optional
-        Also compute the other ways, the curve of budgets and what each limit costs.
-    regret : bool, optional
-        Also compare plans under other prices, demands, models and generations of machines.
-    queue : bool, optional
-        Also simulate how long runs wait for cards (needs the extra ``fleet``).
-
-    Returns
-    -------
-    FleetPlan
-        The plan of least present cost that the solver found, with the proven gap.
-
-    Raises
-    ------
-    InputError
-        If the portfolio is not valid, names an unknown machine or place, or holds work that
-        nothing can do.
-    """
-    from advisor.fleet.plan import plan_portfolio
-
-    if isinstance(portfolio, Mapping):
-        portfolio = load_portfolio(portfolio)
-    return plan_portfolio(
-        portfolio,
-        catalog=catalog or load_catalog(),
-        calibration=load_calibration(),
-        economy=load_economy(),
-        alternatives=alternatives,
-        regret=regret,
-        queue=queue,
-    )
-
-
-def list_machines(catalog: Catalog | None = None) -> tuple[Machine, ...]:
-    """Return the whole machines that a fleet can consist of, with price and power."""
-    from advisor.fleet.machines import machines
-
-    return machines(catalog or load_catalog(), load_economy())
 
 
 def export(
@@ -528,55 +386,3 @@ def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Acceler
     """
     catalog = catalog or load_catalog()
     return tuple(catalog.accelerator(key) for key in keys)
-
-
-__all__ = [
-    "Case",
-    "Catalog",
-    "Curve",
-    "Estimate",
-    "Export",
-    "Fits",
-    "FleetPlan",
-    "Machine",
-    "ModelArchitecture",
-    "Ownership",
-    "Portfolio",
-    "PriceOverview",
-    "PublishedRun",
-    "Recommendation",
-    "Scaling",
-    "ValidationReport",
-    "compare",
-    "estimate",
-    "export",
-    "export_formats",
-    "fits",
-    "input_error",
-    "list_machines",
-    "list_offers",
-    "load_case",
-    "load_catalog",
-    "load_portfolio",
-    "memory_curves",
-    "node_for",
-    "offers_csv",
-    "own",
-    "parse_case",
-    "places",
-    "plan_fleet",
-    "platforms",
-    "predicted_now",
-    "price_overview",
-    "prices_age_s",
-    "published_runs",
-    "quick_portfolio",
-    "recommend",
-    "refresh_prices",
-    "resolve_model",
-    "scaling",
-    "shorter_lengths",
-    "similar_runs",
-    "using_catalog",
-    "validate",
-]

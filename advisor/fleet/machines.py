@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from advisor.catalog import Catalog
-from advisor.catalog.economy import Economy
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.economy import Economy, load_economy
 from advisor.catalog.machine_kinds import host_default
 from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
@@ -174,6 +174,11 @@ def _table() -> _Table:
         for field in {"price", "default"} - row.sources.keys():
             refuse(MACHINES, None, "Name its source.", entry=name, field=f"sources.{field}")
     return table
+
+
+def list_machines(catalog: Catalog | None = None) -> tuple[Machine, ...]:
+    """Return the whole machines that a fleet can consist of, with price and power."""
+    return machines(catalog or load_catalog(), load_economy())
 
 
 def machines(

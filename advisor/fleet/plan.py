@@ -6,15 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
-from advisor.catalog import Catalog
-from advisor.catalog.economy import Economy
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Variant, budget_curve, headroom, limit_prices, other_ways
 from advisor.fleet.build import Built, build
 from advisor.fleet.machines import Machine
-from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.problem import OFFICE, Problem, Way
 from advisor.fleet.queue import waiting
 from advisor.fleet.reasons import machine_reasons
@@ -25,7 +26,6 @@ from advisor.fleet.solver import solve
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.nouns.software.efficiency import Calibration
 
 SECONDS: Final = 8.0
 """Time for the best plan of a large portfolio. [s]"""
@@ -33,45 +33,49 @@ SECONDS_OF_OTHERS: Final = 6.0
 """Time for all alternatives together. [s]"""
 
 
-def plan_portfolio(
-    portfolio: Portfolio,
+def plan_fleet(
+    portfolio: Portfolio | Mapping[str, Any],
     *,
-    catalog: Catalog,
-    calibration: Calibration,
-    economy: Economy,
-    seconds: float = SECONDS,
+    catalog: Catalog | None = None,
     alternatives: bool = True,
     regret: bool = False,
     queue: bool = False,
 ) -> FleetPlan:
-    """Plan the purchases and rentals of a portfolio.
+    """Plan what to buy and what to rent, and when, for the workloads of a portfolio.
 
     Parameters
     ----------
-    seconds : float, optional
-        Time for the solver; the gap of what it has found by then is part of the plan. [s]
+    portfolio : Portfolio or mapping
+        Workloads with their demand, owned machines, and the limits of place and purse.
+    catalog : Catalog, optional
+        Default: the shipped catalog.
     alternatives : bool, optional
-        Also compute the other ways, the curve of budgets and the price of each limit.
+        Also compute the other ways, the curve of budgets and what each limit costs.
     regret : bool, optional
-        Also compare plans under other prices, demands, models and generations.
+        Also compare plans under other prices, demands, models and generations of machines.
     queue : bool, optional
-        Also simulate how long runs wait, in the first and the last period.
+        Also simulate how long runs wait for cards (needs the extra ``fleet``).
 
     Returns
     -------
     FleetPlan
-        If the limits do not allow all work, the least important is left out and the plan says so.
+        The plan of least present cost that the solver found, with the proven gap. If the limits do
+        not allow all work, the least important is left out and the plan says so.
 
     Raises
     ------
     InputError
-        If a machine is unknown, or nothing can do one of the workloads.
+        If the portfolio is not valid, names an unknown machine or place, or holds work that
+        nothing can do.
     """
+    if isinstance(portfolio, Mapping):
+        portfolio = load_portfolio(portfolio)
+    catalog, calibration, economy = catalog or load_catalog(), load_calibration(), load_economy()
     built = build(portfolio, catalog, calibration, economy)
-    found = solve(built.problem, seconds=seconds)
+    found = solve(built.problem, seconds=SECONDS)
     feasible = found.feasible
     if not feasible:
-        found = solve(built.problem, seconds=seconds, leave_out=True)
+        found = solve(built.problem, seconds=SECONDS, leave_out=True)
     planned = _Planned(portfolio, built, Account(built.problem, found), economy)
     others: tuple[Variant, ...] = ()
     if alternatives and feasible:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
@@ -9,6 +11,7 @@ from pydantic import Field, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
+from advisor.nouns.case_files import load_as
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Labelled
 from advisor.nouns.money import Owning, Share
@@ -200,3 +203,20 @@ class Portfolio(Noun):
                 raise ValueError(msg)
             seen.add(item.name)
         return self
+
+
+def load_portfolio(source: str | Path | Mapping[str, Any]) -> Portfolio:
+    """Read a portfolio from a file (YAML or JSON) or a mapping.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        Path of a file, or the content itself; docs/fleet.md shows one.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a field is missing, unknown or out of bounds. The message
+        names the field.
+    """
+    return load_as(Portfolio, source)

@@ -38,23 +38,24 @@ def quick_portfolio(
     tune: str | None = None,
     serve: str | None = None,
 ) -> Portfolio:
-    """Return the portfolio of a common question.
+    """Return the portfolio of a common question, for ``plan_fleet``.
 
     Parameters
     ----------
     question : str
-        A :class:`Question`.
+        ``home`` (fine-tune one model and run another), ``lab`` (a group of people) or ``chatbot``
+        (one server or the cloud).
     budget_usd : float, optional
         For all machines. [USD]
     people : float, optional
-        In the lab, or chatting at the same time with the chatbot.
+        In the lab, or chatting at the same time.
     tune, serve : str, optional
         Presets of the models that are fine-tuned and served.
 
     Raises
     ------
     InputError
-        If the question is unknown, or an input is out of bounds.
+        If the question or a model is unknown, or an input is out of bounds.
     """
     if question not in list(Question):
         raise InputError(

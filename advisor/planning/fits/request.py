@@ -9,7 +9,8 @@ from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
-from advisor.catalog import Catalog
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.constants import load_calibration
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
@@ -19,7 +20,6 @@ from advisor.estimate.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.fits.cards import OUTPUT_TOKENS, SHORT_LIST, what_fits
 from advisor.planning.fits.results import Fits
@@ -29,36 +29,43 @@ from advisor.planning.search.systems import System
 from advisor.planning.stated import best_placement, supported_precision
 
 
-def cards_fit(
+def fits(
     accelerator: str,
     *,
-    count: int,
-    context_tokens: int,
-    concurrency: int,
-    everything: bool,
-    catalog: Catalog,
-    calibration: Calibration,
+    count: int = 1,
+    context_tokens: int = 8192,
+    concurrency: int = 8,
+    everything: bool = False,
+    catalog: Catalog | None = None,
 ) -> Fits:
-    """Return which known models some cards can serve and train.
+    """Return the known models that some cards can serve and train.
 
     Parameters
     ----------
     accelerator : str
         Key or name in the catalog.
-    count : int
-        Cards, one node's or several.
-    context_tokens : int
-        Prompt and answer together (serving), the sequence (training). [tokens]
-    concurrency : int
-        Sequences served at once; one alone is always evaluated too.
-    everything : bool
-        Every preset that writes text instead of a short list.
+    count : int, optional
+        Number of cards, in one machine or several.
+    context_tokens : int, optional
+        Prompt plus answer (serving), or the sequence (training). [tokens]
+    concurrency : int, optional
+        Sequences served at once; one sequence alone is always shown too.
+    everything : bool, optional
+        Check every preset that writes text instead of a short list.
+    catalog : Catalog, optional
+        Default: the shipped catalog.
+
+    Returns
+    -------
+    Fits
+        For each model, whether it fits, and how fast it runs.
 
     Raises
     ------
     InputError
         If the accelerator is unknown, or an amount is out of bounds.
     """
+    catalog, calibration = catalog or load_catalog(), load_calibration()
     card = catalog.accelerator(accelerator)
     model = {"preset": SHORT_LIST[0]}
     case = load_case(
