@@ -20,6 +20,7 @@ from advisor.estimate.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.fits.cards import OUTPUT_TOKENS, SHORT_LIST, what_fits
 from advisor.planning.fits.results import Fits
