@@ -268,6 +268,35 @@ def prefill_extra_s(
     return extra
 
 
+def others_extra_s(*, prefill_extra_s: Number, batches: Number, concurrency: Number) -> Number:
+    r"""Time that a prompt adds to the steps of one of the other requests.
+
+    Parameters
+    ----------
+    prefill_extra_s : float or ndarray
+        Time that it adds to the steps that carry it, :math:`E`. [s]
+    batches : float or ndarray
+        Micro-batches of a pipeline, :math:`m`: the prompt delays each by its share.
+    concurrency : float or ndarray
+        Requests that run, :math:`N`.
+
+    Returns
+    -------
+    float or ndarray
+        Mean over all requests; 0 for a single one. [s]
+
+    Notes
+    -----
+    .. math:: E_o = \frac{E}{m}\,\frac{N - 1}{N}
+
+    Examples
+    --------
+    >>> others_extra_s(prefill_extra_s=0.5, batches=1.0, concurrency=2.0)
+    0.25
+    """
+    return prefill_extra_s / batches * (concurrency - 1) / concurrency
+
+
 def first_token_s(
     *, prompt_overhead_s: Number, chunks: Number, mixed_step_s: Number, chunks_at_once: Number
 ) -> Number:

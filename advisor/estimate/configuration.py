@@ -9,6 +9,7 @@ from functools import partial
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.batch.report import describe_batch
+from advisor.estimate.card_formats import cache_format
 from advisor.estimate.cost import Prompts, cost_breakdown
 from advisor.estimate.placement import Placement
 from advisor.estimate.refusals import (
@@ -22,7 +23,6 @@ from advisor.estimate.refusals import (
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
 from advisor.estimate.serving.notes import serving_notes
 from advisor.estimate.serving.report import ServingReport, describe_serving
-from advisor.estimate.serving.times import cache_format
 from advisor.estimate.software import engine_of
 from advisor.estimate.spot import interrupted_time
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator

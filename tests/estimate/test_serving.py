@@ -10,11 +10,12 @@ from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.card_formats import compute_format
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.memory import ServingMemory
 from advisor.estimate.serving.report import ServingReport, describe_serving
 from advisor.estimate.serving.terms import SERVING_MEMORY, SERVING_TIME
-from advisor.estimate.serving.times import ServingTimes, TokenShares, compute_format, serving_times
+from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.references import REFERENCES
 from advisor.nouns.hardware import Accelerator

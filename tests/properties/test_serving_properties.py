@@ -15,9 +15,10 @@ from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import owned_node
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.card_formats import compute_format
 from advisor.estimate.serving.burst import BurstTimes, burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.times import ServingTimes, compute_format, serving_times
+from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving

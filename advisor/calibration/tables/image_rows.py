@@ -14,8 +14,8 @@ from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_times
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.card_formats import compute_format
 from advisor.estimate.sample import SIZES
-from advisor.estimate.serving.times import compute_format
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.stacks import known_stacks

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
+from advisor.estimate.card_formats import cache_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
 from advisor.estimate.serving.report import on_host
-from advisor.estimate.serving.times import cache_format
 from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat

@@ -14,6 +14,7 @@ from advisor.errors import InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.card_formats import compute_format
 from advisor.estimate.results import (
     FlopCount,
     LatencyAt,
@@ -38,7 +39,7 @@ from advisor.estimate.serving.terms import (
     memory_substitutions,
     time_substitutions,
 )
-from advisor.estimate.serving.times import ServingTimes, TokenShares, compute_format, serving_times
+from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
 from advisor.estimate.terms import term
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.equations.continuous_batching import (
     first_token_s,
+    others_extra_s,
     pipeline_batches,
     prefill_extra_s,
     prompt_service_s,
     prompts_sharing_step,
 )
-from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
-from advisor.estimate.candidates import Candidates, Floats, Shares, matmul_peak
+from advisor.equations.serving import (
+    prefill_wait_s,
+    request_latency_s,
+    request_rate_per_s,
+    time_per_output_token_s,
+)
+from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving.step import (
@@ -29,13 +34,8 @@ from advisor.estimate.serving.step import (
     StepShares,
     engine_step,
 )
-from advisor.nouns.hardware import Accelerator
-from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration, NetworkEfficiency
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.workload import Serving
-
-SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,66 +82,40 @@ class ServingTimes:
     """Whether the cache of the asked concurrency fits and every group has its links."""
 
 
-def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str:
-    """Return the format in which ``accelerator`` multiplies weights stored as ``weight_format``.
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """What runs on one engine at the same time, and the steps that serve it."""
 
-    If the card has no matrix units for the format, engines expand the weights to 16 bits inside
-    the kernel (Marlin in vLLM, weight-only kernels in TensorRT-LLM). Memory and traffic stay
-    small, and arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32.
-    """
-    for name in (weight_format.compute, *SIXTEEN_BIT):
-        if matmul_peak(accelerator, name) is not None:
-            return name
-    return "fp32"
-
-
-def stored_format(accelerator: Accelerator, name: str) -> str:
-    """Return the format in which ``accelerator`` stores weights published as ``name``.
-
-    Engines convert 16-bit weights on loading if the card lacks their format: vLLM runs bf16
-    checkpoints as fp16 below compute capability 8.0. Cards without 16-bit units store fp32, as in
-    training. Other formats stay as they are: see :func:`compute_format`.
-    """
-    if name not in SIXTEEN_BIT:
-        return name
-    able = (item for item in (name, *SIXTEEN_BIT) if matmul_peak(accelerator, item) is not None)
-    return next(able, "fp32")
+    asked: Floats
+    """Requests in flight."""
+    running: Floats
+    """Those that run; the others wait for their cache."""
+    apart: Floats
+    """Micro-batches at the same time."""
+    steps_per_prompt: Floats
+    """Prompt over the engine's token limit."""
+    decode: StepShares
+    drafts_s: Floats
+    token_s: Floats
+    """A step and its drafts, for each token that it yields. [s]"""
+    alone_s: Floats
+    """Step that runs without the prompt: none of a single request does. [s]"""
+    mixed_s: Floats
+    """Step with a chunk of prompt beside the other sequences. [s]"""
+    full_s: Floats
+    """Step full of prompts. [s]"""
 
 
-def serves_in(accelerator: Accelerator, name: str) -> bool:
-    """Return whether engines serve a weight format on a card: 16 bits needs 16-bit units."""
-    return name not in SIXTEEN_BIT or matmul_peak(accelerator, name) is not None
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """What one prompt takes. [s]"""
 
-
-def cache_format(workload: Serving, accelerator: Accelerator) -> str:
-    """Return the format of the key-value cache: the asked one, or that of 16-bit weights."""
-    return workload.kv_cache_format or stored_format(accelerator, "bf16")
-
-
-def _steps(
-    served: ServedModel,
-    load: ServingLoad,
-    candidates: Candidates,
-    engine: ServingFacts,
-    network: NetworkEfficiency,
-    *kinds: tuple[Floats, Floats],
-    verified: Floats | None = None,
-) -> list[StepShares]:
-    """Return a step for each pair of sequences and prompt tokens."""
-    sequences, prompt_tokens = (np.stack(part) for part in zip(*kinds, strict=True))
-    before = load.cached_prompt(served)
-    content = StepContent(
-        sequences=sequences,
-        context_first=before,
-        context_last=before + load.output_tokens,
-        prompt_tokens=prompt_tokens,
-        prompt_length=load.input_tokens,
-        prompt_cached=load.cached_tokens,
-        verified=load.verified if verified is None else verified,
-    )
-    found = engine_step(served, content, candidates, engine, network)
-    values = [getattr(found, item.name) for item in fields(StepShares)]
-    return [StepShares(*(value[kind] for value in values)) for kind in range(len(kinds))]
+    extra_s: Floats
+    """Added to the steps that carry it."""
+    first_token_s: Floats
+    """To its own first token."""
+    service_s: Floats
+    """For which it occupies the engine."""
 
 
 def serving_times(
@@ -188,116 +162,200 @@ def serving_times(
     .. [1] Kwon et al., 2023, arXiv:2309.06180.
     .. [2] Agrawal et al., 2024, arXiv:2403.02310.
     """
-    layout = candidates.layout
     engine = engine or calibration.engine_for(served.weight_format)
-    memory_bytes = candidates.hardware.served_memory_bytes
+    layout, hardware = candidates.layout, candidates.hardware
     capacity = serving_capacity(
-        served, load, layout, memory_bytes, calibration, candidates.hardware.host_memory_bytes
+        served,
+        load,
+        layout,
+        hardware.served_memory_bytes,
+        calibration,
+        hardware.host_memory_bytes,
     )
-    asked = load.per_engine(layout)
     held = capacity.possible_concurrency / layout.data
-    # Requests whose cache does not fit wait for others to end.
-    requests = np.where(held >= 1, np.minimum(asked, held), asked)
-    apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
-    batch = np.ceil(requests / apart)
-    limit = load.step_limit(engine, memory_bytes)
-    new_tokens = load.input_tokens - load.cached_tokens
-    chunk = np.minimum(new_tokens, limit)
-
-    steps = partial(_steps, served, load, candidates, engine, calibration.network)
-    prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
-    batch, chunk, limit, none = np.broadcast_arrays(batch, chunk, limit, 0.0)
-    decode, mixed, full = steps((batch, none), (batch - 1, chunk), (none, limit))
     with np.errstate(invalid="ignore"):
-        occupied = new_tokens / limit
-        chunks = np.maximum(occupied, 1.0)
-        drafts_s = np.zeros(1)
-        if np.any(load.drafting > 0):
-            [draft] = steps((batch, none), verified=np.ones(1))
-            drafts_s = load.drafting * draft.total
-        decode_s = (decode.total + drafts_s) / load.accepted
-        # A single request starts a step only for its prompt; otherwise the prompt joins a step
-        # that runs anyway.
-        running = np.where(batch > 1, decode.total, 0.0)
-        extra = prefill_extra_s(
-            # One scheduler sets up the prompts of all micro-batches.
-            prompt_overhead_s=prompt_s * apart,
-            prompts_sharing=prompts_sharing_step(
-                concurrency=requests,
-                output_tokens=np.maximum(load.output_tokens / load.accepted, 1.0),
-                steps_per_prompt=occupied,
-            ),
-            chunks=chunks,
-            mixed_step_s=mixed.total,
-            running_step_s=running,
-        )
-        first_token = first_token_s(
-            prompt_overhead_s=prompt_s,
-            chunks=chunks,
-            mixed_step_s=mixed.total,
-            chunks_at_once=layout.pipeline if engine.chunks_follow else 1.0,
-        )
-        # Stages work on different micro-batches, so a prompt delays each by its share.
-        others = extra / apart * (requests - 1) / requests
-        rate = request_rate_per_s(
-            concurrency=requests,
-            decode_step_s=decode_s,
-            prefill_extra_s=others,
-            first_token_s=first_token,
-            output_tokens=load.output_tokens,
-        )
-        tpot = time_per_output_token_s(
-            decode_step_s=decode_s,
-            prefill_extra_s=others,
-            request_rate_per_s=rate,
-            steps=occupied * load.accepted,
-        )
-        generation = (load.output_tokens - 1) * tpot
-        service = prompt_service_s(
-            steps_per_prompt=occupied,
-            running_step_s=running,
-            extra_s=extra,
-            full_step_s=full.total,
-            pipeline=apart,
-        )
-        # A wider cache or a slower link slows generation, but it does not shorten the queue.
-        unhindered = generation - (load.output_tokens - 1) / load.accepted * (
-            decode.cache + decode.network
-        )
-        wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=unhindered)
+        at_once = _at_once(served, load, candidates, engine, calibration.network, held)
+        prompt = _prompt(served, at_once, load, layout, engine)
+        tpot = _token_s(at_once, prompt, load)
         routed_s = served.routed_layers * engine.routed_request_overhead_s
-        arrival = engine.request_overhead_s + routed_s
-        ttft = arrival + first_token + wait
+        arrival_s = engine.request_overhead_s + routed_s
+        ttft, latency = _answer_s(at_once, prompt, load, tpot, arrival_s)
         # Infinite steps have no difference, so a missing link makes every time infinite.
-        reachable = np.isfinite(mixed.total)
-        tpot = np.where(reachable, tpot, np.inf)
-        running_s = ttft + np.where(reachable, generation, np.inf)
-        latency = running_s * asked / requests
-        # Requests wait for a place or, at the least, for the prompts of all others.
-        queued = prefill_wait_s(concurrency=asked, service_s=service, generation_s=unhindered)
-        ttft = np.maximum(ttft + (latency - running_s), arrival + first_token + queued)
-        latency = np.maximum(latency, ttft + np.where(reachable, generation, np.inf))
-        ttft, latency = (np.where(reachable, time, np.inf) for time in (ttft, latency))
+        ttft, tpot, latency = (
+            np.where(np.isfinite(at_once.mixed_s), time, np.inf) for time in (ttft, tpot, latency)
+        )
         requests_per_s = load.concurrency / latency
         shares = TokenShares(
             **{
-                item.name: getattr(decode, item.name) / load.accepted for item in fields(StepShares)
+                item.name: getattr(at_once.decode, item.name) / load.accepted
+                for item in fields(StepShares)
             },
-            drafts=np.asarray(drafts_s / load.accepted),
-            prefill=tpot - decode_s,
+            drafts=np.asarray(at_once.drafts_s / load.accepted),
+            prefill=tpot - at_once.token_s,
         )
     return ServingTimes(
-        ttft_s=np.asarray(ttft),
-        tpot_s=np.asarray(tpot),
-        decode_step_s=decode_s,
-        request_latency_s=np.asarray(latency),
-        prompt_service_s=np.asarray(service),
-        first_token_s=np.asarray(engine.request_overhead_s + first_token),
-        prompt_extra_s=np.asarray(extra / layout.pipeline),
-        prompts_per_step=np.asarray(layout.pipeline / np.maximum(occupied, 1e-9)),
+        ttft_s=ttft,
+        tpot_s=tpot,
+        decode_step_s=at_once.token_s,
+        request_latency_s=latency,
+        prompt_service_s=prompt.service_s,
+        first_token_s=np.asarray(engine.request_overhead_s + prompt.first_token_s),
+        prompt_extra_s=np.asarray(prompt.extra_s / layout.pipeline),
+        prompts_per_step=np.asarray(layout.pipeline / np.maximum(at_once.steps_per_prompt, 1e-9)),
         requests_per_s=np.asarray(requests_per_s),
         output_tokens_per_s=np.asarray(requests_per_s * load.output_tokens),
         shares=shares,
         capacity=capacity,
         feasible=np.asarray(capacity.fits & np.isfinite(latency)),
     )
+
+
+def _at_once(
+    served: ServedModel,
+    load: ServingLoad,
+    candidates: Candidates,
+    engine: ServingFacts,
+    network: NetworkEfficiency,
+    held: Floats,
+) -> _Engine:
+    """Return what runs on the busiest engine; the cache of ``held`` requests fits."""
+    layout = candidates.layout
+    asked = load.per_engine(layout)
+    requests = np.where(held >= 1, np.minimum(asked, held), asked)
+    apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
+    limit = load.step_limit(engine, candidates.hardware.served_memory_bytes)
+    new_tokens = load.input_tokens - load.cached_tokens
+    steps = partial(_steps, served, load, candidates, engine, network)
+    batch, chunk, full_chunk, none = np.broadcast_arrays(
+        np.ceil(requests / apart), np.minimum(new_tokens, limit), limit, 0.0
+    )
+    decode, mixed, full = steps((batch, none), (batch - 1, chunk), (none, full_chunk))
+    drafts_s = np.zeros(1)
+    if np.any(load.drafting > 0):
+        [draft] = steps((batch, none), verified=np.ones(1))
+        drafts_s = load.drafting * draft.total
+    decode_s = decode.total
+    return _Engine(
+        asked=asked,
+        running=requests,
+        apart=np.asarray(apart),
+        steps_per_prompt=new_tokens / full_chunk,
+        decode=decode,
+        drafts_s=drafts_s,
+        token_s=(decode_s + drafts_s) / load.accepted,
+        alone_s=np.where(batch > 1, decode_s, 0.0),
+        mixed_s=mixed.total,
+        full_s=full.total,
+    )
+
+
+def _steps(
+    served: ServedModel,
+    load: ServingLoad,
+    candidates: Candidates,
+    engine: ServingFacts,
+    network: NetworkEfficiency,
+    *kinds: tuple[Floats, Floats],
+    verified: Floats | None = None,
+) -> list[StepShares]:
+    """Return a step for each pair of sequences and prompt tokens."""
+    sequences, prompt_tokens = (np.stack(part) for part in zip(*kinds, strict=True))
+    before = load.cached_prompt(served)
+    content = StepContent(
+        sequences=sequences,
+        context_first=before,
+        context_last=before + load.output_tokens,
+        prompt_tokens=prompt_tokens,
+        prompt_length=load.input_tokens,
+        prompt_cached=load.cached_tokens,
+        verified=load.verified if verified is None else verified,
+    )
+    found = engine_step(served, content, candidates, engine, network)
+    values = [getattr(found, item.name) for item in fields(StepShares)]
+    return [StepShares(*(value[kind] for value in values)) for kind in range(len(kinds))]
+
+
+def _prompt(
+    served: ServedModel,
+    at_once: _Engine,
+    load: ServingLoad,
+    layout: LayoutArrays,
+    engine: ServingFacts,
+) -> _Prompt:
+    prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
+    chunks = np.maximum(at_once.steps_per_prompt, 1.0)
+    extra = prefill_extra_s(
+        # One scheduler sets up the prompts of all micro-batches.
+        prompt_overhead_s=prompt_s * at_once.apart,
+        prompts_sharing=prompts_sharing_step(
+            concurrency=at_once.running,
+            output_tokens=np.maximum(load.output_tokens / load.accepted, 1.0),
+            steps_per_prompt=at_once.steps_per_prompt,
+        ),
+        chunks=chunks,
+        mixed_step_s=at_once.mixed_s,
+        running_step_s=at_once.alone_s,
+    )
+    first_token = first_token_s(
+        prompt_overhead_s=prompt_s,
+        chunks=chunks,
+        mixed_step_s=at_once.mixed_s,
+        chunks_at_once=layout.pipeline if engine.chunks_follow else 1.0,
+    )
+    service = prompt_service_s(
+        steps_per_prompt=at_once.steps_per_prompt,
+        running_step_s=at_once.alone_s,
+        extra_s=extra,
+        full_step_s=at_once.full_s,
+        pipeline=at_once.apart,
+    )
+    return _Prompt(np.asarray(extra), np.asarray(first_token), np.asarray(service))
+
+
+def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:
+    """Return the time per token after the first, with the prompts of other requests."""
+    others = others_extra_s(
+        prefill_extra_s=prompt.extra_s, batches=at_once.apart, concurrency=at_once.running
+    )
+    rate = request_rate_per_s(
+        concurrency=at_once.running,
+        decode_step_s=at_once.token_s,
+        prefill_extra_s=others,
+        first_token_s=prompt.first_token_s,
+        output_tokens=load.output_tokens,
+    )
+    return np.asarray(
+        time_per_output_token_s(
+            decode_step_s=at_once.token_s,
+            prefill_extra_s=others,
+            request_rate_per_s=rate,
+            steps=at_once.steps_per_prompt * load.accepted,
+        )
+    )
+
+
+def _answer_s(
+    at_once: _Engine, prompt: _Prompt, load: ServingLoad, tpot: Floats, arrival_s: float
+) -> tuple[Floats, Floats]:
+    """Return the times to the first and to the last token."""
+    further = load.output_tokens - 1
+    generation = further * tpot
+    # A wider cache or a slower link slows generation, but it does not shorten the queue.
+    hindered = further / load.accepted * (at_once.decode.cache + at_once.decode.network)
+    alone = arrival_s + prompt.first_token_s
+    waits = (
+        prefill_wait_s(
+            concurrency=requests,
+            service_s=prompt.service_s,
+            generation_s=generation - hindered,
+        )
+        for requests in (at_once.running, at_once.asked)
+    )
+    first, queued = (alone + wait for wait in waits)
+    running = first + generation
+    latency = request_latency_s(
+        running_s=running, requests=at_once.asked, running_requests=at_once.running
+    )
+    # Requests wait for a place or, at the least, for the prompts of all others.
+    first = np.maximum(first + (latency - running), queued)
+    return first, np.maximum(latency, first + generation)

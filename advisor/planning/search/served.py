@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.card_formats import cache_format, serves_in
 from advisor.estimate.refusals import check_context
-from advisor.estimate.serving.times import cache_format, serves_in
 from advisor.estimate.serving_formats import Way
 from advisor.estimate.software import ToolRules, engine_of
 from advisor.nouns.case import Case

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import batch_times, generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.card_formats import compute_format
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import EngineCurve, queued
-from advisor.estimate.serving.times import compute_format, serving_times
+from advisor.estimate.serving.times import serving_times
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
