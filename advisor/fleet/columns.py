@@ -42,7 +42,31 @@ class Group(NamedTuple):
     period: int
 
 
-Column = Buy | Use | Left | Group
+class Cover(NamedTuple):
+    """All of a service's load in a slot of a period, by replicas of some of its modes."""
+
+    job: int
+    period: int
+    slot: int
+    replicas: tuple[tuple[int, int], ...]
+    """Mode and number."""
+
+    @property
+    def uses(self) -> tuple[tuple[Use, int], ...]:
+        """The same as single replicas, with their number."""
+        return tuple(
+            (Use(self.job, mode, self.period, self.slot), number) for mode, number in self.replicas
+        )
+
+
+Column = Buy | Use | Left | Group | Cover
+
+
+def uses_of(column: Column) -> tuple[tuple[Use, int], ...]:
+    """Return the replicas or runs that a column stands for; none for purchases."""
+    if isinstance(column, Use):
+        return ((column, 1),)
+    return column.uses if isinstance(column, Cover) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,14 @@ from advisor.planning.search.systems import System, find_systems
 
 LEVELS, STEP = 5, 2
 """Sizes of a replica that are tried: the peak load, its half, and so on."""
-COARSE_LEVELS, COARSE_STEP = 3, 4
+COARSE_LEVELS, COARSE_STEP = 2, 4
 """The same in large portfolios, so that their plan stays within its time."""
 MOST_MACHINES: Final = 8
 """Most machines of one kind that one run uses together."""
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
+SERVER_CARDS: Final = 8
+"""Fewest cards of rented machines of which one run takes several for a term."""
 MODES_KEPT: Final = 3
 """Sizes of a replica that a plan may choose from, on one kind of machine."""
 MONTHS_PER_YEAR: Final = 12
@@ -96,15 +98,17 @@ class Demand:
     def _batch_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
         modes = []
         options, systems = self._options(workload)
+        rented = {place for place, _ in self.committed}
         for place, there in self._by_supply(options, systems).items():
             cards = self._cards(place)
             alone = [option for option in there if option.count <= cards]
+            if not alone and place in rented and cards < SERVER_CARDS:
+                continue
             best = min(
                 alone or there, key=lambda item: (item.count * item.time * _doubt(item), item.count)
             )
             modes.append(_run_mode(place, best, cards))
-        rented = [option for option in options if option.offer is not None]
-        modes += _rented_runs(rented)
+        modes += _rented_runs([option for option in options if option.offer is not None])
         if self.spot and workload.preemptible and self._rents(workload):
             spot, _ = self._options(workload, kind=PriceKind.SPOT)
             modes += _rented_runs([option for option in spot if option.offer is not None], "spot ")
@@ -243,7 +247,7 @@ def _levels(peak: float, *, coarse: bool = False) -> list[int]:
     >>> _levels(12.0)
     [12, 6, 3, 2, 1]
     >>> _levels(12.0, coarse=True)
-    [12, 3, 1]
+    [12, 3]
     """
     number, step = (COARSE_LEVELS, COARSE_STEP) if coarse else (LEVELS, STEP)
     sizes = (math.ceil(peak / step**power - 1e-9) for power in range(number))

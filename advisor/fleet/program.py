@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from advisor.fleet.columns import (
     Buy,
     Column,
+    Cover,
     Group,
     Left,
     Use,
     lasting,
     present_usd,
     use_usd,
+    uses_of,
 )
-from advisor.fleet.problem import SLOT_HOURS, Mode, Problem, Way
+from advisor.fleet.covers import cheapest_cover
+from advisor.fleet.problem import OFFICE, QUIET, SLOT_HOURS, Job, Mode, Problem, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 
 Floats = NDArray[np.float64]
@@ -29,6 +32,19 @@ THOUSAND: Final = 1e3
 """The program counts thousands of dollars, so that its numbers are of one size."""
 
 
+FEW: Final = 8
+"""Most replicas of a service whose load one column covers."""
+FINEST: Final = 512
+"""Largest load that one column covers."""
+
+
+def covered(job: Job, need: float) -> bool:
+    """Whether few replicas serve a load, so that one column stands for all of them."""
+    whole = all(float(mode.serves).is_integer() for mode in job.modes)
+    most = max((mode.serves for mode in job.modes), default=0.0)
+    return whole and 0 < need <= min(FINEST, FEW * most)
+
+
 class Program:
     """Columns with cost, bounds and integrality, and rows as triples.
 
@@ -36,9 +52,15 @@ class Program:
     ----------
     impossible : bool
         Whether some work has no column that could do it.
+
+    Notes
+    -----
+    With ``covers``, a service of few replicas runs on one kind of machine in each slot, as anybody
+    would run it: one column stands for all of its replicas there. Fractions of replicas are then
+    no cheap way out of the relaxed program, so its bound is tight.
     """
 
-    def __init__(self, problem: Problem, *, leave_out: bool) -> None:
+    def __init__(self, problem: Problem, *, leave_out: bool, covers: bool = False) -> None:
         self.problem = problem
         self.columns: list[Column] = []
         self.places: dict[Column, int] = {}
@@ -49,7 +71,7 @@ class Program:
         self.entries: tuple[list[int], list[int], list[float]] = ([], [], [])
         self.impossible = False
         self._add_purchases()
-        dearest = self._add_jobs(leave_out)
+        dearest = self._add_jobs(leave_out, covers)
         self._weigh(dearest)
         self._add_capacity()
         self._add_limits()
@@ -96,36 +118,64 @@ class Program:
                 cost = present_usd(problem, supply, period)
                 self.column(Buy(place, period), cost, upper, whole=True)
 
-    def _add_jobs(self, leave_out: bool) -> float:
+    def _add_jobs(self, leave_out: bool, covers: bool) -> float:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
         problem = self.problem
         for index, job in enumerate(problem.jobs):
             for period in range(len(problem.months)):
-                months = problem.months[period] * problem.period_factor(period)
-                slots = range(len(SLOT_HOURS)) if job.serves else (-1,)
                 left = None
                 if leave_out:
                     left = self.column(Left(index, period), 0.0, 1.0, whole=False)
-                for slot in slots:
+                for slot in range(len(SLOT_HOURS)) if job.serves else (-1,):
                     need = job.load[period][slot] if job.serves else float(job.runs[period] > 0)
                     terms: dict[int, float] = {} if left is None else {left: need}
-                    for at, mode in enumerate(job.modes):
-                        if mode.supply is not None and problem.supplies[mode.supply].barred:
-                            continue
-                        # What one replica serves beyond the load is of no use.
-                        serves = min(mode.serves, need) if job.serves else 1.0
-                        cost = use_usd(problem, job, mode, period, slot) * months
-                        place = self.column(
-                            Use(index, at, period, slot),
-                            cost,
-                            math.ceil(need / serves - SLACK) if job.serves and need else 1.0,
-                            whole=job.serves,
-                        )
-                        terms[place] = serves
+                    if covers and job.serves and covered(job, need):
+                        terms |= self._covers(index, period, slot, need)
+                    else:
+                        terms |= self._uses(index, period, slot, need)
                     if need > 0:
                         self.row(terms, need, math.inf)
                         self.impossible |= not terms
         return max((abs(cost) for cost in self.cost), default=0.0)
+
+    def allowed(self, job: Job) -> Iterator[tuple[int, Mode]]:
+        """Yield the modes of a job on supplies that are not barred, with their place."""
+        for at, mode in enumerate(job.modes):
+            if mode.supply is None or not self.problem.supplies[mode.supply].barred:
+                yield at, mode
+
+    def use_usd(self, use: Use) -> float:
+        """Present cost of a use over its period, without its machines. [USD]"""
+        job = self.problem.jobs[use.job]
+        each = use_usd(self.problem, job, job.modes[use.mode], use.period, use.slot)
+        return each * self.problem.months[use.period] * self.problem.period_factor(use.period)
+
+    def _uses(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
+        """Add a column for the replicas or the runs of each mode; return what each serves."""
+        job, terms = self.problem.jobs[index], {}
+        for at, mode in self.allowed(job):
+            # What one replica serves beyond the load is of no use.
+            serves = min(mode.serves, need) if job.serves else 1.0
+            upper = math.ceil(need / serves - SLACK) if job.serves and need else 1.0
+            use = Use(index, at, period, slot)
+            terms[self.column(use, self.use_usd(use), upper, whole=job.serves)] = serves
+        return terms
+
+    def _covers(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
+        """Add a column for the cheapest replicas on each supply that serve the whole load."""
+        job, terms = self.problem.jobs[index], {}
+        by_supply: dict[int | None, list[int]] = {}
+        for at, mode in self.allowed(job):
+            by_supply.setdefault(mode.supply, []).append(at)
+        for supply, places in by_supply.items():
+            modes = [job.modes[at] for at in places]
+            prices = [mode.usd if supply is None else float(mode.cards) for mode in modes]
+            _, number = cheapest_cover([int(mode.serves) for mode in modes], prices, need)
+            chosen = tuple((at, one) for at, one in zip(places, number, strict=True) if one)
+            cover = Cover(index, period, slot, chosen)
+            usd = sum(count * self.use_usd(use) for use, count in cover.uses)
+            terms[self.column(cover, usd, 1.0, whole=True)] = need
+        return terms
 
     def _weigh(self, dearest: float) -> None:
         """Make leaving work out dearer than anything else."""
@@ -145,29 +195,30 @@ class Program:
 
     def _add_capacity(self) -> None:
         problem = self.problem
-        uses: dict[tuple[int, int], list[Use]] = {}
-        for key in self.columns:
-            if isinstance(key, Use):
-                mode = problem.jobs[key.job].modes[key.mode]
+        uses: dict[tuple[int, int], list[tuple[int, Use, int]]] = {}
+        for at, column in enumerate(self.columns):
+            for use, number in uses_of(column):
+                mode = problem.jobs[use.job].modes[use.mode]
                 if mode.supply is not None:
-                    uses.setdefault((mode.supply, key.period), []).append(key)
-        for (supply, period), keys in uses.items():
+                    uses.setdefault((mode.supply, use.period), []).append((at, use, number))
+        for (supply, period), parts in uses.items():
             item = problem.supplies[supply]
             owned = float(item.owned[period]) if item.owned else 0.0
             there = self._there(supply, period)
-            busy: list[dict[int, float]] = [{}, {}, {}]
-            for key in keys:
-                job = problem.jobs[key.job]
-                mode, place = job.modes[key.mode], self.places[key]
-                if key.slot < 0:
+            busy: dict[int, dict[int, float]] = {slot: {} for slot in (OFFICE, QUIET, -1)}
+            for place, use, number in parts:
+                job = problem.jobs[use.job]
+                mode = job.modes[use.mode]
+                if use.slot < 0:
                     hours = job.runs[period] * mode.cards * mode.hours
                     busy[-1][place] = hours / HOURS_PER_MONTH / problem.utilisation
                     if mode.machines > 1:
-                        self._add_group(key, mode, owned, there)
-                else:
-                    busy[key.slot][place] = float(mode.cards)
-                    busy[-1][place] = mode.cards * SLOT_HOURS[key.slot] / HOURS_PER_MONTH
-            for terms in busy:
+                        self._add_group(use, mode, owned, there)
+                    continue
+                cards = float(number * mode.cards)
+                for slot, share in ((use.slot, 1.0), (-1, SLOT_HOURS[use.slot] / HOURS_PER_MONTH)):
+                    busy[slot][place] = busy[slot].get(place, 0.0) + cards * share
+            for terms in busy.values():
                 if terms:
                     supplied = {at: -float(item.cards) * share for at, share in there.items()}
                     self.row({**terms, **supplied}, -math.inf, owned * item.cards)
@@ -238,10 +289,12 @@ class Program:
                         at = self.places[Buy(place, period)]
                         terms[at] = terms.get(at, 0.0) + item.capital_usd
             for key, at in self.places.items():
-                if isinstance(key, Use) and key.period in periods:
-                    job = problem.jobs[key.job]
-                    month = use_usd(problem, job, job.modes[key.mode], key.period, key.slot)
-                    terms[at] = month * problem.months[key.period]
+                for use, number in uses_of(key):
+                    if use.period in periods:
+                        job = problem.jobs[use.job]
+                        month = use_usd(problem, job, job.modes[use.mode], use.period, use.slot)
+                        paid_for = number * month * problem.months[use.period]
+                        terms[at] = terms.get(at, 0.0) + paid_for
             scaled = {at: usd / THOUSAND for at, usd in terms.items()}
             self.row(scaled, -math.inf, max(0.0, most - paid) / THOUSAND)
 

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.fleet.columns import Buy, Solution
-from advisor.fleet.problem import Problem
+from advisor.fleet.columns import Buy, Column, Solution, uses_of
+from advisor.fleet.problem import SLOT_HOURS, Problem
 from advisor.fleet.program import SLACK, THOUSAND, Floats, Program
 
 GAP: Final = 1e-4
 """Plans within this share of the least cost count as equal."""
-MANY_COLUMNS: Final = 20_000
-"""Programs with more columns are first solved with the promising machines alone."""
+MANY: Final = 6_000
+"""Programs with more ways to do work, over all periods and slots, are solved by covers."""
 PROMISING: Final = 16
-"""Kinds of machines that a large program starts with."""
-FEW_KINDS_SHARE: Final = 0.6
-COARSE_GAP: Final = 5e-3
+"""Kinds of machines that a large program may buy: those that the relaxed program likes best."""
+LIKED: Final = 1e-3
+"""Ways that add more than this share of the whole cost stay out of a large program."""
+COVER_GAP: Final = 1e-3
+KEPT: Final = 8
+"""Ways that a large program keeps for the work of one job in one slot."""
+PLAN_SHARE: Final = 0.75
+"""Of the time of a large program for the plan; the rest raises the bound."""
 LEAST_SECONDS: Final = 1.0
 TIME_LIMIT: Final = 1
 """Status of ``scipy.optimize.milp`` if the time ran out."""
@@ -57,30 +62,57 @@ def solve(
     .. [1] Huangfu and Hall, Parallelizing the dual revised simplex method, 2018,
        doi:10.1007/s12532-017-0130-5 (HiGHS, through ``scipy.optimize.milp``).
     """
+    ways = sum(
+        len(job.modes) * len(problem.months) * (len(SLOT_HOURS) if job.serves else 1)
+        for job in problem.jobs
+    )
+    if ways > MANY:
+        found = _by_covers(problem, seconds=seconds, fixed=fixed or {}, leave_out=leave_out)
+        if found is not None:
+            return found
     program = Program(problem, leave_out=leave_out)
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
-    end = time.monotonic() + seconds
+    lower, upper = _bounds(program, fixed or {})
+    best = _best(program, lower, upper, seconds=seconds, gap=gap)
+    return _solution(program, best, best.bound)
+
+
+def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Floats]:
+    """Return the bounds of the columns; those of decided purchases are their number."""
     lower, upper = np.zeros(len(program.columns)), np.array(program.upper)
-    for column, place in program.places.items():
-        if fixed is not None and isinstance(column, Buy) and column in fixed:
-            lower[place] = upper[place] = fixed[column]
-    if len(program.columns) <= MANY_COLUMNS:
-        found = _best(program, lower, upper, seconds=seconds, gap=gap)
-        return _solution(program, found, found.bound)
-    # Of many kinds of machines few are ever worth buying: the relaxed program names them.
-    bound, promising = _relaxed(program, lower, upper)
-    few = np.where(
-        _of_supplies(program, set(range(len(problem.supplies))) - promising), lower, upper
-    )
-    share = FEW_KINDS_SHARE * max(0.0, end - time.monotonic())
-    found = _best(program, lower, few, seconds=share, gap=max(gap, COARSE_GAP))
-    left = end - time.monotonic()
-    if found.values is None or left > LEAST_SECONDS:
-        wider = _best(program, lower, upper, seconds=max(left, LEAST_SECONDS), gap=gap)
-        bound = max(bound, wider.bound)
-        found = min(found, wider, key=lambda item: item.cost)
-    return _solution(program, found, bound)
+    for column, number in fixed.items():
+        if column in program.places:
+            lower[program.places[column]] = upper[program.places[column]] = number
+    return lower, upper
+
+
+def _by_covers(
+    problem: Problem, *, seconds: float, fixed: Mapping[Buy, float], leave_out: bool
+) -> Solution | None:
+    """Return a plan of a large problem, or None if covers find none.
+
+    The relaxed program prices every way to do the work. The plan comes from the ways and machines
+    that it likes best; the bound from all of them, with whole machines and fractions of services.
+    """
+    end = time.monotonic() + seconds
+    program = Program(problem, leave_out=leave_out, covers=True)
+    if program.impossible or not program.columns:
+        return None
+    lower, upper = _bounds(program, fixed)
+    relaxed = _relaxed(program, lower, upper)
+    if relaxed is None:
+        return None
+    few = np.where(_liked(program, relaxed), upper, lower)
+    left = max(LEAST_SECONDS, end - time.monotonic())
+    found = _best(program, lower, few, seconds=PLAN_SHARE * left, gap=COVER_GAP)
+    bound, left = relaxed.cost, end - time.monotonic()
+    if found.values is not None and left > LEAST_SECONDS and bound < (1 - COVER_GAP) * found.cost:
+        whole = [isinstance(column, Buy) for column in program.columns]
+        bound = max(
+            bound, _best(program, lower, upper, seconds=left, gap=COVER_GAP, whole=whole).bound
+        )
+    return None if found.values is None else _solution(program, found, bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +127,22 @@ class _Found:
     timed_out: bool
 
 
-def _best(program: Program, lower: Floats, upper: Floats, *, seconds: float, gap: float) -> _Found:
-    """Return the plan of least cost between bounds of the columns."""
+def _best(
+    program: Program,
+    lower: Floats,
+    upper: Floats,
+    *,
+    seconds: float,
+    gap: float,
+    whole: Sequence[bool] | None = None,
+) -> _Found:
+    """Return the plan of least cost between bounds of the columns.
+
+    Parameters
+    ----------
+    whole : sequence of bool, optional
+        Columns without fractions; default: those of the program.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     matrix, row_lower, row_upper = program.matrix()
@@ -104,7 +150,7 @@ def _best(program: Program, lower: Floats, upper: Floats, *, seconds: float, gap
         c=np.array(program.cost) / THOUSAND,
         constraints=LinearConstraint(matrix, row_lower, row_upper),
         bounds=Bounds(lower, upper),
-        integrality=np.array(program.integral),
+        integrality=np.array(program.integral if whole is None else whole, dtype=int),
         options={"time_limit": seconds, "mip_rel_gap": gap},
     )
     bound = getattr(found, "mip_dual_bound", None)
@@ -116,53 +162,73 @@ def _best(program: Program, lower: Floats, upper: Floats, *, seconds: float, gap
     )
 
 
-def _relaxed(program: Program, lower: Floats, upper: Floats) -> tuple[float, set[int]]:
-    """Solve the program with fractions of machines.
+@dataclass(frozen=True, slots=True)
+class _Relaxed:
+    """The program with fractions of machines and replicas."""
 
-    Returns
-    -------
-    float, set of int
-        Its cost [thousand USD], and the supplies that it would buy next.
-    """
+    cost: float
+    """No plan costs less. [thousand USD]"""
+    values: Floats
+    reduced: Floats
+    """What one more of each column adds to the cost at the program's prices. [thousand USD]"""
+
+
+def _relaxed(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
+    """Solve the relaxed program; None if nothing meets the limits."""
     from scipy.optimize import linprog
     from scipy.sparse import vstack
 
     matrix, row_lower, row_upper = program.matrix()
     below, above = np.isfinite(row_upper), np.isfinite(row_lower)
-    cost = np.array(program.cost) / THOUSAND
     found = linprog(
-        cost,
+        np.array(program.cost) / THOUSAND,
         A_ub=vstack([matrix[below], -matrix[above]]),
         b_ub=np.concatenate([row_upper[below], -row_lower[above]]),
         bounds=np.stack([lower, upper], axis=1),
         method="highs",
     )
     if found.x is None:
-        return -math.inf, set(range(len(program.problem.supplies)))
+        return None
+    reduced = found.lower.marginals + found.upper.marginals
+    return _Relaxed(float(found.fun), found.x, reduced)
+
+
+def _liked(program: Program, relaxed: _Relaxed) -> NDArray[np.bool_]:
+    """Return which columns stay: purchases of promising machines, and good ways on those."""
+    jobs = program.problem.jobs
     short: dict[int, float] = {}
-    for key, place in program.places.items():
-        if isinstance(key, Buy):
-            each = found.lower.marginals[place] / max(cost[place], SLACK)
-            short[key.supply] = min(each, short.get(key.supply, math.inf))
-    ranked = sorted(short, key=lambda supply: (short[supply], supply))
-    return float(found.fun), set(ranked[:PROMISING])
-
-
-def _of_supplies(program: Program, supplies: set[int]) -> NDArray[np.bool_]:
-    """Return which columns buy machines of some supplies."""
-    return np.array(
-        [isinstance(key, Buy) and key.supply in supplies for key in program.columns], dtype=bool
-    )
+    for column, place in program.places.items():
+        if isinstance(column, Buy):
+            each = float(relaxed.reduced[place]) / max(program.cost[place] / THOUSAND, SLACK)
+            bought = relaxed.values[place] > SLACK
+            short[column.supply] = min(-1.0 if bought else each, short.get(column.supply, math.inf))
+    barred = set(sorted(short, key=lambda supply: (short[supply], supply))[PROMISING:])
+    stays = np.ones(len(program.columns), dtype=bool)
+    ways: dict[tuple[int, int, int], list[int]] = {}
+    for place, column in enumerate(program.columns):
+        uses = [use for use, _ in uses_of(column)]
+        if isinstance(column, Buy):
+            stays[place] = column.supply not in barred
+        elif uses:
+            stays[place] = False
+            if not barred & {jobs[use.job].modes[use.mode].supply for use in uses}:
+                ways.setdefault((uses[0].job, uses[0].period, uses[0].slot), []).append(place)
+    most = LIKED * max(relaxed.cost, 1.0)
+    for places in ways.values():
+        best = sorted(places, key=lambda place: float(relaxed.reduced[place]))[:KEPT]
+        stays[[place for place in best if relaxed.reduced[place] <= most]] = True
+    return stays
 
 
 def _solution(program: Program, found: _Found, bound: float) -> Solution:
     """Return what the solver found by the names of the columns."""
     if found.values is None:
         return Solution(timed_out=found.timed_out)
-    values = {
-        column: float(round(value) if program.integral[place] else value)
-        for column, place in program.places.items()
-        if (value := found.values[place]) > SLACK
-    }
+    values: dict[Column, float] = {}
+    for column, place in program.places.items():
+        if (value := found.values[place]) > SLACK:
+            one = float(round(value) if program.integral[place] else value)
+            for key, number in uses_of(column) or ((column, 1),):
+                values[key] = values.get(key, 0.0) + number * one
     gap = (found.cost - bound) / found.cost if found.cost > SLACK else 0.0
     return Solution(values, True, min(1.0, max(0.0, gap)), found.timed_out)
