@@ -1,12 +1,65 @@
-"""Replicas of several sizes that together serve a load at the least price."""
+"""Replicas that together serve a whole load: on one kind of machine, and on demand."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from advisor.fleet.problem import Job, Mode
+
 SLACK: Final = 1e-6
+FEW: Final = 8
+"""Most replicas of a service whose load is covered as a whole."""
+FINEST: Final = 512
+"""Largest load that is covered as a whole."""
+
+Replicas = tuple[tuple[int, int], ...]
+"""Place of a mode among those of its job, and number of replicas."""
+
+
+def coverable(job: Job, need: float) -> bool:
+    """Whether few replicas serve a load, so that one choice can stand for all of them."""
+    whole = all(float(mode.serves).is_integer() for mode in job.modes)
+    most = max((mode.serves for mode in job.modes), default=0.0)
+    return whole and 0 < need <= min(FINEST, FEW * most)
+
+
+def covers(job: Job, modes: Mapping[int, Mode], need: float) -> Iterator[Replicas]:
+    """Yield choices of replicas that serve a load.
+
+    On each supply, and on demand, the one of fewest cards or least rent; then, on each supply,
+    fewer replicas of its best mode with the rest on demand.
+
+    Parameters
+    ----------
+    modes : mapping
+        Allowed modes of the job, by their place.
+    """
+    by_supply: dict[int | None, list[int]] = {}
+    for at, mode in modes.items():
+        by_supply.setdefault(mode.supply, []).append(at)
+    rented = by_supply.pop(None, [])
+    if rented:
+        yield _cover(job, rented, need)
+    for places in by_supply.values():
+        alone = _cover(job, places, need)
+        yield alone
+        if not rented:
+            continue
+        best = max(places, key=lambda at: job.modes[at].serves / job.modes[at].cards)
+        for number in range(1, sum(count for _, count in alone)):
+            rest = need - number * job.modes[best].serves
+            if rest > SLACK:
+                yield ((best, number), *_cover(job, rented, rest))
+
+
+def _cover(job: Job, places: Sequence[int], need: float) -> Replicas:
+    """Return the cheapest replicas of some modes, all on one supply or all on demand."""
+    modes = [job.modes[at] for at in places]
+    prices = [mode.usd if mode.supply is None else float(mode.cards) for mode in modes]
+    _, numbers = cheapest_cover([int(mode.serves) for mode in modes], prices, need)
+    return tuple((at, number) for at, number in zip(places, numbers, strict=True) if number)
 
 
 def cheapest_cover(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from advisor.catalog import Catalog
@@ -41,7 +42,7 @@ MODES_KEPT: Final = 3
 MONTHS_PER_YEAR: Final = 12
 
 
-@dataclass(slots=True)
+@dataclass
 class Demand:
     """Finds the modes of workloads; equal cases are searched once."""
 
@@ -100,7 +101,7 @@ class Demand:
         options, systems = self._options(workload)
         rented = {place for place, _ in self.committed}
         for place, there in self._by_supply(options, systems).items():
-            cards = self._cards(place)
+            cards = self._cards[place]
             alone = [option for option in there if option.count <= cards]
             if not alone and place in rented and cards < SERVER_CARDS:
                 continue
@@ -119,7 +120,7 @@ class Demand:
         modes = []
         options, systems = self._options(workload)
         for place, there in self._by_supply(options, systems).items():
-            alone = [option for option in there if option.count <= self._cards(place)]
+            alone = [option for option in there if option.count <= self._cards[place]]
             if alone:
                 best = min(alone, key=lambda item: (item.count, item.time))
                 modes.append(_replica(place, best, 1.0))
@@ -133,7 +134,7 @@ class Demand:
         """One machine, or one rental, for each site."""
         seats = self._seat_modes(workload)
         return tuple(
-            mode if mode.supply is None else replace(mode, cards=self._cards(mode.supply))
+            mode if mode.supply is None else replace(mode, cards=self._cards[mode.supply])
             for mode in seats
         )
 
@@ -143,7 +144,7 @@ class Demand:
         for level in _levels(peak, coarse=self.coarse):
             options, systems = self._options(workload, concurrency=level)
             for place, there in self._by_supply(options, systems).items():
-                alone = [option for option in there if option.count <= self._cards(place)]
+                alone = [option for option in there if option.count <= self._cards[place]]
                 if alone:
                     best = min(alone, key=lambda item: (item.count, item.time))
                     by_supply.setdefault(place, []).append(_replica(place, best, level))
@@ -216,12 +217,11 @@ class Demand:
                     found.setdefault(place, []).append(option)
         return found
 
-    def _cards(self, place: int) -> int:
-        """Cards of one machine of a supply."""
-        for at, machine in self.machines:
-            if at == place:
-                return machine.row.cards
-        return next(item.offer.accelerators for at, item in self.committed if at == place)
+    @cached_property
+    def _cards(self) -> dict[int, int]:
+        """Cards of one machine of each supply."""
+        there = {place: machine.row.cards for place, machine in self.machines}
+        return there | {place: item.offer.accelerators for place, item in self.committed}
 
 
 def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]:

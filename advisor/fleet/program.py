@@ -21,7 +21,7 @@ from advisor.fleet.columns import (
     use_usd,
     uses_of,
 )
-from advisor.fleet.covers import cheapest_cover
+from advisor.fleet.covers import coverable, covers
 from advisor.fleet.problem import OFFICE, QUIET, SLOT_HOURS, Job, Mode, Problem, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 
@@ -30,19 +30,6 @@ Floats = NDArray[np.float64]
 SLACK: Final = 1e-6
 THOUSAND: Final = 1e3
 """The program counts thousands of dollars, so that its numbers are of one size."""
-
-
-FEW: Final = 8
-"""Most replicas of a service whose load one column covers."""
-FINEST: Final = 512
-"""Largest load that one column covers."""
-
-
-def covered(job: Job, need: float) -> bool:
-    """Whether few replicas serve a load, so that one column stands for all of them."""
-    whole = all(float(mode.serves).is_integer() for mode in job.modes)
-    most = max((mode.serves for mode in job.modes), default=0.0)
-    return whole and 0 < need <= min(FINEST, FEW * most)
 
 
 class Program:
@@ -55,12 +42,12 @@ class Program:
 
     Notes
     -----
-    With ``covers``, a service of few replicas runs on one kind of machine in each slot, as anybody
-    would run it: one column stands for all of its replicas there. Fractions of replicas are then
-    no cheap way out of the relaxed program, so its bound is tight.
+    With ``whole_loads``, a service of few replicas runs on one kind of machine in each slot, and
+    on demand for the rest: one column stands for all of its replicas there. Fractions of replicas
+    are then no cheap way out of the relaxed program, so its bound is tight.
     """
 
-    def __init__(self, problem: Problem, *, leave_out: bool, covers: bool = False) -> None:
+    def __init__(self, problem: Problem, *, leave_out: bool, whole_loads: bool = False) -> None:
         self.problem = problem
         self.columns: list[Column] = []
         self.places: dict[Column, int] = {}
@@ -71,7 +58,7 @@ class Program:
         self.entries: tuple[list[int], list[int], list[float]] = ([], [], [])
         self.impossible = False
         self._add_purchases()
-        dearest = self._add_jobs(leave_out, covers)
+        dearest = self._add_jobs(leave_out, whole_loads)
         self._weigh(dearest)
         self._add_capacity()
         self._add_limits()
@@ -118,7 +105,7 @@ class Program:
                 cost = present_usd(problem, supply, period)
                 self.column(Buy(place, period), cost, upper, whole=True)
 
-    def _add_jobs(self, leave_out: bool, covers: bool) -> float:
+    def _add_jobs(self, leave_out: bool, whole_loads: bool) -> float:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
         problem = self.problem
         for index, job in enumerate(problem.jobs):
@@ -129,7 +116,7 @@ class Program:
                 for slot in range(len(SLOT_HOURS)) if job.serves else (-1,):
                     need = job.load[period][slot] if job.serves else float(job.runs[period] > 0)
                     terms: dict[int, float] = {} if left is None else {left: need}
-                    if covers and job.serves and covered(job, need):
+                    if whole_loads and job.serves and coverable(job, need):
                         terms |= self._covers(index, period, slot, need)
                     else:
                         terms |= self._uses(index, period, slot, need)
@@ -138,7 +125,7 @@ class Program:
                         self.impossible |= not terms
         return max((abs(cost) for cost in self.cost), default=0.0)
 
-    def allowed(self, job: Job) -> Iterator[tuple[int, Mode]]:
+    def _allowed(self, job: Job) -> Iterator[tuple[int, Mode]]:
         """Yield the modes of a job on supplies that are not barred, with their place."""
         for at, mode in enumerate(job.modes):
             if mode.supply is None or not self.problem.supplies[mode.supply].barred:
@@ -153,7 +140,7 @@ class Program:
     def _uses(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for the replicas or the runs of each mode; return what each serves."""
         job, terms = self.problem.jobs[index], {}
-        for at, mode in self.allowed(job):
+        for at, mode in self._allowed(job):
             # What one replica serves beyond the load is of no use.
             serves = min(mode.serves, need) if job.serves else 1.0
             upper = math.ceil(need / serves - SLACK) if job.serves and need else 1.0
@@ -162,17 +149,10 @@ class Program:
         return terms
 
     def _covers(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
-        """Add a column for the cheapest replicas on each supply that serve the whole load."""
+        """Add a column for each good choice of replicas that serves the whole load."""
         job, terms = self.problem.jobs[index], {}
-        by_supply: dict[int | None, list[int]] = {}
-        for at, mode in self.allowed(job):
-            by_supply.setdefault(mode.supply, []).append(at)
-        for supply, places in by_supply.items():
-            modes = [job.modes[at] for at in places]
-            prices = [mode.usd if supply is None else float(mode.cards) for mode in modes]
-            _, number = cheapest_cover([int(mode.serves) for mode in modes], prices, need)
-            chosen = tuple((at, one) for at, one in zip(places, number, strict=True) if one)
-            cover = Cover(index, period, slot, chosen)
+        for replicas in covers(job, dict(self._allowed(job)), need):
+            cover = Cover(index, period, slot, replicas)
             usd = sum(count * self.use_usd(use) for use, count in cover.uses)
             terms[self.column(cover, usd, 1.0, whole=True)] = need
         return terms

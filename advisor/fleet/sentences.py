@@ -56,8 +56,8 @@ def answer(
 def years(months: int) -> str:
     """Return a horizon in words."""
     whole, rest = divmod(months, MONTHS_PER_YEAR)
-    if rest:
-        return f"{months} months"
+    if rest or not whole:
+        return f"{months} month{'s' * (months != 1)}"
     return f"{whole} year{'s' * (whole > 1)}"
 
 

@@ -19,16 +19,17 @@ GAP: Final = 1e-4
 """Plans within this share of the least cost count as equal."""
 MANY: Final = 6_000
 """Programs with more ways to do work, over all periods and slots, are solved by covers."""
-PROMISING: Final = 16
+PROMISING: Final = 20
 """Kinds of machines that a large program may buy: those that the relaxed program likes best."""
-LIKED: Final = 1e-3
+LIKED: Final = 2e-3
 """Ways that add more than this share of the whole cost stay out of a large program."""
 COVER_GAP: Final = 1e-3
-KEPT: Final = 8
-"""Ways that a large program keeps for the work of one job in one slot."""
-PLAN_SHARE: Final = 0.75
-"""Of the time of a large program for the plan; the rest raises the bound."""
+STAGES: Final = ((4, 0.3, 5e-3), (12, 0.9, COVER_GAP))
+"""A large program is solved with few ways to do the work of one job in one slot, then with more:
+number of ways, share of the time that is left, and gap. What is left then raises the bound."""
 LEAST_SECONDS: Final = 1.0
+BOUND_SECONDS: Final = 2.0
+"""A better bound takes at least so long. [s]"""
 TIME_LIMIT: Final = 1
 """Status of ``scipy.optimize.milp`` if the time ran out."""
 
@@ -96,22 +97,26 @@ def _by_covers(
     that it likes best; the bound from all of them, with whole machines and fractions of services.
     """
     end = time.monotonic() + seconds
-    program = Program(problem, leave_out=leave_out, covers=True)
+    program = Program(problem, leave_out=leave_out, whole_loads=True)
     if program.impossible or not program.columns:
         return None
     lower, upper = _bounds(program, fixed)
     relaxed = _relaxed(program, lower, upper)
     if relaxed is None:
         return None
-    few = np.where(_liked(program, relaxed), upper, lower)
-    left = max(LEAST_SECONDS, end - time.monotonic())
-    found = _best(program, lower, few, seconds=PLAN_SHARE * left, gap=COVER_GAP)
-    bound, left = relaxed.cost, end - time.monotonic()
-    if found.values is not None and left > LEAST_SECONDS and bound < (1 - COVER_GAP) * found.cost:
+    found = _Found(None, math.inf, -math.inf, timed_out=False)
+    bound = relaxed.cost
+    for ways, share, close in STAGES:
+        if found.cost - bound > close * found.cost or found.values is None:
+            few = np.where(_liked(program, relaxed, ways), upper, lower)
+            left = max(LEAST_SECONDS, share * (end - time.monotonic()))
+            more = _best(program, lower, few, seconds=left, gap=close)
+            found = min(found, more, key=lambda item: item.cost)
+    left = end - time.monotonic()
+    if found.values is not None and left > BOUND_SECONDS and bound < (1 - COVER_GAP) * found.cost:
         whole = [isinstance(column, Buy) for column in program.columns]
-        bound = max(
-            bound, _best(program, lower, upper, seconds=left, gap=COVER_GAP, whole=whole).bound
-        )
+        tight = _best(program, lower, upper, seconds=left, gap=COVER_GAP, whole=whole)
+        bound = max(bound, tight.bound)
     return None if found.values is None else _solution(program, found, bound)
 
 
@@ -193,8 +198,8 @@ def _relaxed(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
     return _Relaxed(float(found.fun), found.x, reduced)
 
 
-def _liked(program: Program, relaxed: _Relaxed) -> NDArray[np.bool_]:
-    """Return which columns stay: purchases of promising machines, and good ways on those."""
+def _liked(program: Program, relaxed: _Relaxed, ways: int) -> NDArray[np.bool_]:
+    """Return which columns stay: promising machines, and so many good ways on them for a job."""
     jobs = program.problem.jobs
     short: dict[int, float] = {}
     for column, place in program.places.items():
@@ -204,7 +209,7 @@ def _liked(program: Program, relaxed: _Relaxed) -> NDArray[np.bool_]:
             short[column.supply] = min(-1.0 if bought else each, short.get(column.supply, math.inf))
     barred = set(sorted(short, key=lambda supply: (short[supply], supply))[PROMISING:])
     stays = np.ones(len(program.columns), dtype=bool)
-    ways: dict[tuple[int, int, int], list[int]] = {}
+    work: dict[tuple[int, int, int], list[int]] = {}
     for place, column in enumerate(program.columns):
         uses = [use for use, _ in uses_of(column)]
         if isinstance(column, Buy):
@@ -212,10 +217,10 @@ def _liked(program: Program, relaxed: _Relaxed) -> NDArray[np.bool_]:
         elif uses:
             stays[place] = False
             if not barred & {jobs[use.job].modes[use.mode].supply for use in uses}:
-                ways.setdefault((uses[0].job, uses[0].period, uses[0].slot), []).append(place)
+                work.setdefault((uses[0].job, uses[0].period, uses[0].slot), []).append(place)
     most = LIKED * max(relaxed.cost, 1.0)
-    for places in ways.values():
-        best = sorted(places, key=lambda place: float(relaxed.reduced[place]))[:KEPT]
+    for places in work.values():
+        best = sorted(places, key=lambda place: float(relaxed.reduced[place]))[:ways]
         stays[[place for place in best if relaxed.reduced[place] <= most]] = True
     return stays
 

@@ -13,6 +13,7 @@ from advisor.errors import InputError
 from advisor.fleet.machines import Machine, machine_named, machines
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import Supply, Way
+from advisor.fleet.sentences import years
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.limits import Constraints
@@ -220,13 +221,11 @@ def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy)
             place = (offer.accelerator, offer.accelerators, plan.term_months)
             if place in best and best[place].supply.month_usd <= month:
                 continue
-            years = plan.term_months // MONTHS_PER_YEAR
             best[place] = Committed(
                 offer,
                 Supply(
                     key=f"{offer.key}/{plan.term_months}",
-                    title=f"{offer.provider} {offer.instance_type} for {years} "
-                    f"year{'s' * (years > 1)}",
+                    title=f"{offer.provider} {offer.instance_type} for {years(plan.term_months)}",
                     way=Way.COMMIT,
                     cards=offer.accelerators,
                     month_usd=month,

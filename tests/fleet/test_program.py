@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from advisor.fleet import solver
 from advisor.fleet.account import Account
 from advisor.fleet.columns import Buy
 from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
@@ -83,12 +84,15 @@ def _service_modes(draw: random.Random, supplies: tuple[Supply, ...]) -> list[Mo
     return modes
 
 
-def least_cost(problem: Problem) -> float:
-    """Present cost of the best plan, found by trying all of them."""
+def least_cost(problem: Problem, *, split: bool = True) -> float:
+    """Present cost of the best plan, found by trying all of them.
+
+    Without ``split``, a service runs on one kind of machine in each slot, and on rented ones.
+    """
     number = len(problem.supplies)
     best = math.inf
     periods = {
-        there: [period_cost(problem, period, there) for period in range(2)]
+        there: [period_cost(problem, period, there, split) for period in range(2)]
         for there in itertools.product(range(MOST + 1), repeat=number)
     }
     for first in itertools.product(range(MOST + 1), repeat=number):
@@ -123,14 +127,14 @@ def allowed(problem: Problem, first: tuple[int, ...], there: tuple[int, ...]) ->
     )
 
 
-def period_cost(problem: Problem, period: int, there: tuple[int, ...]) -> float:
+def period_cost(problem: Problem, period: int, there: tuple[int, ...], split: bool) -> float:
     """Present cost of half a year with some machines: services tried, runs filled in."""
     rate = 1 + problem.discount_rate
     present = sum(rate ** (-(6 * period + month + 1) / 12) for month in range(6))
     fixed = sum(one.month_usd * count for one, count in zip(problem.supplies, there, strict=True))
     services = [job for job in problem.jobs if job.load]
     choices = [
-        list(replicas(problem, job, job.load[period][slot], there))
+        list(replicas(problem, job, job.load[period][slot], there, split))
         for job in services
         for slot in range(2)
     ]
@@ -153,7 +157,7 @@ def period_cost(problem: Problem, period: int, there: tuple[int, ...]) -> float:
 
 
 def replicas(
-    problem: Problem, job: Job, need: float, there: tuple[int, ...]
+    problem: Problem, job: Job, need: float, there: tuple[int, ...], split: bool
 ) -> Iterator[tuple[float, list[int]]]:
     """Yield cost an hour and cards on each supply of every number of replicas that suffices."""
     most = [math.ceil(need / mode.serves) for mode in job.modes]
@@ -162,7 +166,7 @@ def replicas(
         served = sum(mode.serves * count for mode, count in pairs)
         # One that could do with a replica less costs more than that one.
         spare = any(count and served - mode.serves >= need - 1e-9 for mode, count in pairs)
-        if served < need - 1e-9 or spare:
+        if served < need - 1e-9 or spare or (not split and sum(map(bool, counts[1:])) > 1):
             continue
         usd, used = 0.0, [0] * len(there)
         for mode, count in pairs:
@@ -200,6 +204,23 @@ def test_the_plan_costs_what_the_best_of_all_plans_costs(seed: int) -> None:
 
     assert found.feasible
     assert Account(problem, found).total_usd == pytest.approx(least_cost(problem), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_large_program_finds_the_best_plan_with_one_kind_of_machine_for_a_service(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_problem(seed)
+    best = least_cost(problem, split=False)
+    monkeypatch.setattr(solver, "MANY", 0)
+    monkeypatch.setattr(solver, "LIKED", 10.0)
+
+    found = solve(problem, seconds=20, gap=0.0)
+
+    cost = Account(problem, found).total_usd
+    assert cost >= best * (1 - 1e-6)
+    assert cost <= best * (1 + found.gap + 1e-6)
+    assert cost <= best * 1.001
 
 
 def total(problem: Problem) -> float:
