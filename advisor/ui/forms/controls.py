@@ -23,6 +23,7 @@ from advisor.ui.forms.cases import parameters_of, shape_of
 from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
+from advisor.ui.parts.widgets import folded
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.uploads import uploader
@@ -166,12 +167,12 @@ def _select(
 
 def _shape(inputs: Inputs, slots: Slots) -> None:
     """The shape behind a bare parameter count: published models near it, and fields to edit."""
-    expander = st.expander(SHAPE_TITLE, key="shape", on_change="rerun", icon=":material/schema:")
+    part = folded(SHAPE_TITLE, key="shape", icon="schema")
     numbers = read(inputs).numbers
     count = parameters_of(inputs, numbers)
-    if not expander.open or count is None:
+    if not part.open or count is None:
         return
-    with expander:
+    with part:
         try:
             computed = whole_shape(count, AssumedShape.model_validate(shape_of(inputs, numbers)))
         except InputError:  # told at its field, with the answer
@@ -226,14 +227,14 @@ def _take_config(content: bytes) -> None:
 
 
 def _advanced(inputs: Inputs, slots: Slots, elsewhere: Collection[str]) -> None:
-    expander = st.expander("Advanced", key="advanced", on_change="rerun", icon=":material/tune:")
-    if expander.open:
+    part = folded("Advanced", key="advanced", icon="tune")
+    if part.open:
         names = [
             name
             for name, rules in RULES.items()
             if rules.advanced and used(name, inputs) and name not in elsewhere
         ]
-        with expander:
+        with part:
             st.caption("A blank field takes a default, which the answer states, or no limit.")
             _fields(names, slots, columns=ADVANCED_COLUMNS)
     changed = state.changed_advanced(inputs)

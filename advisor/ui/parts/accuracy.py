@@ -10,7 +10,8 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, accuracy_alt, accuracy_chart
-from advisor.ui.parts.chart_view import CHART_CONFIG, TABLE_PX, csv_button
+from advisor.ui.parts.chart_view import CHART_CONFIG, TABLE_PX
+from advisor.ui.parts.widgets import csv_button, folded
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, text
@@ -207,15 +208,10 @@ def similar(recommendation: api.Recommendation) -> None:
     """Show the measurements nearest to the first plan, beside what the engine says of them."""
     if not recommendation.plans:
         return
-    expander = st.expander(
-        "Similar runs that people published",
-        key="similar",
-        on_change="rerun",
-        icon=":material/science:",
-    )
-    if not expander.open:
+    part = folded("Similar runs that people published", key="similar", icon="science")
+    if not part.open:
         return
-    with expander:
+    with part:
         estimate = recommendation.plans[0].estimate
         found = api.similar_runs(
             recommendation.case.workload,

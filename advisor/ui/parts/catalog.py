@@ -17,7 +17,8 @@ from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui.parts import offers
-from advisor.ui.parts.chart_view import csv_button, draw
+from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.widgets import csv_button, number_list
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, flag, number, text
@@ -193,23 +194,21 @@ def browse(catalog: api.Catalog) -> None:
         st.info("No accelerator has all of these. Loosen a filter.", icon=":material/help:")
         return
     table = frames.catalog_table(catalog, shown)
-    st.dataframe(
+    number_list(
         table,
-        hide_index=True,
-        width="stretch",
-        height=min(LIST_PX, 36 * (len(table) + 1) + 2),
         key="catalog_list",
-        column_config={
-            "Accelerator": st.column_config.TextColumn(pinned=True),
-            "Memory (GiB)": st.column_config.NumberColumn(format="%.1f"),
-            "Bandwidth (GB/s)": st.column_config.NumberColumn(format="localized"),
-            "16-bit rate (TFLOPS)": st.column_config.NumberColumn(format="%.1f"),
-            "Power (W)": st.column_config.NumberColumn(format="%d"),
+        numbers={
+            "Memory (GiB)": "%.1f",
+            "Bandwidth (GB/s)": "localized",
+            "16-bit rate (TFLOPS)": "%.1f",
+            "Power (W)": "%d",
+            "Rent of one (USD/h)": "%.2f",
+            "To buy (USD)": "localized",
+        },
+        others={
             "Prices of": st.column_config.TextColumn(
                 width="medium", help="The day of the rent; kind and date of the price to buy"
-            ),
-            "Rent of one (USD/h)": st.column_config.NumberColumn(format="%.2f"),
-            "To buy (USD)": st.column_config.NumberColumn(format="localized"),
+            )
         },
     )
     st.caption(

@@ -12,6 +12,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Figure
+from advisor.ui.parts.widgets import csv_button
 from advisor.ui.parts.wording import text_table
 
 CHART_CONFIG: Final = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
@@ -30,19 +31,6 @@ def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
 def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:
     """Draw a chart; ``alt`` says it in words, where no caption does."""
     st.plotly_chart(figure, theme=None, key=key, config=CHART_CONFIG, alt=alt)
-
-
-def csv_button(name: str, data: frames.Table) -> None:
-    """Offer a table as a file, written when it is asked for."""
-    st.download_button(
-        "CSV",
-        data=lambda: data.to_csv(index=False),
-        file_name=f"gpu-advisor-{name.replace('_', '-')}.csv",
-        mime="text/csv",
-        key=f"{name}_csv",
-        on_click="ignore",
-        icon=":material/download:",
-    )
 
 
 def table_below(name: str, shown: Callable[[], frames.Table], data: frames.Table) -> None:

@@ -12,7 +12,8 @@ from advisor.charts import Theme, day_alt, day_chart, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.forms.cases import without_options
-from advisor.ui.parts.chart_view import TABLE_PX, csv_button, draw, plan_asked, table_below
+from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below
+from advisor.ui.parts.widgets import csv_button, download_file, folded, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
@@ -43,15 +44,10 @@ def why_not(recommendation: api.Recommendation) -> None:
 def rejections(recommendation: api.Recommendation) -> None:
     """List the accelerators that are not recommended, by reason and name, page by page."""
     table = frames.rejections_frame(recommendation)
-    expander = st.expander(
-        f"Accelerators not recommended ({len(table)})",
-        key="rejections",
-        on_change="rerun",
-        icon=":material/block:",
-    )
-    if not expander.open:
+    part = folded(f"Accelerators not recommended ({len(table)})", key="rejections", icon="block")
+    if not part.open:
         return
-    with expander:
+    with part:
         with st.container(horizontal=True):
             text = st.text_input("Filter by name", key="rejections_filter", type="search")
             counts = table["Reason"].value_counts()
@@ -91,14 +87,11 @@ def fewest(recommendation: api.Recommendation) -> None:
     """List the smallest number of each accelerator that meets the deadline."""
     if not recommendation.fewest:
         return
-    expander = st.expander(
-        f"Fewest that meet the deadline ({len(recommendation.fewest)})",
-        key="fewest",
-        on_change="rerun",
-        icon=":material/timer:",
+    part = folded(
+        f"Fewest that meet the deadline ({len(recommendation.fewest)})", key="fewest", icon="timer"
     )
-    if expander.open:
-        with expander:
+    if part.open:
+        with part:
             text_table(frames.fewest_table(recommendation), tallest_px=TABLE_PX)
 
 
@@ -113,15 +106,10 @@ def day(chosen: Sequence[frames.Pick], *, theme: Theme) -> None:
     """Draw the day of the first plan, and what each way of renting costs."""
     if not chosen or (found := chosen[0].plan.estimate.day) is None:
         return
-    expander = st.expander(
-        "Through the day",
-        key="day",
-        on_change="rerun",
-        icon=":material/schedule:",
-    )
-    if not expander.open:
+    part = folded("Through the day", key="day", icon="schedule")
+    if not part.open:
         return
-    with expander:
+    with part:
         frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
         draw(day_chart(frame, fixed, theme=theme), key="day_chart", alt=day_alt(frame, fixed))
         text_table(frames.day_table(found))
@@ -135,15 +123,10 @@ def scaling(
     """Draw how a plan's hardware speeds up with its number."""
     if not chosen or chosen[0].plan.estimate.time is None:
         return
-    expander = st.expander(
-        "More or fewer accelerators",
-        key="scaling",
-        on_change="rerun",
-        icon=":material/stacked_line_chart:",
-    )
-    if not expander.open:
+    part = folded("More or fewer accelerators", key="scaling", icon="stacked_line_chart")
+    if not part.open:
         return
-    with expander:
+    with part:
         estimate = plan_asked(chosen, key="scaling_plan")
         found = _scaled(recommendation.case, estimate.accelerator, estimate.count)
         st.caption(
@@ -170,15 +153,10 @@ def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
     """Show what more or better hardware than a plan's would buy."""
     if not chosen:
         return
-    expander = st.expander(
-        "What if the hardware were better?",
-        key="what_if",
-        on_change="rerun",
-        icon=":material/science:",
-    )
-    if not expander.open:
+    part = folded("What if the hardware were better?", key="what_if", icon="science")
+    if not part.open:
         return
-    with expander:
+    with part:
         estimate = plan_asked(chosen, key="what_if_plan")
         hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
         asked = recommendation.case.model_copy(update={"hardware": hardware})
@@ -194,15 +172,10 @@ def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
 @st.fragment
 def computed(chosen: Sequence[frames.Pick]) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
-    expander = st.expander(
-        "How the numbers are computed",
-        key="computed",
-        on_change="rerun",
-        icon=":material/functions:",
-    )
-    if not expander.open or not chosen:
+    part = folded("How the numbers are computed", key="computed", icon="functions")
+    if not part.open or not chosen:
         return
-    with expander:
+    with part:
         estimate = plan_asked(chosen, key="computed_plan")
         for section in frames.term_sections(estimate):
             st.markdown(f"### {plain(section.title)}")
@@ -217,15 +190,14 @@ def computed(chosen: Sequence[frames.Pick]) -> None:
 @st.fragment
 def assumptions(recommendation: api.Recommendation) -> None:
     """List every assumption, and every source in full."""
-    expander = st.expander(
+    part = folded(
         f"Assumptions and sources ({len(recommendation.assumptions)})",
         key="assumptions",
-        on_change="rerun",
-        icon=":material/checklist:",
+        icon="checklist",
     )
-    if not expander.open:
+    if not part.open:
         return
-    with expander:
+    with part:
         st.markdown(
             "\n".join(f"- {plain(without_options(item))}" for item in recommendation.assumptions)
         )
@@ -237,15 +209,10 @@ def assumptions(recommendation: api.Recommendation) -> None:
 @st.fragment
 def download(found: Answer) -> None:
     """Offer the answer as a report, and its first plan as a launch configuration."""
-    expander = st.expander(
-        "Report and launch files",
-        key="download_part",
-        on_change="rerun",
-        icon=":material/download:",
-    )
-    if not expander.open:
+    part = folded("Report and launch files", key="download_part", icon="download")
+    if not part.open:
         return
-    with expander:
+    with part:
         _download(found, state.link(state.page(), found.inputs, found))
 
 
@@ -258,14 +225,6 @@ def _download(found: Answer, link: str) -> None:
     try:
         file = api.export(case, to, answer=found.recommendation, link=link)
     except InputError as error:
-        st.warning(plain(state.sentence(error)), icon=":material/block:")
+        show_mistake(error, blocked=True)
         return
-    st.download_button(
-        "Download",
-        data=file.content,
-        file_name=file.file_name,
-        mime=file.media_type,
-        on_click="ignore",
-        icon=":material/download:",
-        key="download",
-    )
+    download_file("Download", file, key="download")

@@ -27,6 +27,7 @@ from advisor.ui.forms.rules import OWN
 from advisor.ui.parts import memory, question, remedies
 from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
+from advisor.ui.parts.widgets import show_mistake
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
@@ -145,7 +146,7 @@ def _own_model(inputs: Inputs) -> None:
         case = state.case_on_card(inputs)
         estimate = memory.estimated(case)
     except InputError as error:
-        st.error(plain(state.sentence(error)), icon=":material/error:")
+        show_mistake(error)
         return
     remedies.undo(inputs)
     status(fit_words(work_words(inputs), estimate))

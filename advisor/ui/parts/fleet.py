@@ -15,8 +15,9 @@ from advisor.foundation.formatting import money
 from advisor.nouns.case_files import load_sent
 from advisor.ui.parts import question
 from advisor.ui.parts.results import status
+from advisor.ui.parts.widgets import download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
-from advisor.ui.session import address, state
+from advisor.ui.session import address
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Field, Page, choice, number, packed, text, unpack
 
@@ -100,7 +101,7 @@ def ask() -> api.Portfolio | None:
     try:
         return _portfolio(address.values(inputs()))
     except InputError as error:
-        st.error(plain(state.sentence(error)), icon=":material/error:")
+        show_mistake(error)
         return None
 
 
@@ -124,7 +125,7 @@ def show(portfolio: api.Portfolio) -> None:
                 lambda: api.plan_fleet(portfolio), "fleet", portfolio.to_json(indent=None)
             )
     except InputError as error:
-        st.error(plain(state.sentence(error)), icon=":material/error:")
+        show_mistake(error)
         return
     status(plan.sentence)
     if plan.purchases:
@@ -151,4 +152,10 @@ def show(portfolio: api.Portfolio) -> None:
         st.markdown(plain(f"Machines on site: {energy} over the horizon."))
         for note in plan.notes:
             st.markdown(plain(note))
-    st.download_button("Save the plan (JSON)", plan.to_json(), "fleet.json", "application/json")
+    download(
+        "Save the plan (JSON)",
+        plan.to_json,
+        name="fleet.json",
+        media_type="application/json",
+        key="fleet_json",
+    )

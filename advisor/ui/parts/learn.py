@@ -16,6 +16,7 @@ from advisor.lessons.topics import lesson, lesson_texts
 from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
+from advisor.ui.parts.widgets import show_mistake
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
@@ -56,7 +57,7 @@ def page(*, theme: Theme, compact: bool) -> None:
                 case.to_json(indent=None),
             )
         except InputError as error:
-            st.error(plain(state.sentence(error)), icon=":material/error:")
+            show_mistake(error)
         else:
             _show(shown, theme, compact=compact)
     _words()

@@ -11,6 +11,7 @@ from advisor.charts import Theme, curve_alt, curve_chart
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Task
 from advisor.ui.parts.chart_view import draw, plan_asked, table_below
+from advisor.ui.parts.widgets import folded
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
@@ -45,15 +46,10 @@ def ways_out_of(estimate: api.Estimate) -> None:
 @st.fragment
 def how_far(found: Answer, chosen: Sequence[frames.Pick], *, theme: Theme) -> None:
     """Draw memory and speed against batch and length, computed when opened."""
-    expander = st.expander(
-        "How far batch and length can go",
-        key="curves",
-        on_change="rerun",
-        icon=":material/show_chart:",
-    )
-    if not expander.open or not chosen:
+    part = folded("How far batch and length can go", key="curves", icon="show_chart")
+    if not part.open or not chosen:
         return
-    with expander:
+    with part:
         estimate = plan_asked(chosen, key="curves_plan")
         for curve in curves(_case_of(found, estimate)):
             show_curve(curve, theme)

@@ -21,6 +21,7 @@ from advisor.probe.learned_constants import owned_from_report
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
 from advisor.ui.parts import probe_job, question
 from advisor.ui.parts.chart_view import TABLE_PX, draw
+from advisor.ui.parts.widgets import download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice
@@ -124,7 +125,7 @@ def _read_text() -> None:
     try:
         devices = read_smi(text)
     except InputError as error:
-        st.error(plain(state.sentence(error)), icon=":material/error:")
+        show_mistake(error)
         return
     catalog = api.load_catalog()
     for device in devices:
@@ -171,11 +172,11 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
         )
     st.header("Plan on this machine", anchor=False)
     _use(report)
-    st.download_button(
+    download(
         "Download the report",
-        report.to_json(),
-        file_name="probe.json",
-        mime="application/json",
+        report.to_json,
+        name="probe.json",
+        media_type="application/json",
         key="machine_download",
     )
     st.code(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import streamlit as st
 
 from advisor import api, frames
+from advisor.ui.parts.widgets import download, number_list
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.links import Field, choice, flag
 from advisor.ui.session.state import provider_names
-
-LIST_PX: Final = 420
 
 
 def fields() -> dict[str, Field]:
@@ -46,21 +44,19 @@ def offers(catalog: api.Catalog) -> None:
         st.info("Nothing offers this. Loosen a filter.", icon=":material/help:")
         return
     table = frames.offers_frame(found)
-    st.dataframe(
+    number_list(
         table,
-        hide_index=True,
-        width="stretch",
-        height=min(LIST_PX, 36 * (len(table) + 1) + 2),
         key="catalog_offers",
-        column_config={
-            "Accelerator": st.column_config.TextColumn(pinned=True),
-            "A card (USD/h)": st.column_config.NumberColumn(format="%.2f"),
-            "A GiB (USD/h)": st.column_config.NumberColumn(format="%.4f"),
-            "Spot, a card (USD/h)": st.column_config.NumberColumn(format="%.2f"),
-            "Network (Gbit/s)": st.column_config.NumberColumn(format="%.0f"),
+        numbers={
+            "A card (USD/h)": "%.2f",
+            "A GiB (USD/h)": "%.4f",
+            "Spot, a card (USD/h)": "%.2f",
+            "Network (Gbit/s)": "%.0f",
+        },
+        others={
             "Earlier prices": st.column_config.LineChartColumn(
                 help="Of the whole instance, oldest first; empty where no source has a history"
-            ),
+            )
         },
     )
     st.caption(
@@ -69,14 +65,12 @@ def offers(catalog: api.Catalog) -> None:
             "by the cards of the instance. Age: the largest possible if the day is unknown."
         )
     )
-    st.download_button(
+    download(
         "CSV",
-        data=lambda: api.offers_csv(found),
-        file_name="gpu-advisor-offers.csv",
-        mime="text/csv",
+        lambda: api.offers_csv(found),
+        name="gpu-advisor-offers.csv",
+        media_type="text/csv",
         key="catalog_offers_csv",
-        on_click="ignore",
-        icon=":material/download:",
     )
 
 

@@ -11,6 +11,7 @@ from advisor.ui.forms.asked import question_words, work_words
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import read
 from advisor.ui.parts import share
+from advisor.ui.parts.widgets import folded
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.links import Page
@@ -33,12 +34,10 @@ def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = 
     state.open_page(page)
     before = state.current(page)
     st.markdown(f"**{plain(question_words(state.usable(before)))}**")
-    expander = st.expander(
-        "Change the question", key="question", on_change="rerun", icon=":material/edit:"
-    )
+    part = folded("Change the question", key="question", icon="edit")
     slots: controls.Slots = {}
-    if expander.open:
-        with expander:
+    if part.open:
+        with part:
             slots = controls.controls(before, elsewhere=elsewhere)
     inputs = state.current(page)
     if inputs != before:  # Boxes of a page that this server has just met.

@@ -21,6 +21,7 @@ from advisor.ui.forms import controls, money_inputs
 from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import draw, table_below
 from advisor.ui.parts.results import metrics, status
+from advisor.ui.parts.widgets import show_mistake
 from advisor.ui.parts.wording import plain, span, text_table
 from advisor.ui.session import state
 
@@ -44,7 +45,7 @@ def page(*, theme: Theme, compact: bool) -> None:
         found = money_inputs.answer(asked)
     except InputError as error:
         with said:
-            st.error(plain(state.sentence(error)), icon=":material/error:")
+            show_mistake(error)
         money_inputs.ask_further()
     else:
         with said:

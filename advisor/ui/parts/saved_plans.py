@@ -10,8 +10,8 @@ from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import used, value_title
 from advisor.ui.forms.rules import RULES
-from advisor.ui.parts.chart_view import csv_button
-from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.parts.widgets import csv_button, folded, show_mistake
+from advisor.ui.parts.wording import text_table
 from advisor.ui.session import saved, state
 from advisor.ui.session.state import Answer
 
@@ -23,21 +23,16 @@ def side_by_side(found: Answer) -> None:
     others = [item for item in others if item != found.inputs]
     if not others:
         return
-    expander = st.expander(
-        "Saved questions side by side",
-        key="side_by_side",
-        on_change="rerun",
-        icon=":material/view_column:",
-    )
-    if not expander.open:
+    part = folded("Saved questions side by side", key="side_by_side", icon="view_column")
+    if not part.open:
         return
-    with expander:
+    with part:
         asked, answers, titles = [_asked(found.inputs)], [found.recommendation], ["Now"]
         for place, inputs in enumerate(others, start=1):
             try:
                 answers.append(state.recommended(inputs))
             except AdvisorError as error:
-                st.warning(plain(state.sentence(error)), icon=":material/block:")
+                show_mistake(error, blocked=True)
                 continue
             asked.append(_asked(inputs))
             titles.append(f"Saved {place}")

@@ -6,20 +6,17 @@ import streamlit as st
 
 from advisor import api
 from advisor.errors import InputError
-from advisor.ui.parts.wording import plain
-from advisor.ui.session import state
+from advisor.ui.parts.widgets import download_file, folded, show_mistake
 from advisor.ui.session.state import Answer
 
 
 @st.fragment
 def set_up(found: Answer) -> None:
     """Show the set-up checklist of the first plan, and offer the script that checks a machine."""
-    expander = st.expander(
-        "Set it up", key="set_up", on_change="rerun", icon=":material/checklist:"
-    )
-    if not expander.open:
+    part = folded("Set it up", key="set_up", icon="checklist")
+    if not part.open:
         return
-    with expander:
+    with part:
         titles = api.platforms()
         platform = st.selectbox(
             "Where",
@@ -38,17 +35,9 @@ def set_up(found: Answer) -> None:
                 for to in ("checklist", "check-script")
             )
         except InputError as error:
-            st.warning(plain(state.sentence(error)), icon=":material/block:")
+            show_mistake(error, blocked=True)
             return
-        st.download_button(
-            "Script that checks a machine",
-            data=script.content,
-            file_name=script.file_name,
-            mime=script.media_type,
-            on_click="ignore",
-            icon=":material/download:",
-            key="check_script",
-        )
+        download_file("Script that checks a machine", script, key="check_script")
         st.markdown(_shown(steps.content))
 
 

@@ -9,6 +9,7 @@ import yaml
 
 from advisor.ui.forms.asked import question_words
 from advisor.ui.forms.inputs import Inputs
+from advisor.ui.parts.widgets import download
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import links, saved, state
 from advisor.ui.session.links import Page
@@ -39,13 +40,11 @@ def _share(page: Page, inputs: Inputs, found: Answer | None) -> None:
     price = " and the price you see now" if found else ""
     st.markdown(f"Link with every input, the versions{price}:")
     st.code(state.link(page, inputs, found), language=None, wrap_lines=True)
-    st.download_button(
+    download(
         "Case file (YAML)",
-        data=lambda: case_yaml(inputs),
-        file_name="case.yaml",
-        mime="application/yaml",
-        on_click="ignore",
-        icon=":material/download:",
+        lambda: case_yaml(inputs),
+        name="case.yaml",
+        media_type="application/yaml",
         key="case_file",
     )
     st.caption("The command line reads the case file: gpu-advisor recommend case.yaml")

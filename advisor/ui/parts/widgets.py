@@ -1,0 +1,89 @@
+"""Pieces that several pages have: parts that open, mistakes, lists of numbers, files to save."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.errors import AdvisorError
+from advisor.ui.parts.wording import plain
+from advisor.ui.session.state import sentence
+
+if TYPE_CHECKING:
+    from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
+
+LIST_PX: Final = 420
+"""A longer list scrolls on its own. [px]"""
+ROW_PX: Final = 36
+
+
+def folded(title: str, *, key: str, icon: str) -> ExpanderContainer:
+    """Return a part whose content is computed only while its ``open`` is true."""
+    return st.expander(title, key=key, on_change="rerun", icon=f":material/{icon}:")
+
+
+def show_mistake(error: AdvisorError, *, blocked: bool = False) -> None:
+    """Say what is wrong; ``blocked`` if only this part of the page has no answer."""
+    show, icon = (st.warning, "block") if blocked else (st.error, "error")
+    show(plain(sentence(error)), icon=f":material/{icon}:")
+
+
+def number_list(
+    table: frames.Table, *, key: str, numbers: Mapping[str, str], others: Mapping[str, Any]
+) -> None:
+    """Show a list of accelerators that sorts by any column.
+
+    Parameters
+    ----------
+    numbers : mapping
+        Format of each column of numbers, e.g. ``%.2f``.
+    others : mapping
+        Streamlit's configuration of other columns.
+    """
+    formats = {name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()}
+    st.dataframe(
+        table,
+        hide_index=True,
+        width="stretch",
+        height=min(LIST_PX, ROW_PX * (len(table) + 1) + 2),
+        key=key,
+        column_config={
+            "Accelerator": st.column_config.TextColumn(pinned=True),
+            **formats,
+            **others,
+        },
+    )
+
+
+def csv_button(name: str, table: frames.Table) -> None:
+    """Offer a table as a file, written when it is asked for."""
+    download(
+        "CSV",
+        lambda: table.to_csv(index=False),
+        name=f"gpu-advisor-{name.replace('_', '-')}.csv",
+        media_type="text/csv",
+        key=f"{name}_csv",
+    )
+
+
+def download(
+    label: str, data: str | Callable[[], str], *, name: str, media_type: str, key: str
+) -> None:
+    """Offer a file; a callable is called when the file is asked for."""
+    st.download_button(
+        label,
+        data=data,
+        file_name=name,
+        mime=media_type,
+        key=key,
+        on_click="ignore",
+        icon=":material/download:",
+    )
+
+
+def download_file(label: str, file: api.Export, *, key: str) -> None:
+    """Offer an export."""
+    download(label, file.content, name=file.file_name, media_type=file.media_type, key=key)
