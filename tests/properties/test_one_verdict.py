@@ -145,6 +145,8 @@ def answers() -> list[tuple[Question, Said]]:
 
 
 def test_what_fits_says_what_estimate_says(answers: list[tuple[Question, Said]]) -> None:
+    # Two answers that nothing fits are the same without a word on the speed.
+    assert sum(answer.fits for _, answer in answers) >= QUESTIONS / 2
     wrong = [
         (question, answer, by_fits(question))
         for question, answer in answers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 
 import pytest
 
@@ -21,18 +22,24 @@ def test_the_bill_of_an_autoscaled_day_is_that_of_the_simulation(
 ) -> None:
     demand = Demand(day_shape=shape, peak_requests_per_s=60.0)
     day = bills(Load(demand, PER_REPLICA, 1, USD_PER_HOUR), start_s, 30)
-    billed, late = replica_seconds(
-        demand.rates(),
-        lambda rate: max(1, math.ceil(rate / PER_REPLICA - 1e-9)),
-        start_s=start_s,
-        hold_s=demand.hold_s,
-        least=1,
-        seed=7,
-    )
-    usd = billed / (24 * 3600) * USD_PER_HOUR * HOURS_PER_MONTH
+    days = [
+        replica_seconds(
+            demand.rates(),
+            lambda rate: max(1, math.ceil(rate / PER_REPLICA - 1e-9)),
+            start_s=start_s,
+            hold_s=demand.hold_s,
+            least=1,
+            seed=seed,
+        )
+        for seed in (7, 8, 9)
+    ]
     [scaled] = [way for way in day.ways if way.name == "autoscaled"]
-    assert scaled.usd_per_month == pytest.approx(usd, rel=0.03)
-    assert scaled.late_share == pytest.approx(late, abs=0.02)
+    for billed, _ in days:
+        usd = billed / (24 * 3600) * USD_PER_HOUR * HOURS_PER_MONTH
+        assert scaled.usd_per_month == pytest.approx(usd, rel=0.03)
+    # Between 0.1 and 1.5 % of the requests: by chance a day differs by a third from another.
+    late = fmean(share for _, share in days)
+    assert scaled.late_share == pytest.approx(late, rel=0.5)
 
 
 def test_a_fixed_fleet_is_billed_for_its_peak_all_month() -> None:

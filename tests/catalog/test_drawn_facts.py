@@ -1,4 +1,4 @@
-"""Thirty facts drawn by seed, restated here from the sources that the data files cite."""
+"""Facts drawn by seed, restated here from the sources that the data files cite."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import pytest
 
 from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
+from advisor.nouns.software.quality import quality_losses
 
 # USD an hour of the whole instance, as the generated price lists state it:
 # karpenter-provider-aws@1d92708 (2026-07-20), zz_generated.pricing_aws.go;
 # karpenter-provider-azure@352646f (2026-06-18), zz_generated.pricing.go;
-# karpenter-provider-gcp@417f047 (2026-08-06), initial-prices.json, spot.
+# karpenter-provider-gcp@417f047 (2026-08-06), initial-prices.json, spot;
+# skypilot-catalog: hyperstack/vms.csv @fdc9d90, ovhcloud @8a258f5, shadeform @002363d.
 PRICES = [
     ("AWS", "g4dn.metal", "us-east-1", 7.824),
     ("AWS", "p3.16xlarge", "us-east-1", 24.48),
@@ -36,6 +38,13 @@ PRICES = [
     ("GCP", "a2-highgpu-8g", "us-west4", 14.53468),
     ("GCP", "g4-standard-192", "asia-south1", 9.3588),
     ("GCP", "g4-standard-48", "us-east4", 1.79982),
+    ("GCP", "a3-highgpu-1g", "europe-west1", 4.7583),
+    ("GCP", "c3d-standard-360", "europe-west4", 8.97984),
+    ("Azure", "Standard_ND40rs_v2", "westeurope", 27.526),
+    ("Hyperstack", "n3-RTX-A4000x1", "NORWAY-1", 0.15),
+    ("Hyperstack", "n3-A100x8-NVLink", "CANADA-1", 11.2),
+    ("OVHcloud", "t2-45", "FRA", 2.19),
+    ("Massed Compute", "A100-80GB", "us", 1.35),
 ]
 # US EIA, Electric Power Annual with data for 2023: cents per kWh, residential and commercial.
 TARIFFS = [
@@ -45,6 +54,15 @@ TARIFFS = [
     ("us-virginia", 14.26, 8.95),
     ("us-new-york", 22.25, 18.01),
     ("us-washington", 10.98, 9.92),
+]
+# llama.cpp, tools/perplexity/README.md: Llama 3 8B, perplexity and its rise over 16 bits.
+PERPLEXITIES = [
+    ("q8_0", 6.234284, 0.002650),
+    ("q5_k_s", 6.336598, 0.104964),
+    ("q4_k_m", 6.407115, 0.175482),
+    ("iq4_xs", 6.459705, 0.228071),
+    ("q3_k_s", 7.863786, 1.632152),
+    ("iq2_xxs", 14.091782, 7.860148),
 ]
 
 
@@ -67,3 +85,12 @@ def test_the_tariff_is_that_of_the_table(place: str, household: float, commercia
     found = load_economy().place(place)
     assert found.household_usd_per_kwh == pytest.approx(household / 100)
     assert found.business_usd_per_kwh == pytest.approx(commercial / 100)
+
+
+@pytest.mark.parametrize(("name", "perplexity", "rise"), PERPLEXITIES)
+def test_the_loss_of_quality_is_that_of_the_scoreboard(
+    name: str, perplexity: float, rise: float
+) -> None:
+    found = quality_losses()[name]
+    assert found.value == perplexity
+    assert found.value - found.full_value == pytest.approx(rise, abs=1.5e-6)
