@@ -28,12 +28,8 @@ from advisor.equations.serving import (
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
-from advisor.estimate.serving.step import (
-    BRANCHES_PER_BLOCK,
-    StepContent,
-    StepShares,
-    engine_step,
-)
+from advisor.estimate.serving.row_times import StepContent
+from advisor.estimate.serving.step import BRANCHES_PER_BLOCK, StepShares, engine_step
 from advisor.nouns.software.efficiency import Calibration, NetworkEfficiency
 from advisor.nouns.software.engines import ServingFacts
 
