@@ -40,7 +40,9 @@ SECTIONS: Final = {
 """Required sections of each file: without one, its constants would silently keep their defaults."""
 
 FITTED_FIELDS: Final = {
-    "network": _names("intra_latency_s intra_bandwidth pcie_bandwidth fit source"),
+    "network": _names(
+        "intra_latency_s intra_bandwidth pcie_bandwidth jitter image_jitter fit source"
+    ),
     "serving": _names(
         "step_overhead_s layer_overhead_s sequence_overhead_s prompt_overhead_s "
         "request_overhead_s start_wave"

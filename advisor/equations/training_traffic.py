@@ -348,7 +348,7 @@ def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
     machines : float or ndarray
         Machines of the job, at least 1.
     jitter : float or ndarray
-        Standard deviation of a machine's step over its mean. [fraction]
+        Standard deviation of a machine's time for a second of work. [s/sqrt(s)]
 
     Returns
     -------
@@ -357,11 +357,12 @@ def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
 
     Notes
     -----
-    .. math:: t = \sigma\,t_c \sqrt{2 \ln n}
+    .. math:: t = \sigma \sqrt{t_c} \sqrt{2 \ln n}
 
-    The expected maximum of n independent normal times over their mean, to leading order: a step
-    ends with its slowest machine. Leaves out machines that stay slow, which whole runs
-    count, and oversubscribed networks.
+    A machine's delays are many, small and independent, so their variance grows with the time.
+    The step ends with its slowest machine: the expected maximum of n independent normal times
+    over their mean, to leading order. So short steps lose a larger share than long ones.
+    Leaves out machines that stay slow, which whole runs count, and oversubscribed networks.
 
     References
     ----------
@@ -374,8 +375,8 @@ def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
     --------
     >>> float(slowest_s(cover_s=2.0, machines=1.0, jitter=0.02))
     0.0
-    >>> round(float(slowest_s(cover_s=2.0, machines=64.0, jitter=0.02)), 3)
+    >>> round(float(slowest_s(cover_s=4.0, machines=64.0, jitter=0.02)), 3)
     0.115
     """
-    wait: Number = jitter * cover_s * np.sqrt(2.0 * np.log(machines))
+    wait: Number = jitter * np.sqrt(2.0 * cover_s * np.log(machines))
     return wait

@@ -92,7 +92,7 @@ TRAINING_TIME: dict[str, TermText] = {
     ),
     "jitter": TermText(
         "Waiting for the slowest machine of each step",
-        "kernels x jitter x sqrt(2 ln(machines))",
+        "jitter x sqrt(2 kernels ln(machines))",
         "hoefler2010",
     ),
     "bubble": TermText("Pipeline bubble", "(p - 1) / v x time of one micro-batch", "narayanan2021"),

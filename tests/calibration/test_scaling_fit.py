@@ -1,12 +1,20 @@
-"""Published scaling curves."""
+"""The jitter between machines, from published curves."""
 
 from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.fitting.scaling import CURVES, Curve, read_curves
+from advisor.calibration.fitting.scaling import CURVES, Curve, read_curves, scaling_section
 from advisor.calibration.scoring.accuracy_page import UNSEEN_CURVES
 from advisor.calibration.tables.context import shipped_engine
+
+
+def test_the_shipped_jitters_are_those_that_the_curves_show() -> None:
+    engine = shipped_engine()
+    network = engine.calibration.network
+    found = {"jitter": network.jitter, "image_jitter": network.image_jitter}
+    assert scaling_section(engine) == found
+    assert all(0 < value < 0.04 for value in found.values())
 
 
 def test_a_curve_loses_what_its_runs_say() -> None:

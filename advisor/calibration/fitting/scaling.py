@@ -1,4 +1,4 @@
-"""Published curves of throughput against the number of accelerators.
+"""Fits what scaling costs: the jitter between machines, on published curves.
 
 A curve is two published runs that differ in their number of accelerators. Its loss of throughput
 of each accelerator depends neither on the software's slowdown nor, to first order, on settings
@@ -8,13 +8,17 @@ that nobody published.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Final
 
+from advisor.architecture.table.sample import Unit
 from advisor.calibration.fitting.stack_runs import RATES, Work
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
 from advisor.calibration.tables.row_layouts import row_node
 from advisor.calibration.tables.training_rows import settled_run, timed_run
+from advisor.catalog.constants import Section
 from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.training.step_time import training_time
@@ -22,6 +26,8 @@ from advisor.foundation.data_records import refuse
 from advisor.nouns.software.efficiency import NetworkEfficiency
 
 CURVES: Final = "scaling_curves.csv"
+JITTERS: Final = tuple(step / 200 for step in range(13))
+"""Tried values, as fine as some twenty curves resolve. [s/sqrt(s)]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +123,30 @@ def _work(row: Row, engine: Engine) -> Work:
             hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
         ),
     )
+
+
+def scaling_section(engine: Engine) -> Section:
+    """Return the jitters of ``network`` that curves of their kind of network show.
+
+    Each is the least whose mean error is within one standard error of the best (Hastie et al., The
+    Elements of Statistical Learning, 2009, section 7.10): the software's slowdown, fitted on runs
+    of all sizes, holds part of what a larger one would.
+    """
+    curves = read_curves(CURVES, engine)
+    images = [curve for curve in curves if curve.ends[0].run.unit is Unit.IMAGE]
+    others = [curve for curve in curves if curve not in images]
+    return {
+        name: _least_jitter(kind, engine, name)
+        for name, kind in (("jitter", others), ("image_jitter", images))
+    }
+
+
+def _least_jitter(curves: list[Curve], engine: Engine, name: str) -> float:
+    def errors(jitter: float) -> list[float]:
+        network = engine.calibration.network.model_copy(update={name: jitter})
+        return [abs(curve.predicted(engine, network) - curve.lost) for curve in curves]
+
+    tried = {jitter: errors(jitter) for jitter in JITTERS}
+    best = min(tried.values(), key=fmean)
+    enough = fmean(best) + stdev(best) / sqrt(len(best))
+    return next(jitter for jitter in JITTERS if fmean(tried[jitter]) <= enough)

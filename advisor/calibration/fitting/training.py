@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.calibration.fitting.ranges import fit_intervals
+from advisor.calibration.fitting.scaling import scaling_section
 from advisor.calibration.fitting.stack_constants import (
     LASTING,
     Overheads,
@@ -38,21 +39,25 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     Returns
     -------
     dict
-        ``sustained``, ``software``, ``intervals``, ``trained`` and ``delivery``.
+        ``network``, ``sustained``, ``software``, ``intervals``, ``trained`` and ``delivery``.
     """
     given = kernels.get("intervals")
     stated: Section = given if isinstance(given, dict) else {}
     provisional = blank_training(stated)
     blank = provisional["intervals"]
     assert isinstance(blank, dict)
-    calibration = join_calibration(kernels | provisional, data_path(FITTED))
+    plain = join_calibration(kernels | provisional, data_path(FITTED))
+    links = kernels["network"]
+    assert isinstance(links, dict)
+    network: Section = {"network": links | scaling_section(Engine(catalog, plain))}
+    calibration = join_calibration(kernels | network | provisional, data_path(FITTED))
     times = RunTimes(timed_runs(Engine(catalog=catalog, calibration=calibration)), calibration)
     found = times.fit()
     runs = times.under(found)
     intervals = fit_intervals(hold_out_sources(times))
     slowdowns = fit_slowdowns(runs)
     ranges: Section = {name: each.model_dump(mode="json") for name, each in intervals.items()}
-    sections: Section = {
+    sections: Section = network | {
         "sustained": {LASTING: found.sustained},
         "software": {
             stack: {

@@ -277,9 +277,9 @@ share of the peak by generation and kind of work, 23 % for llm-analysis at its b
 ## Throughput that scaling loses
 
 Loss of throughput of each accelerator between a published run on few and one on many, in percent,
-and the error of the prediction in points. No constant was fitted on
-them. The MaxText runs used a network of half the assumed rate, over
-Ethernet.
+and the error of the prediction in points. Two constants (`network.jitter`, and `image_jitter` for
+networks that take images) were fitted on the curves marked yes. The MaxText runs used Ethernet at
+half of the assumed rate.
 
 | curve | from | to | fitted | measured | predicted | error |
 | --- | ---: | ---: | --- | ---: | ---: | ---: |

@@ -24,7 +24,7 @@ from advisor.estimate.fold import (
 )
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.launching import STEP_COPIES, copies_time, launch_time
-from advisor.estimate.links import machines_of
+from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.loading import loading_time
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.offload import offload_time
@@ -144,8 +144,8 @@ def training_time(
         "jitter": np.asarray(
             slowest_s(
                 cover_s=micro_batches * cover,
-                machines=machines_of(candidates, layout.accelerators, np.ones_like(cover)),
-                jitter=network.jitter,
+                machines=machines_of(candidates),
+                jitter=network.image_jitter if run.unit is Unit.IMAGE else network.jitter,
             )
         ),
         "data_traffic": data,

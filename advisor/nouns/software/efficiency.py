@@ -57,7 +57,10 @@ class NetworkEfficiency(Noun):
     """Share of hidden traffic through the host's memory that slows the computation beside it;
     the software's slowdown holds that of other links."""
     jitter: NonNegative = 0.0
-    """Standard deviation of a machine's step over its mean: all wait for the slowest. [fraction]"""
+    """Standard deviation of a machine's time for a second of work: all wait for the slowest.
+    [s/sqrt(s)]"""
+    image_jitter: NonNegative = 0.0
+    """The same for networks that take images, whose published runs captured their launches."""
     staged_bandwidth: Fraction = 0.25
     """Share of the PCIe rate between cards without peer-to-peer, through the host's memory."""
     staged_source: str = ""
@@ -331,8 +334,8 @@ class Calibration(Noun):
         """Return the interval of a training time: the wider one outside the scored runs.
 
         ``measured`` is True if the accelerator's kernels were measured (:meth:`kernels_for`). The
-        wait for the slowest of more than ``WIDENING_RANKS`` accelerators may be nothing or twice as
-        long (:func:`advisor.equations.training_traffic.slowest_s`).
+        wait for the slowest of more than ``WIDENING_RANKS`` accelerators, in steps of a second, may
+        be nothing or twice as long (:func:`advisor.equations.training_traffic.slowest_s`).
         """
         beyond = self.beyond_training(accelerator, compute=compute, count=count)
         found = self.interval(quantity, measured=measured and not beyond)
