@@ -93,26 +93,27 @@ class Constraints(Noun):
     max_ttft_ms: Annotated[
         Annotated[float, Field(ge=0.1, le=1e9, allow_inf_nan=False)] | None,
         Input(
-            "time to the first token",
+            "time to the first token; a search takes 10 s plus 1 ms for each prompt token by "
+            "default",
             "--max-ttft-ms",
             "First token within",
             reads=Reads.MS,
             tasks=SERVING,
-            blank="No limit",
+            blank="10 s, more for long prompts",
         ),
     ] = None
     """[ms]"""
     max_tpot_ms: Annotated[
         Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)] | None,
         Input(
-            "time per output token",
+            "time per output token; a search takes 200 ms by default, the speed of reading",
             "--max-tpot-ms",
             "Time per token",
             reads=Reads.MS,
             tasks=SERVING,
             networks=TEXT,
             advanced=False,
-            blank="Any",
+            blank="200 (reading speed)",
         ),
     ] = None
     """[ms]"""

@@ -101,11 +101,13 @@ def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterabl
     except InputError as error:
         return [error] * len(members)
     cases = [case.model_copy(update={"workload": first.workload}) for case in members]
-    return _each(cases, partial(_best, found=found))
+    return _each(cases, partial(_best, found=found, catalog=catalog))
 
 
-def _best(case: Case, found: Searched) -> Estimate | None:
-    own = replace(found, case=case, estimates={})
+def _best(case: Case, found: Searched, catalog: Catalog) -> Estimate | None:
+    own = found.within(case)
+    if not own.feasible and found.pace:  # A budget may allow only slower plans.
+        own = Searched.of(case, found.architecture, catalog, found.calibration)
     best = best_option(own.feasible, case.objective)
     return None if best is None else own.estimate(best)
 

@@ -67,7 +67,7 @@ def recommend(
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
     rankings = searched.rankings()
-    bought = devices_to_buy(case, architecture, catalog, calibration)
+    bought = devices_to_buy(searched.case, architecture, catalog, calibration)
     rejections = searched.rejections(catalog, rankings, best, bought)
     answer = _answer(rankings[0].plans, rejections, limits)
     if best is None:
@@ -102,7 +102,7 @@ def recommend(
                 rankings=rankings,
                 prices=catalog.prices,
             ),
-            *buying_advice(bought, case, catalog, best.cost_usd if best else None),
+            *buying_advice(bought, searched.case, catalog, best.cost_usd if best else None),
         ),
         assumptions=searched.assumptions(),
         references=searched.references(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -13,8 +13,9 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.software import ToolRules
 from advisor.estimate.training.loading import decodes_images
+from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case
-from advisor.nouns.limits import Objective
+from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
@@ -24,6 +25,7 @@ from advisor.planning.explain.sentences import label, sentence, title, why
 from advisor.planning.explain.served_tuning import served_improvements
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.placed import estimate_placed
+from advisor.planning.reading_speed import at_reading_speed
 from advisor.planning.results import (
     Candidate,
     Plan,
@@ -45,6 +47,7 @@ from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.spot import interruptions_of
 
+CHANGE = "change it with --max-tpot-ms and --max-ttft-ms"
 PLANS_ASKED = 3
 PLANS_BESIDE = 1
 """Number of plans for the asked objective, and for each other one."""
@@ -60,6 +63,8 @@ class Searched:
     systems: Sequence[System]
     result: SearchResult
     estimates: dict[Option, Estimate] = field(default_factory=dict)
+    pace: str = ""
+    """The assumption about latency; empty if none is made."""
 
     @classmethod
     def of(
@@ -69,7 +74,29 @@ class Searched:
         catalog: Catalog,
         calibration: Calibration,
     ) -> Searched:
-        """Search the catalog for a case; its deadline and budget only choose afterwards."""
+        """Search the catalog for a case; its deadline and budget only choose afterwards.
+
+        Answers come at reading speed if a case states no latency limit and some plan can.
+        """
+        paced = at_reading_speed(case, architecture)
+        found = cls._of(paced, architecture, catalog, calibration)
+        if paced is case:
+            return found
+        if found.feasible:
+            return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated: {CHANGE}")
+        slower = cls._of(case, architecture, catalog, calibration)
+        if not slower.feasible:
+            return slower
+        return replace(slower, pace=f"nothing within the limits answers {_pace(paced.limits)}")
+
+    @classmethod
+    def _of(
+        cls,
+        case: Case,
+        architecture: ModelArchitecture,
+        catalog: Catalog,
+        calibration: Calibration,
+    ) -> Searched:
         limits = case.limits
         check_names(limits, catalog)
         check_owned(limits)
@@ -78,6 +105,12 @@ class Searched:
         offered = find_systems(catalog, limits, training=training, decoding=decoding)
         found = search_and_host(case, architecture, offered, calibration)
         return cls(case, architecture, calibration, *found)
+
+    def within(self, case: Case) -> Searched:
+        """Return the same search for a case that differs in deadline, budget or objective."""
+        latency = self.case.limits.model_dump(include={"max_tpot_ms", "max_ttft_ms"})
+        limits = case.limits.model_copy(update=latency)
+        return replace(self, case=case.model_copy(update={"limits": limits}), estimates={})
 
     @cached_property
     def feasible(self) -> list[Option]:
@@ -250,7 +283,7 @@ class Searched:
 
     def assumptions(self) -> tuple[str, ...]:
         """Return every assumption once."""
-        stated = list(self.architecture.assumptions)
+        stated = [*filter(None, [self.pace]), *self.architecture.assumptions]
         for run in self.result.runs if not self.estimates else ():
             stated.extend(run.assumptions)
         for estimate in self.estimates.values():
@@ -262,6 +295,16 @@ class Searched:
         return tuple(
             dict.fromkeys(key for item in self.estimates.values() for key in item.references)
         )
+
+
+def _pace(limits: Constraints) -> str:
+    first, later = limits.max_ttft_ms, limits.max_tpot_ms
+    assert first is not None
+    assert later is not None
+    rate = 1.0 / (later * MILLISECOND)
+    return (
+        f"with {rate:.3g} tokens/s or more and the first token within {first * MILLISECOND:.3g} s"
+    )
 
 
 def placement(option: Option, system: System) -> Placement:

@@ -1,0 +1,79 @@
+"""Serving without a latency limit: answers come as fast as people read, where some plan can."""
+
+from __future__ import annotations
+
+import pytest
+
+import advisor
+from advisor.nouns.case import Case
+from advisor.nouns.case_files import load_case
+from advisor.planning.many import estimate_many
+
+READ_PER_S = 238 / 60 * 4 / 3
+"""Tokens a second: 238 words a minute (Brysbaert, 2019), 4/3 tokens a word."""
+
+
+def case(concurrency: int, **limits: object) -> Case:
+    return load_case(
+        {
+            "model": {"preset": "deepseek-v3"},
+            "workload": {"kind": "serving", "concurrency": concurrency},
+            "limits": limits,
+        }
+    )
+
+
+def slowest_tokens_per_s(found: advisor.Recommendation) -> float:
+    served = [plan.estimate.serving for ranking in found.rankings for plan in ranking.plans]
+    return min(1e3 / item.tpot_ms.high for item in served if item is not None)
+
+
+@pytest.mark.parametrize("concurrency", [1, 100])
+def test_an_answer_comes_as_fast_as_people_read(concurrency: int) -> None:
+    found = advisor.recommend(case(concurrency))
+
+    assert slowest_tokens_per_s(found) >= 0.9 * READ_PER_S
+    best = found.plans[0].estimate.serving
+    assert best is not None
+    assert best.ttft_ms.expected <= 10_000 + 1024
+    assert "since no limit is stated" in found.assumptions[0]
+
+
+def test_a_stated_limit_is_taken_as_it_is() -> None:
+    limits = {"max_tpot_ms": 20_000, "max_ttft_ms": 1e6}
+    found = advisor.recommend(case(100, **limits))
+    paced = advisor.recommend(case(100))
+
+    assert not any("since no limit is stated" in item for item in found.assumptions)
+    assert found.feasible > paced.feasible
+    assert found.case.limits.max_tpot_ms == 20_000
+
+
+def test_what_is_slower_is_shown_if_nothing_else_does_it() -> None:
+    found = advisor.recommend(case(100, accelerators=("epyc-9654",)))
+
+    assert found.plans
+    assert slowest_tokens_per_s(found) < READ_PER_S
+    assert "nothing within the limits answers with 5 tokens/s or more" in found.assumptions[0]
+
+
+def test_the_case_of_the_answer_is_that_of_the_question() -> None:
+    asked = case(1)
+
+    assert advisor.recommend(asked).case.limits == asked.limits
+
+
+def test_many_cases_at_once_get_the_same_plans() -> None:
+    # The second budget allows only what is slower than people read.
+    cases = [case(100), case(100, budget_usd=5_000)]
+
+    for asked, found in zip(cases, estimate_many(cases), strict=True):
+        alone = advisor.recommend(asked).plans
+        if not alone:
+            assert found is None
+            continue
+        assert isinstance(found, advisor.Estimate)
+        assert (found.accelerator, found.count) == (
+            alone[0].estimate.accelerator,
+            alone[0].estimate.count,
+        )
