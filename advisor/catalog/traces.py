@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
-import json
+import itertools
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InputError
-from advisor.foundation.files import read_file
+from advisor.foundation.files import opened, too_large
+from advisor.foundation.structured import NotPlainError, read_json
+from advisor.foundation.tables import LongRowError, csv_rows, text_lines
 from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
 
 MOST_BYTES: Final = 256 * 2**20
+MOST_REQUESTS: Final = 8_000_000
+MOST_TOKENS: Final = 1e8
+"""Of one prompt or answer."""
+MOST_RATE: Final = 1e6
+"""As a case may state. [requests/s]"""
 HOUR_S: Final = 3600.0
+YEAR_S: Final = 365 * 24 * HOUR_S
+MOST_SPAN_S: Final = 10 * YEAR_S
+ALLOWED: Final = "24 or 168 hourly rates, or a trace of Azure, BurstGPT or Mooncake"
 REMEDY: Final = (
-    "Give a CSV with the columns hour and requests_per_s (24 or 168 rows), or a trace: TIMESTAMP, "
-    "ContextTokens, GeneratedTokens (Azure); Timestamp, Request tokens, Response tokens "
-    "(BurstGPT); or JSON lines with timestamp, input_length, output_length (Mooncake)."
+    "Give a CSV with the columns hour and requests_per_s, or a trace with its published columns "
+    "(GeneratedTokens, Response tokens or output_length)."
 )
 FIELD: Final = "workload.demand.file"
 
@@ -68,60 +78,89 @@ def read_demand(path: Path) -> Observed:
     InputError
         If the file cannot be read, or its columns are none of those known.
     """
-    content = read_file(path, most=MOST_BYTES, name="the demand", remedy=REMEDY, field=FIELD)
-    text = content.decode("utf-8-sig", errors="replace")
-    rows = _lines(text) if text.lstrip().startswith("{") else csv.DictReader(io.StringIO(text))
-    try:
-        return _observed(iter(rows), path)
-    except (ValueError, TypeError, csv.Error):
-        raise _unknown(path, "a cell that is no number") from None
+    with opened(path, name="the demand", allowed=ALLOWED, remedy=REMEDY, field=FIELD) as (
+        stream,
+        size,
+    ):
+        if size > MOST_BYTES:
+            raise too_large("the demand", MOST_BYTES, remedy=REMEDY, field=FIELD)
+        try:
+            return _observed(_rows(stream), path)
+        except InputError:
+            raise
+        except LongRowError as error:
+            raise _unknown(path, str(error)) from None
+        except (ArithmeticError, LookupError, NotPlainError, TypeError, ValueError, csv.Error):
+            raise _unknown(path, "a cell that is missing or no number") from None
 
 
-def _lines(text: str) -> Iterator[Mapping[str, object]]:
-    for line in text.splitlines():
-        if line.strip():
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise TypeError
-            yield row
+def _rows(stream: BinaryIO) -> Iterator[Mapping[str, object]]:
+    start = stream.read(1024)
+    stream.seek(0)
+    if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+        for line in text_lines(stream, errors="replace"):
+            if line.strip():
+                row = read_json(line)
+                if not isinstance(row, dict):
+                    raise TypeError
+                yield row
+        return
+    rows = csv_rows(stream, errors="replace")
+    header = next(rows, [])
+    yield from (dict(zip(header, row, strict=False)) for row in rows if row)
 
 
 def _observed(rows: Iterator[Mapping[str, object]], path: Path) -> Observed:
     first = next(rows, None)
     if first is None:
         raise _unknown(path, "no rows")
+    rows = itertools.chain((first,), rows)
     if "requests_per_s" in first:
-        rates = [float(str(row["requests_per_s"])) for row in (first, *rows)]
-        good = len(rates) in (HOURS_A_DAY, HOURS_A_WEEK) and min(rates) >= 0 and max(rates) > 0
-        if not good or not np.isfinite(rates).all():
-            raise _unknown(path, f"{len(rates)} rates")
+        few = itertools.islice(rows, HOURS_A_WEEK + 1)
+        rates = [_between(row["requests_per_s"], MOST_RATE) for row in few]
+        if len(rates) not in (HOURS_A_DAY, HOURS_A_WEEK) or max(rates) == 0:
+            more = "more than " if len(rates) > HOURS_A_WEEK else ""
+            count = min(len(rates), HOURS_A_WEEK)
+            raise _unknown(path, f"{more}{count} rates, the highest {max(rates):g} requests/s")
         return Observed(tuple(rates))
     for layout in TRACES:
         if layout.moment in first and layout.answer in first:
-            return _trace((first, *rows), layout, path)
-    raise _unknown(path, ", ".join(str(name) for name in first))
+            return _trace(rows, layout, path)
+    raise _unknown(path, "the columns " + ", ".join(map(str, itertools.islice(first, 12))))
 
 
-def _trace(rows: tuple[Mapping[str, object], ...], layout: Layout, path: Path) -> Observed:
-    moments = np.array([_seconds(str(row[layout.moment])) for row in rows]) * layout.unit_s
-    prompts, answers = (
-        np.array([float(str(row[name])) for row in rows]) for name in (layout.prompt, layout.answer)
-    )
-    answered = answers > 0  # BurstGPT lists failures as answers without tokens
-    if answered.sum() < 2 or not np.isfinite(moments).all():
-        raise _unknown(path, f"{int(answered.sum())} answered requests")
-    order = np.argsort(moments[answered])
-    times = moments[answered][order]
+def _trace(rows: Iterator[Mapping[str, object]], layout: Layout, path: Path) -> Observed:
+    moments, prompts, answers = array("d"), array("d"), array("d")
+    for row in rows:
+        prompt, answer = (
+            _between(row[name], MOST_TOKENS) for name in (layout.prompt, layout.answer)
+        )
+        if answer > 0:  # BurstGPT lists failures as answers without tokens
+            moments.append(_seconds(str(row[layout.moment])) * layout.unit_s)
+            prompts.append(prompt)
+            answers.append(answer)
+        if len(moments) > MOST_REQUESTS:
+            raise _unknown(path, f"more than {MOST_REQUESTS:,} requests")
+    times = np.sort(np.frombuffer(moments)) if moments else np.empty(0)
+    if len(times) < 2 or not np.isfinite(times).all():
+        raise _unknown(path, f"{len(times)} answered requests with a moment")
+    if times[-1] - times[0] > MOST_SPAN_S:
+        raise _unknown(path, f"more than {MOST_SPAN_S / YEAR_S:.0f} years of requests")
     gaps = np.diff(times)
     hours = np.floor(times / HOUR_S)
     same = gaps[hours[1:] == hours[:-1]]
     spread = float(same.var() / same.mean() ** 2) if len(same) > 1 and same.mean() > 0 else 1.0
     return Observed(
-        _profile(times),
-        _length(prompts[answered]),
-        _length(answers[answered]),
-        spread,
+        _profile(times), _length(np.frombuffer(prompts)), _length(np.frombuffer(answers)), spread
     )
+
+
+def _between(cell: object, most: float) -> float:
+    """Return a number from 0 to ``most``."""
+    number = float(str(cell))
+    if not 0 <= number <= most:
+        raise ValueError
+    return number
 
 
 def _seconds(text: str) -> float:
@@ -157,7 +196,7 @@ def _unknown(path: Path, what: str) -> InputError:
     return InputError(
         "the demand is not a table that this program reads",
         value=f"{path.name}: {what}",
-        allowed="hourly rates or a known trace",
+        allowed=ALLOWED,
         remedy=REMEDY,
         field=FIELD,
     )

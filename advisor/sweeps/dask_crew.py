@@ -67,7 +67,8 @@ def dask_address(text: str) -> str:
         parts = urlsplit(text)
         usable = parts.scheme in {"dask", "tcp", "tls"} and parts.hostname and parts.port
         usable = usable and not (parts.username or parts.path.strip("/") or parts.query)
-    except ValueError:
+        str(parts.hostname).encode("idna")  # as the resolver will
+    except ValueError:  # UnicodeError among them
         usable = False
     if not usable:
         raise InputError(
@@ -110,10 +111,12 @@ class DaskCrew:
         """
         try:
             client = self._dask.Client(self._address, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, TypeError, ValueError) as error:
+            # Without certificates in Dask's own configuration, tls:// is a TypeError.
             raise TransferError(
                 f"the Dask scheduler {self._address} cannot be reached ({type(error).__name__})",
-                remedy="Start it with 'dask scheduler', or name another one.",
+                remedy="Start it with 'dask scheduler', or name another one; tls:// needs "
+                "certificates in Dask's configuration.",
             ) from None
         packed = zlib.compress(pickle.dumps(catalog))
         with client:

@@ -12,7 +12,16 @@ from hashlib import sha256
 from typing import Any, Final
 
 from advisor.errors import InputError
-from advisor.sweeps.questions import MAX_ROWS, OWN_CONTENT, Question, flat, is_list, nested
+from advisor.foundation.names import MAX_NAME, printable
+from advisor.sweeps.questions import (
+    MAX_COLUMNS,
+    MAX_ROWS,
+    OWN_CONTENT,
+    Question,
+    flat,
+    is_list,
+    nested,
+)
 
 ENDS: Final = frozenset({"from", "to"})
 STEPS: Final = ("step", "factor")
@@ -84,6 +93,13 @@ def read_grid(content: Mapping[str, Any]) -> Grid:
         rows *= len(values)
         if rows > MAX_ROWS:
             raise _many_rows(path)
+    if len(grid.columns) > MAX_COLUMNS:
+        raise InputError(
+            "the grid varies too many fields",
+            value=f"{len(grid.columns):,}",
+            allowed=f"up to {MAX_COLUMNS}",
+            remedy="Vary fewer fields.",
+        )
     return grid
 
 
@@ -99,6 +115,7 @@ def _many_rows(path: str) -> InputError:
 
 def _place(path: str, value: object, grid: Grid) -> None:
     """Put a field of the grid among the fixed ones or among the axes."""
+    printable(path, field="the name of a field", limit=MAX_NAME)
     if path in OWN_CONTENT and isinstance(value, Mapping):
         grid.fixed[path] = value
     elif isinstance(value, list | tuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -15,9 +16,10 @@ from advisor.foundation.structured import NotPlainError, read_json
 from advisor.sweeps.rows import Row, as_text
 
 SUFFIX: Final = ".partial"
-MAX_LINE: Final = 8_000_000
-"""Longest line, which holds one chunk. [bytes]"""
+MAX_LINE: Final = 40_000_000
+"""Longest line: one chunk, whose cells may be escaped. [bytes]"""
 MAX_HEAD: Final = 10_000
+MAX_DIGITS: Final = 9
 DELETE: Final = "Delete it to start again, or write the result elsewhere."
 
 
@@ -31,6 +33,8 @@ class Journal:
         The file.
     sweep : dict
         What tells this sweep from others.
+    chunks : int
+        Number of chunks of the whole sweep.
 
     Raises
     ------
@@ -42,12 +46,13 @@ class Journal:
 
     path: Path
     sweep: dict[str, object]
+    chunks: int
     places: dict[int, int] = field(default_factory=dict)
     """Where the line of each finished chunk starts. [bytes]"""
 
     def __post_init__(self) -> None:
         """Find what is finished, and cut a line that a kill left torn."""
-        if self.path.exists():
+        if os.path.exists(self.path):  # noqa: PTH110 - a name may be too long for Path.exists
             self._read()
             return
         self._append((json.dumps(self.sweep) + "\n").encode())
@@ -69,27 +74,32 @@ class Journal:
             end = stream.tell()
             while (line := stream.readline(MAX_LINE)).endswith(b"\n"):
                 number = line.split(b" ", 1)[0]
-                if not number.isdigit():
+                if not number.isdigit() or len(number) > MAX_DIGITS or int(number) >= self.chunks:
                     break
                 self.places[int(number)] = end
                 end += len(line)
-        os.truncate(self.path, end)
+        with self._told():
+            os.truncate(self.path, end)
 
     def add(self, number: int, rows: Sequence[Row]) -> None:
         """Keep a finished chunk."""
         self.places[number] = self._append(f"{number} {as_text(rows)}\n".encode())
 
     def _append(self, line: bytes) -> int:
+        with self._told(), self.path.open("ab") as file:
+            place = file.tell()
+            file.write(line)
+        return place
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            with self.path.open("ab") as file:
-                place = file.tell()
-                file.write(line)
-        except OSError as error:
+            yield
+        except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
             raise TransferError(
-                f"{str(self.path)!r} cannot be written ({error.strerror})",
+                f"{str(self.path)!r} cannot be written ({getattr(error, 'strerror', error)})",
                 remedy="Make room, or choose a folder that you may write to.",
             ) from None
-        return place
 
     def read(self) -> Iterator[list[Row]]:
         """Yield the rows of every finished chunk in order."""
@@ -112,7 +122,8 @@ class Journal:
 
     def remove(self) -> None:
         """Delete the file, once the result stands."""
-        self.path.unlink(missing_ok=True)
+        with self._told():
+            self.path.unlink(missing_ok=True)
 
 
 def _parsed(line: bytes) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from advisor.errors import InputError
 from advisor.export.quoting import csv_cell
+from advisor.foundation.files import is_file
 from advisor.foundation.writing import rewritten
 from advisor.sweeps.questions import column_type
 from advisor.sweeps.rows import COLUMNS, Row
@@ -27,22 +29,30 @@ FORMATS: Final = (".parquet", ".csv")
 
 
 def check_output(path: Path) -> Path:
-    """Return a path after checking that its name tells a known format.
+    """Return a path after checking that it is one of a file in a known format.
 
     Raises
     ------
     InputError
-        If it does not.
+        If it has another name, or a folder or a device is there.
     """
-    if path.suffix.lower() in FORMATS:
-        return path
-    raise InputError(
-        "the result has no known format",
-        value=str(path),
-        allowed="a file whose name ends in .parquet or .csv",
-        remedy="Name it results.parquet.",
-        field="--output",
-    )
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            "the result has no known format",
+            value=str(path),
+            allowed="a file whose name ends in .parquet or .csv",
+            remedy="Name it results.parquet.",
+            field="--output",
+        )
+    if os.path.exists(path) and not is_file(path):  # noqa: PTH110 - a name may be too long for Path.exists
+        raise InputError(
+            "the result cannot replace what is there",
+            value=str(path),
+            allowed="a new file, or an older file",
+            remedy="Name another file.",
+            field="--output",
+        )
+    return path
 
 
 def schema_of(inputs: Sequence[str]) -> pa.Schema:

@@ -8,12 +8,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from advisor.errors import InputError
+from advisor.foundation.names import visible
 from advisor.nouns.case import Case, case_inputs
 
 MAX_ROWS: Final = 1_000_000
 """Most rows of a sweep."""
+MAX_COLUMNS: Final = 200
+"""Most inputs that the rows of a sweep show."""
 MAX_CELL: Final = 200
 """Longest shown text of an input, such as an inline configuration. [characters]"""
+MAX_WHOLE: Final = 1 << 63
 OWN_CONTENT: Final = frozenset({"model.config", "model.stack"})
 """Fields with content of their own, whose lists and mappings are no axes."""
 LABELS: Final = ("id", "name", "note")
@@ -124,13 +128,24 @@ def flat(path: str, value: object) -> dict[str, object]:
 
 
 def shown(value: object) -> object:
-    """Return a value as a cell: numbers as they are, all else as text of bounded length."""
-    if value is None or isinstance(value, bool | int):
+    r"""Return a value as a cell: numbers as they are, all else as printable text of bounded length.
+
+    Examples
+    --------
+    >>> [shown(value) for value in (8, 10**30, float("inf"), "a\x00b", ["AWS", "Gcore"])]
+    [8, '1000000000000000000000000000000', 'inf', 'a\\x00b', 'AWS, Gcore']
+    """
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int) and abs(value) < MAX_WHOLE:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         text = ", ".join(value)
+    elif isinstance(value, str | float):
+        text = str(value)
     else:
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+        text = json.dumps(value, default=str)
+    start = visible(text[: MAX_CELL + 1])
+    return start if len(start) <= MAX_CELL else start[: MAX_CELL - 1] + "…"

@@ -61,6 +61,11 @@ class _Sweep:
         return max(1, min(MOST_IN_CHUNK, self.questions.count // LEAST_CHUNKS))
 
     @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return -(-self.questions.count // self.size)
+
+    @property
     def fingerprint(self) -> dict[str, object]:
         """Everything that the result depends on."""
         prices = sha256(self.catalog.model_dump_json().encode()).hexdigest()
@@ -142,7 +147,7 @@ def sweep_to(
     """
     writing.check_output(output)
     sweep = _prepared(source, workers, on, progress, catalog)
-    journal = Journal(output.with_name(output.name + SUFFIX), sweep.fingerprint)
+    journal = Journal(output.with_name(output.name + SUFFIX), sweep.fingerprint, sweep.chunks)
     resumed = min(len(journal.places) * sweep.size, sweep.questions.count)
     for number, rows in sweep.answered(dict(journal.places)):
         journal.add(number, rows)

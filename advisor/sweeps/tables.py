@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,22 +13,29 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from advisor.errors import InputError
 from advisor.foundation.files import opened, too_large
 from advisor.foundation.structured import NotPlainError, read_yaml
-from advisor.sweeps.questions import LABELS, MAX_ROWS, Question, check_column, nested, shown
+from advisor.foundation.tables import MAX_ROW, LongRowError, csv_rows
+from advisor.sweeps.questions import (
+    LABELS,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    Question,
+    check_column,
+    nested,
+    shown,
+)
 
 MAX_BYTES: Final = 256_000_000
-MAX_COLUMNS: Final = 200
-MAX_TEXT: Final = 1_000_000
-"""Longest cell. [characters]"""
 MAX_THRIFT: Final = 10_000_000
 """Most bytes, and most entries, of a Parquet file's description."""
-MAX_GROUP: Final = 256_000_000
+MAX_GROUP: Final = 64_000_000
 """Largest row group of a Parquet file, unpacked. [bytes]"""
-BATCH: Final = 256
+BATCH: Final = 64
 """Rows of a Parquet file read at once."""
 ALLOWED: Final = "a table with fields of a case as columns: model.preset, workload.kind"
 REMEDY: Final = "Give a CSV or Parquet file as docs/sweeps.md shows."
@@ -121,6 +127,7 @@ class CsvTable:
     @cached_property
     def count(self) -> int:
         """Number of rows; empty lines do not count."""
+        assert self.columns  # a header that is wrong is told before all rows are read
         count = sum(1 for row in itertools.islice(self._rows(), MAX_ROWS + 2) if row) - 1
         if count > MAX_ROWS:
             raise _many_rows()
@@ -149,12 +156,10 @@ class CsvTable:
         )
 
     def _rows(self) -> Iterator[list[str]]:
-        csv.field_size_limit(MAX_TEXT)
         with _opened(self.path) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
             try:
-                yield from csv.reader(text, strict=True)
-            except (csv.Error, UnicodeDecodeError) as error:
+                yield from csv_rows(stream)
+            except (csv.Error, LongRowError, UnicodeDecodeError) as error:
                 raise _unreadable("CSV in UTF-8", error) from None
 
 
@@ -187,26 +192,51 @@ class ParquetTable:
         """Yield every row's question."""
         with self._file() as file:
             for batch in file.iter_batches(batch_size=BATCH):
+                if max(map(_longest, batch.columns), default=0) > MAX_ROW:
+                    raise too_large("a cell of the table", MAX_ROW, remedy=REMEDY)
                 yield from map(row_question, batch.to_pylist())
 
     @contextmanager
     def _file(self) -> Iterator[pq.ParquetFile]:
         with _opened(self.path) as stream:
             try:
-                file = pq.ParquetFile(
-                    stream,
-                    thrift_string_size_limit=MAX_THRIFT,
-                    thrift_container_size_limit=MAX_THRIFT,
-                )
-                sizes = [
-                    file.metadata.row_group(place).total_byte_size
-                    for place in range(file.metadata.num_row_groups)
-                ]
-                if max(sizes, default=0) > MAX_GROUP:
-                    raise too_large("a row group of the table", MAX_GROUP, remedy=REMEDY)
-                yield file
-            except (pa.ArrowException, OSError) as error:
+                yield _parquet(stream)
+            except InputError:
+                raise
+            except (pa.ArrowException, ArithmeticError, LookupError, OSError, ValueError) as error:
+                # Python has no such moment, or a text is not UTF-8.
                 raise _unreadable("Parquet", error) from None
+
+
+def _parquet(stream: BinaryIO) -> pq.ParquetFile:
+    """Open a Parquet file that keeps a text that many rows share once."""
+    bounds = {"thrift_string_size_limit": MAX_THRIFT, "thrift_container_size_limit": MAX_THRIFT}
+    file = pq.ParquetFile(stream, **bounds)
+    about = file.metadata
+    groups = map(about.row_group, range(about.num_row_groups))
+    # Of a damaged file, Arrow ends the process if a column of a group is asked for its size.
+    if max((group.total_byte_size for group in groups), default=0) > MAX_GROUP:
+        raise too_large(
+            "a row group of the table", MAX_GROUP, remedy="Write the table in smaller row groups."
+        )
+    columns = map(file.schema.column, range(len(file.schema)))
+    texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    stream.seek(0)
+    return pq.ParquetFile(stream, read_dictionary=texts, **bounds)
+
+
+def _longest(values: pa.Array) -> int:
+    """Return the size of the longest text in an array, and in the arrays that it holds. [bytes]"""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _longest(values.dictionary)
+    if pa.types.is_struct(kind):
+        return max(map(_longest, values.flatten()), default=0)
+    if pa.types.is_nested(kind):
+        return _longest(values.values)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return int(pc.max(pc.binary_length(values)).as_py() or 0)
+    return 0
 
 
 @dataclass(frozen=True)

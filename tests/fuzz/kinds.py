@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import files, links, plans, work
+from tests.fuzz import files, links, plans, tables, work
 from tests.fuzz.harness import Kind
 
 KINDS: Final = (
     Kind("case", 10_000, work.make_case, work.run_case),
-    Kind("case-text", 10_000, work.make_case_text, work.run_case_text),
+    Kind("case-text", 9_000, work.make_case_text, work.run_case_text),
     Kind("config", 9_000, files.make_config, files.run_config),
-    Kind("config-text", 3_000, files.make_config_text, files.run_config_text),
+    Kind("config-text", 2_000, files.make_config_text, files.run_config_text),
     Kind("gguf", 3_000, files.make_gguf, files.run_gguf),
     Kind("safetensors", 3_000, files.make_safetensors, files.run_safetensors),
     Kind("stack", 4_000, files.make_stack, files.run_stack),
@@ -23,6 +23,8 @@ KINDS: Final = (
     Kind("portfolio", 1_000, plans.make_portfolio, plans.run_portfolio),
     Kind("grid", 1_000, plans.make_grid, plans.run_grid),
     Kind("facts", 1_000, plans.make_facts, plans.run_facts),
+    Kind("demand", 1_000, tables.make_demand, tables.run_demand),
+    Kind("cells", 1_000, tables.make_cells, tables.run_cells),
     Kind("command", 2_000, work.make_command, work.run_command),
     Kind("amount", 2_000, work.make_amount, work.run_amount),
 )

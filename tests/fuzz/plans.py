@@ -18,6 +18,7 @@ from advisor.errors import InputError
 from advisor.nouns.case_files import parse_case
 from advisor.sweeps.grid import read_grid
 from tests.fuzz.mutate import mutated, torn
+from tests.fuzz.tables import kept
 
 READ: Final = 20
 """Rows of a grid that are checked."""
@@ -105,6 +106,7 @@ def make_grid(source: Random) -> str:
 def run_grid(text: str) -> None:
     """Read a grid and check its first rows."""
     grid = read_grid(parse_case(text))
+    kept(grid)
     for question in itertools.islice(grid.read(), READ):
         if isinstance(question.case, InputError):
             raise question.case

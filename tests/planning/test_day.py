@@ -117,12 +117,37 @@ def test_hours_of_a_file_are_the_day(tmp_path: Path) -> None:
     assert day.peak_requests_per_s == pytest.approx(22)
 
 
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "hour,requests_per_s\n0,nan\n", "{\n"])
-def test_other_files_are_refused_in_words(tmp_path: Path, text: str) -> None:
+TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no rows"),
+        ("a,b\n1,2\n", "the columns a, b"),
+        ("hour,requests_per_s\n0,nan\n", "no number"),
+        ("hour,requests_per_s\n" + "0,1\n" * 25, "25 rates"),
+        ("hour,requests_per_s\n" + "0,1\n" * 1000, "more than 168 rates"),
+        ("hour,requests_per_s\n" + "0,1e9\n" * 24, "no number"),
+        ("{\n", "no number"),
+        ('{"requests_per_s": 1}\n{"other": 2}\n', "missing"),
+        ('{"a": ' + "[" * 100_000, "no number"),
+        ('{"timestamp": 1, "input_length": 1, "output_length": 1}\n{"timestamp": 2}', "missing"),
+        (TRACE + "0,1e400,3\n9,3,3\n", "no number"),
+        (TRACE + "0,-5,3\n9,3,3\n", "no number"),
+        (TRACE + "0,5,3\n1e18,5,3\n", "more than 10 years"),
+        (TRACE + "nan,5,3\n1,5,3\n", "2 answered requests"),
+        (TRACE + "0,5,3\n", "1 answered requests"),
+        ("," * 3_000_000, "a line of more than 1,000,000 characters"),
+        (TRACE + '"a\n","b\n",' * 300_000, "a line of more than 1,000,000 characters"),
+    ],
+)
+def test_other_files_are_refused_in_words(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "day.csv"
     file.write_text(text)
-    with pytest.raises(InputError, match="demand"):
-        advisor.recommend(asked(file=str(file)))
+    with pytest.raises(InputError, match="the demand is not a table") as caught:
+        read_demand(file)
+    assert said in str(caught.value)
 
 
 def test_the_chart_shows_demand_capacity_and_the_fixed_fleet() -> None:

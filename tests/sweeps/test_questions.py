@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from advisor.errors import InputError
@@ -160,3 +162,35 @@ def test_a_long_row_and_a_broken_cell_are_mistakes_of_their_row(tmp_path: Path) 
     assert isinstance(long, InputError)
     assert isinstance(broken, InputError)
     assert fine == {"model": {"preset": "g"}}
+
+
+def written(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path, compression="zstd")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pa.array([b"\xff\xfe"], pa.binary()).view(pa.string()), "is not Parquet"),
+        (pa.array([2**55], pa.int64()).cast(pa.timestamp("ms")), "is not Parquet"),
+        (["x" * 1_100_000] * 300, "a cell of the table is too large"),
+        ([{"a": [{"b": "x" * 1_100_000}]}] * 300, "a cell of the table is too large"),
+        (
+            [f"{place}" + "x" * 999_000 for place in range(70)],
+            "a row group of the table is too large",
+        ),
+    ],
+)
+def test_cells_that_python_cannot_hold_are_refused(tmp_path: Path, column: Any, said: str) -> None:
+    questions = questions_of(written(tmp_path / "cases.parquet", note=column))
+
+    with pytest.raises(InputError, match=said):
+        cases(questions)
+
+
+def test_a_grid_of_too_many_or_unprintable_fields_is_refused() -> None:
+    with pytest.raises(InputError, match="varies too many fields"):
+        read_grid({"hardware": [{f"a{place}": 1 for place in range(201)}]})
+    with pytest.raises(InputError, match="cannot be printed"):
+        read_grid({"hardware": {"a\0": 1}})

@@ -15,10 +15,13 @@ import pytest
 import yaml
 
 import advisor
-from advisor.errors import InputError
+from advisor.errors import InputError, TransferError
 from advisor.sweeps.crew import Chunk, LocalCrew, here
 from advisor.sweeps.grid import read_grid
+from advisor.sweeps.journal import Journal
+from advisor.sweeps.questions import MAX_COLUMNS
 from advisor.sweeps.rows import FIGURES, answer_rows
+from advisor.sweeps.sweep import MOST_IN_CHUNK
 
 GRID: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
@@ -179,18 +182,71 @@ def test_an_unfinished_sweep_of_something_else_is_refused(tmp_path: Path) -> Non
     assert not output.exists()
 
 
+HOSTILE_TEXTS = ["a\0b", "\x1b[2J", "\N{PILE OF POO}" * 300, "a\u202eb", "$(touch p)", "x" * 999]
+
+
+def test_whatever_a_cell_holds_its_row_is_kept(tmp_path: Path) -> None:
+    names = "id,model.preset,workload.kind,hardware.accelerator\n"
+    lines = [f"{text},gpt2,serving,{text}\n" for text in HOSTILE_TEXTS]
+    (tmp_path / "cases.csv").write_text(names + "".join(lines), encoding="utf-8")
+
+    rows = advisor.sweep(tmp_path / "cases.csv", output=tmp_path / "rows.csv", workers=1)
+
+    assert rows["outcome"].tolist() == ["mistake"] * len(HOSTILE_TEXTS)
+    assert rows["id"].str.len().max() == 200
+    assert all(map(str.isprintable, rows["id"]))
+
+
+def test_the_longest_rows_are_kept(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "rows.partial", {}, 1)
+    wide = {str(column): "\N{PILE OF POO}" * 200 for column in range(MAX_COLUMNS)}
+    journal.add(0, [wide] * MOST_IN_CHUNK)
+
+    [rows] = Journal(tmp_path / "rows.partial", {}, 1).read()
+
+    assert rows == [wide] * MOST_IN_CHUNK
+
+
+@pytest.mark.parametrize("line", [b"1 [{}]\n", b"9" * 5000 + b" [{}]\n", b"-1 [{}]\n", b"x\n"])
+def test_lines_of_no_chunk_are_cut(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "rows.partial"
+    Journal(path, {}, 1).add(0, [{"row": 0}])
+    whole = path.read_bytes()
+    path.write_bytes(whole + line)
+
+    assert list(Journal(path, {}, 1).places) == [0]
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".csv", "nowhere/rows.csv", "a\0.csv"])
+def test_an_output_that_cannot_be_written_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TransferError, match="cannot be written"):
+        advisor.sweep(SEARCHED, output=tmp_path / name)
+
+
+def test_an_output_that_is_no_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").mkdir()
+
+    with pytest.raises(InputError, match="cannot replace what is there"):
+        advisor.sweep(SEARCHED, output=tmp_path / "rows.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["grid.yaml", "--output", "rows.xlsx"], ".parquet or .csv"),
         (["grid.yaml", "--output", "rows.csv", "--workers", "0"], "--workers"),
         (["grid.yaml", "--output", "rows.csv", "--on", "nowhere"], "dask://HOST:PORT"),
+        (["grid.yaml", "--output", "rows.csv", "--on", f"dask://{'a' * 70}:1"], "dask://HOST:PORT"),
         (["absent.yaml", "--output", "rows.csv"], "cannot be read"),
+        (["empty.csv", "--output", "rows.csv"], "no columns"),
         (["grid.xlsx", "--output", "rows.csv"], "a grid or a table"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(SEARCHED), encoding="utf-8")
+    (tmp_path / "empty.csv").touch()
 
     done = subprocess.run(
         command(*arguments), cwd=tmp_path, capture_output=True, check=False, text=True
