@@ -70,7 +70,9 @@ def make_demand(source: Random) -> tuple[str, bytes]:
     moments = [source.uniform(0, 10 ** source.randint(0, 7)) for _ in range(source.randint(1, 9))]
     if source.random() < 0.3:
         hours = source.choice((24, 24, 168, 23))
-        rows: list[list[object]] = [["hour", "requests_per_s"], *([h, 2.5] for h in range(hours))]
+        rows: list[list[object]] = [["hour", "requests_per_s"]]
+        for hour in range(hours):
+            rows.append([hour, 2.5])
     else:
         layout = source.choice(TRACES)
         rows = [[layout.moment, layout.prompt, layout.answer]]
