@@ -71,13 +71,11 @@ def make_demand(source: Random) -> tuple[str, bytes]:
     if source.random() < 0.3:
         hours = source.choice((24, 24, 168, 23))
         rows: list[list[object]] = [["hour", "requests_per_s"]]
-        for hour in range(hours):
-            rows.append([hour, 2.5])
+        rows += [[hour, 2.5] for hour in range(hours)]
     else:
         layout = source.choice(TRACES)
         rows = [[layout.moment, layout.prompt, layout.answer]]
-        for moment in moments:
-            rows.append([moment, source.randint(0, 9999), source.randint(0, 500)])
+        rows += [[moment, source.randint(0, 9999), source.randint(0, 500)] for moment in moments]
     for _ in range(source.choice((0, 1, 1, 3))):
         row = source.choice(rows)
         row[source.randrange(len(row))] = source.choice(HOSTILE)
