@@ -23,7 +23,8 @@ from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layouts import stated_values
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
-from advisor.planning.search.serving import ServingSearch, Strain, most_replicas, search_serving
+from advisor.planning.search.served_rows import ServedWork, Strain
+from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
 from advisor.planning.search.systems import System, serving_hosts
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -289,19 +290,17 @@ class _Served:
             by_layers=constants.engine_for(form).divides_layers,
             hosted=way.hosted,
         )
-        return search_serving(
+        work = ServedWork(
             self.architecture,
             self.workload,
             form,
             cache_format(self.workload, card),
-            members,
-            table,
             self.case.limits,
             constants,
-            prices=batch.prices,
-            strain=strain,
-            free=not (layout and layout.states("data")),
+            strain,
         )
+        free = not (layout and layout.states("data"))
+        return search_serving(work, members, table, batch.prices, free=free)
 
     def _configurations(
         self, result: ServingSearch, batch: _Batch, strain: Strain

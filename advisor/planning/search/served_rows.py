@@ -1,0 +1,282 @@
+"""Estimates of rows of a table of replicas: served text, at a rate or a concurrency, or batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.batch.forward import batch_times, generates
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.card_formats import compute_format
+from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.memory import serving_capacity
+from advisor.estimate.serving.queue import EngineCurve, queued
+from advisor.estimate.serving.times import serving_times
+from advisor.foundation.units import MILLISECOND
+from advisor.nouns.limits import Constraints
+from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.workload import Serving
+from advisor.planning.search.layout_space import CHUNK
+from advisor.planning.search.replicas import ALL_LAYERS, Table
+from advisor.planning.search.systems import System
+
+Indices = NDArray[np.intp]
+
+IDLE: Final = 0.03
+"""Load under which further replicas are no plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strain:
+    """What the limits are compared with, over the expected time. One element each system."""
+
+    later: Floats
+    """Of the time per output token."""
+    first: Floats
+    """Of the time to the first token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Estimates of the rows of a table, one element each."""
+
+    tpot: Floats
+    ttft: Floats
+    throughput: Floats
+    fits: NDArray[np.bool_]
+    need: Floats
+    usable: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Figures]) -> Figures:
+        """Return the rows of all parts, in order."""
+        return cls(
+            *(np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls))
+        )
+
+    def take(self, rows: Indices) -> Figures:
+        """Return the selected rows."""
+        return Figures(*(getattr(self, item.name)[rows] for item in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class ServedWork:
+    """What is served, in one weight format, and the limits that judge it."""
+
+    architecture: ModelArchitecture
+    workload: Serving
+    weight_format: WeightFormat
+    kv_cache_format: str
+    """Key into ``precision.KV_CACHE_FORMATS``."""
+    limits: Constraints
+    """Their latency targets."""
+    calibration: Calibration
+    strain: Strain
+    """Of each system."""
+
+    @property
+    def served(self) -> ServedModel:
+        """The network as an engine holds it."""
+        return ServedModel.of(
+            self.architecture,
+            weight_format=self.weight_format,
+            cache_bytes=KV_CACHE_FORMATS[self.kv_cache_format],
+        )
+
+    def hardware(self, systems: Sequence[System]) -> HardwareArrays:
+        """Return the rates of systems in this format."""
+        cards = {system.accelerator.key: system.accelerator for system in systems}
+        known = {
+            key: (
+                self.calibration.served_kernels(card, self.weight_format)[0],
+                compute_format(card, self.weight_format),
+            )
+            for key, card in cards.items()
+        }
+        return HardwareArrays.stack(
+            [
+                (system.accelerator, system.node, *known[system.accelerator.key])
+                for system in systems
+            ]
+        )
+
+    def met(self, table: Table, figures: Figures) -> NDArray[np.bool_]:
+        """Return the rows that fit and meet the latency targets."""
+        systems, limits = table[:, 0], self.limits
+        met = figures.fits & np.isfinite(figures.tpot)
+        if limits.max_tpot_ms is not None:
+            later = self.strain.later[systems]
+            met &= figures.tpot * later / MILLISECOND <= limits.max_tpot_ms
+        if limits.max_ttft_ms is not None:
+            first = self.strain.first[systems]
+            met &= figures.ttft * first / MILLISECOND <= limits.max_ttft_ms
+        return met
+
+
+def evaluator(work: ServedWork, systems: Sequence[System]) -> Callable[[Table], Figures]:
+    """Return what estimates rows of a table.
+
+    Offers of equal machines, and numbers of replicas that leave each as many requests, are one
+    estimate.
+    """
+    hardware = work.hardware(systems)
+    rates = np.column_stack([getattr(hardware, item.name) for item in fields(hardware)])
+    names: dict[bytes, int] = {}
+    machines = np.array([names.setdefault(row.tobytes(), len(names)) for row in rates])
+    if work.workload.requests_per_s is not None:
+        return _UnderArrivals(work, hardware, machines).evaluate
+    estimate = _text(work) if generates(work.architecture) else _batches(work)
+
+    def evaluate(table: Table) -> Figures:
+        each = -(-work.workload.concurrency // table[:, 2])
+        first, alike = _alike(machines[table[:, 0]], each, *table[:, 3:].T)
+        rows = table[first]
+        layouts = layouts_of(rows)
+        parts = []
+        for begin in range(0, len(rows), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            parts.append(estimate(Candidates(layouts.take(part), hardware.take(rows[part, 0]))))
+        return Figures.joined(parts).take(alike)
+
+    return evaluate
+
+
+HASHES = np.random.default_rng(18).integers(1, 2**62, 16, dtype=np.int64) * 2 + 1
+"""Odd numbers that turn a row of small integers into one; two rows seldom share 64 bits."""
+
+
+def _alike(*columns: Indices) -> tuple[Indices, Indices]:
+    """Return the first row of each combination of values, and the place of each row among them."""
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, factor in zip(columns, HASHES, strict=False):
+        key += column * factor
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+@dataclass(slots=True)
+class _UnderArrivals:
+    """Estimates under a rate of requests.
+
+    Each engine is evaluated once, in all states; its queue for each number of replicas.
+    """
+
+    work: ServedWork
+    hardware: HardwareArrays
+    machines: Indices
+    """Number of each system's kind of machine."""
+    _known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _curves: EngineCurve | None = None
+
+    def _engines(self, rows: Table) -> tuple[EngineCurve, Indices]:
+        """Return all engines and the place of each row's; evaluate those that are new."""
+        keys = [(int(self.machines[row[0]]), *row[3:]) for row in rows.tolist()]
+        known = self._known
+        new = {key: place for place, key in enumerate(keys) if key not in known}
+        curves = self._curves
+        if new or curves is None:
+            places = np.array(list(new.values()))
+            candidates = Candidates(layouts_of(rows[places]), self.hardware.take(rows[places, 0]))
+            work = self.work
+            found = engine_curves(work.served, work.workload, candidates, work.calibration)
+            known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+            curves = self._curves = found if curves is None else curves.beside(found)
+        return curves, np.array([known[key] for key in keys], dtype=np.intp)
+
+    def evaluate(self, table: Table) -> Figures:
+        """Return the estimate of rows of a table."""
+        workload, rate = self.work.workload, float(self.work.workload.requests_per_s or 0.0)
+        first, alike = _alike(self.machines[table[:, 0]], *table[:, 3:].T)
+        curves, places = self._engines(table[first])
+        engine = places[alike]
+        pairs, same = _alike(engine, table[:, 2])
+        ranks = table[pairs, 2].astype(np.float64)
+        curve = curves.take(engine[pairs])
+        load = rate / ranks / np.maximum(curve.most_per_s, 1e-300)
+        # The low end of what an engine completes keeps up; many replicas without work are no plan.
+        keeps_up = load * self.work.strain.later[table[pairs, 0]] <= 1
+        worth = np.flatnonzero(keeps_up & (curve.limit >= 1) & ((load > IDLE) | (ranks == 1)))
+        found = queued(curve.take(worth), arrivals_of(workload, ranks[worth]))
+        times = np.full((2, len(pairs)), np.inf)
+        times[:, worth] = found.latencies(self.work.limits.at)
+        stable = np.zeros(len(pairs), dtype=bool)
+        stable[worth] = found.stable
+        return Figures(
+            tpot=times[0],
+            ttft=times[1],
+            throughput=np.full(len(pairs), rate * workload.output_tokens),
+            fits=stable,
+            need=np.where(curve.limit >= 1, 0.0, curve.need_bytes),
+            usable=curve.usable_bytes,
+        ).take(same)
+
+
+def _batches(work: ServedWork) -> Callable[[Candidates], Figures]:
+    """Return the estimate of a network that processes batches."""
+
+    def estimate(candidates: Candidates) -> Figures:
+        times = batch_times(
+            work.architecture, work.workload, work.weight_format, candidates, work.calibration
+        )
+        latency = times.latency_s
+        need, usable = times.high_bytes, times.usable_bytes
+        return Figures(latency, latency, times.per_s, times.feasible, need, usable)
+
+    return estimate
+
+
+def _text(work: ServedWork) -> Callable[[Candidates], Figures]:
+    """Return the estimate of a network with a cache."""
+    served, load = work.served, ServingLoad.of(work.workload)
+
+    def estimate(candidates: Candidates) -> Figures:
+        hardware = candidates.hardware
+        room = serving_capacity(
+            served,
+            load,
+            candidates.layout,
+            hardware.served_memory_bytes,
+            work.calibration,
+            hardware.host_memory_bytes,
+        )
+        need, usable = room.high_bytes, room.usable_bytes
+        tpot, ttft, rate = (np.zeros_like(need) for _ in range(3))
+        fits = room.fits.copy()
+        # Only layouts that fit are timed.
+        if (kept := np.flatnonzero(fits)).size:
+            times = serving_times(served, load, candidates.take(kept), work.calibration)
+            tpot[kept], ttft[kept] = times.tpot_s, times.ttft_s
+            rate[kept], fits[kept] = times.output_tokens_per_s, times.feasible
+        return Figures(tpot, ttft, rate, fits, need, usable)
+
+    return estimate
+
+
+def layouts_of(table: Table) -> LayoutArrays:
+    """Return the layouts of rows of a table."""
+    columns: list[Floats] = [table[:, place].astype(np.float64) for place in range(2, 8)]
+    replicas, tensor, pipeline, expert, gpu_layers, cpu_expert_layers = columns
+    one = np.ones_like(replicas)
+    return LayoutArrays(
+        data=replicas,
+        tensor=tensor,
+        pipeline=pipeline,
+        context=one,
+        expert=expert,
+        sharding=0 * one,
+        micro_batch=one,
+        recompute=0 * one,
+        sequence_parallel=0 * one,
+        virtual_stages=one,
+        offload=0 * one,
+        schedule=0 * one,
+        gpu_layers=np.where(gpu_layers < ALL_LAYERS, gpu_layers, np.inf),
+        cpu_expert_layers=cpu_expert_layers,
+    )
