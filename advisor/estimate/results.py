@@ -219,7 +219,7 @@ class WayOut(Noun):
     change: str
     """The change, as an instruction."""
     sacrifice: str
-    """The sacrifice: ``time`` | ``cards`` | ``load`` | ``numerics`` | ``method``."""
+    """The sacrifice: ``time`` | ``load`` | ``numerics`` | ``method`` | ``host`` | ``cards``."""
     needed_bytes: float
     """High end of the total after the change. [bytes]"""
     usable_bytes: float

@@ -156,3 +156,19 @@ def test_limits_that_a_configuration_misses_are_told() -> None:
     assert missed[1].startswith("Over the budget: $")
     assert missed[1].endswith("a month, limit $100 a month.")
     assert advisor.estimate(serving).missed_limits == ()
+
+
+def test_a_large_mixture_on_one_desktop_card_needs_memory_in_the_host_first() -> None:
+    estimate = advisor.estimate(
+        {
+            "model": {"preset": "deepseek-r1"},
+            "workload": {"kind": "serving", "concurrency": 1},
+            "hardware": {"accelerator": "rtx-4090"},
+        }
+    )
+
+    first = estimate.ways_out[0]
+    assert first.change == "more host memory: 256 GB (--host-memory 256G)"
+    # 671 billion parameters in 2 to 3 bits.
+    assert 671e9 * 2 / 8 <= first.host_bytes <= 671e9 * 3 / 8
+    assert [item.sacrifice for item in estimate.ways_out] == ["host", "cards"]

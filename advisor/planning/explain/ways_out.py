@@ -15,6 +15,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.serving_formats import ways_of
+from advisor.foundation.units import GB
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -26,11 +27,15 @@ from advisor.planning.stated import best_placement
 MAX_GROWTH: Final = 6
 """Doublings of the number of cards that are tried."""
 
-SACRIFICES: Final = ("time", "load", "numerics", "method", "cards")
+SACRIFICES: Final = ("time", "load", "numerics", "method", "host", "cards")
 """Smallest first: the same result, later; fewer requests; lower precision; another method of
-training; more money."""
+training; more memory in the computer; more money."""
 LIKE: Final = 0.9
 """A card with less than this share of what a like card needs is not tried."""
+HOST_GB: Final = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
+"""Memory of desktop computers (up to 256 GB) and of servers with one or two processors."""
+NARROWEST: Final = 0.6
+"""Weights in the narrowest format over those of the format that was tried last."""
 HOSTED: Final = {
     Offload.OPTIMIZER: "optimizer states",
     Offload.PARAMETERS: "weights",
@@ -142,7 +147,11 @@ def ways_out(
     for change in _changes(case, placement, estimate, architecture):
         if not any(change.title.startswith(way.change) for way in found):
             found.extend(_with_layouts(tight, change, layouts))
-    for changes in (_more_cards(case, placement), _larger_cards(case, placement, catalog)):
+    for changes in (
+        _more_host_memory(case, placement, estimate),
+        _more_cards(case, placement),
+        _larger_cards(case, placement, catalog),
+    ):
         found.extend(_first_that_fits(tight, changes))
     return tuple(sorted(found, key=lambda way: (SACRIFICES.index(way.sacrifice), way.time_ratio)))
 
@@ -302,6 +311,22 @@ def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement)
 
 def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
     return case.model_copy(update={"hardware": hardware, "layout": layout})
+
+
+def _more_host_memory(case: Case, placement: Placement, estimate: Estimate) -> Iterator[Change]:
+    """Yield larger memories of the host that can hold what the cards cannot."""
+    installed = placement.node.host_memory_bytes
+    if not isinstance(case.workload, Serving) or not installed or case.layout is not None:
+        return
+    machines = -(-placement.count // placement.node.accelerators)
+    memory = estimate.memory
+    short = (memory.total_bytes.high - memory.usable_bytes) * placement.count / machines
+    for size in HOST_GB:
+        room = size * GB
+        if room > installed and room >= NARROWEST * short:
+            host = case.host.model_copy(update={"memory_bytes": room})
+            larger = case.model_copy(update={"host": host})
+            yield Change(f"more host memory: {size} GB (--host-memory {size}G)", "host", larger)
 
 
 def _more_cards(case: Case, placement: Placement) -> Iterator[Change]:
