@@ -10,6 +10,7 @@ from advisor.catalog.catalog import Catalog
 from advisor.catalog.price_drift import history_of
 from advisor.errors import InputError
 from advisor.foundation.dates import age_days
+from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Offer, PriceKind
 
@@ -100,14 +101,7 @@ def list_offers(
     InputError
         If a name or the order is unknown.
     """
-    if order not in _ORDERS:
-        raise InputError(
-            "the order is unknown",
-            value=order,
-            allowed=", ".join(ORDERS),
-            remedy="Sort by one of these.",
-            field="--sort",
-        )
+    check_known(order, ORDERS, what="order", field="--sort")
     keys = {catalog.accelerator(name).key for name in accelerators}
     wanted_providers = _known("--provider", providers, (o.provider for o in catalog.offers))
     wanted_regions = _known("--region", regions, (o.region for o in catalog.offers))

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from advisor.errors import InputError
+from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 
 
@@ -157,12 +158,5 @@ def cannot(what: str, *, value: object, allowed: str, remedy: str) -> InputError
 
 def format_named(name: str) -> Format:
     """Return the format with this name; raise ``InputError`` if there is none."""
-    if name not in list(Format):
-        raise InputError(
-            "unknown format",
-            value=name,
-            allowed=", ".join(Format),
-            remedy="Choose one of the allowed formats.",
-            field="--to",
-        )
+    check_known(name, Format, what="format", field="--to")
     return Format(name)

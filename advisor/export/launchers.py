@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import Format
-from advisor.export.hosts.writers import server_file
+from advisor.export.hosts import containers, kubernetes, shell
 from advisor.export.script import Launch
 from advisor.export.setup import Setup, check_startable
 from advisor.export.training import clusters, starts
@@ -48,12 +48,20 @@ def started(setup: Setup, to: Format) -> Started:
     """
     check_startable(setup, to)
     if isinstance(setup.workload, Serving):
-        return Started(setup, to, server_file(setup, to), server_launch(Servers(setup)))
+        content = _SERVES.get(to, shell.shell_file)(setup)
+        return Started(setup, to, content, server_launch(Servers(setup)))
     tool = tool_for(setup, to)
     setup = written(setup, tool)
     return Started(setup, to, _TRAINS[to](setup), tool.launch(setup))
 
 
+_SERVES: Final[dict[Format, Callable[[Setup], str]]] = {
+    Format.SLURM: shell.slurm_file,
+    Format.KUBERNETES: kubernetes.kubernetes_file,
+    Format.COMPOSE: containers.compose_file,
+    Format.SKYPILOT: containers.skypilot_file,
+    Format.DSTACK: containers.dstack_file,
+}
 _TRAINS: Final[dict[Format, Callable[[Setup], str]]] = {
     Format.TORCHRUN: starts.shell_file,
     Format.ACCELERATE: starts.accelerate_file,

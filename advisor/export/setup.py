@@ -105,6 +105,17 @@ class Setup:
         """Accelerators in use on each machine."""
         return self.estimate.count // self.machines
 
+    def slurm_orders(self, time: str) -> list[str]:
+        """Return the head of a Slurm job with one task on each machine, for at most ``time``."""
+        return [
+            f"#SBATCH --job-name={self.slug}",
+            f"#SBATCH --nodes={self.machines}",
+            "#SBATCH --ntasks-per-node=1",
+            f"#SBATCH --gpus-per-node={self.per_machine}",
+            "#SBATCH --exclusive",
+            f"#SBATCH --time={time}",
+        ]
+
     @property
     def linked(self) -> int:
         """Machines that work on one copy of the model and need a network."""

@@ -115,6 +115,12 @@ def image_named(name: str) -> str:
     return found.name if found else _absent("images", name)
 
 
+def git_clone(repository: str, package: str, *, tag: str = "v") -> tuple[str, ...]:
+    """Return the command that fetches the listed release; ``tag`` is before its number."""
+    release = f"{tag}{version_of(package)}"
+    return ("git", "clone", "--depth", "1", "--branch", release, repository)
+
+
 def pip_install(*packages: str) -> tuple[str, ...]:
     """Return the command that installs the listed version of each package."""
     return ("pip", "install", *(f"{_index_name(name)}=={version_of(name)}" for name in packages))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
-from advisor.errors import InputError
 from advisor.fleet.portfolio import Portfolio
+from advisor.foundation.names import check_known
 from advisor.nouns.case_files import load_as
 
 DEFAULT_MODELS: Final = {"tune": "llama-3.1-8b", "serve": "qwen3-32b", "lab": "llama-3.1-70b"}
@@ -57,14 +57,7 @@ def quick_portfolio(
     InputError
         If the question or a model is unknown, or an input is out of bounds.
     """
-    if question not in list(Question):
-        raise InputError(
-            "unknown question",
-            value=question,
-            allowed=", ".join(Question),
-            remedy="Choose one of these, or give a portfolio.",
-            field="--ask",
-        )
+    check_known(question, Question, what="question", field="--ask")
     tuned = tune or DEFAULT_MODELS["tune"]
     makers = {Question.HOME: _home, Question.LAB: _lab, Question.CHATBOT: _chatbot}
     content = makers[Question(question)](tuned, serve, people)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import Enum, auto
 from typing import Annotated, Final
 
@@ -260,6 +260,25 @@ PathName = Annotated[str, AfterValidator(_path), Reaches.FILE]
 PathOrContent = Annotated[str, Reaches.FILE_UNLESS_CONTENT]
 """A path, or what the file holds."""
 HubId = Annotated[str, AfterValidator(_hub_id), Reaches.HUB]
+
+
+def check_known(name: str, known: Iterable[str], *, what: str, field: str = "") -> None:
+    """Refuse a name that is none of those known; the message lists them.
+
+    Raises
+    ------
+    InputError
+        If it is unknown.
+    """
+    names = [*known]
+    if name not in names:
+        raise InputError(
+            f"unknown {what}",
+            value=name,
+            allowed=", ".join(names),
+            remedy="Choose one of these.",
+            field=field,
+        )
 
 
 def one_of(what: str, known: Collection[str]) -> AfterValidator:

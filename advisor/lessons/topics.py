@@ -10,7 +10,7 @@ from pydantic import Field
 
 from advisor import api
 from advisor.catalog import Catalog, load_catalog
-from advisor.errors import InputError
+from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 from advisor.foundation.references import REFERENCES
 from advisor.foundation.resources import data_path
@@ -104,14 +104,7 @@ def lesson(
     InputError
         If there is no such topic, or nothing does the work of the case.
     """
-    if topic not in FIGURES:
-        raise InputError(
-            "unknown topic",
-            value=topic,
-            allowed=", ".join(FIGURES),
-            remedy="Choose one of these topics.",
-            field="topic",
-        )
+    check_known(topic, FIGURES, what="topic", field="topic")
     catalog = catalog or load_catalog()
     found = recommendation or api.recommend(as_case(case), catalog=catalog)
     asked = Asked(found.case, found, catalog)

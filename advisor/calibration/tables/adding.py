@@ -8,6 +8,7 @@ from pathlib import Path
 
 from advisor.calibration.tables.reading import MEASUREMENTS, read_table
 from advisor.errors import InputError
+from advisor.foundation.names import check_known
 from advisor.foundation.resources import data_path
 from advisor.foundation.writing import write_whole
 
@@ -34,13 +35,7 @@ def add_rows(source: Path, table: str) -> int:
         id is taken.
     """
     tables = {path.stem: path for path in data_path(MEASUREMENTS).glob("*.csv")}
-    if table not in tables:
-        raise InputError(
-            "unknown table of measurements",
-            value=table,
-            allowed=", ".join(sorted(tables)),
-            remedy="Name one of them.",
-        )
+    check_known(table, sorted(tables), what="table of measurements")
     text = tables[table].read_text(encoding="utf-8")
     columns, rows = next(csv.reader(StringIO(text))), read_table(source)
     taken = {row["id"] for row in csv.DictReader(StringIO(text))}

@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
-from advisor.errors import InputError
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
+from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
@@ -134,14 +134,7 @@ def platforms() -> dict[str, str]:
 
 def platform_named(name: str) -> Platform:
     """Return the platform with this name; raise ``InputError`` if there is none."""
-    if name not in list(Platform):
-        raise InputError(
-            "unknown platform",
-            value=name,
-            allowed=", ".join(Platform),
-            remedy="Choose one of the allowed platforms.",
-            field="--platform",
-        )
+    check_known(name, Platform, what="platform", field="--platform")
     return Platform(name)
 
 

@@ -118,18 +118,23 @@ def _service(servers: Servers, launch: Launch, index: int) -> dict[str, object]:
         "volumes": [f"weights:{WEIGHTS}"],
         "restart": "unless-stopped",
     }
+    return service | compose_cards(backend, ids)
+
+
+def compose_cards(backend: str, ids: list[str]) -> dict[str, object]:
+    """Return what gives a Compose service its cards, by their numbers."""
     if backend == "cuda":
         device = {"driver": "nvidia", "device_ids": ids, "capabilities": ["gpu"]}
-        service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
-    elif backend == "rocm":
-        service |= {
+        return {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
+    if backend == "rocm":
+        return {
             "devices": ["/dev/kfd", "/dev/dri"],
             "group_add": ["video"],
             "security_opt": ["seccomp:unconfined"],
         }
-    elif backend in ("vulkan", "xpu"):
-        service |= {"devices": ["/dev/dri"], "group_add": ["video"]}
-    return service
+    if backend in ("vulkan", "xpu"):
+        return {"devices": ["/dev/dri"], "group_add": ["video"]}
+    return {}
 
 
 def skypilot_file(setup: Setup) -> str:

@@ -136,14 +136,7 @@ def slurm_file(setup: Setup) -> str:
             allowed=f"--to {servers.program.name}",
             remedy=f"Choose --to {servers.program.name}, which writes a script.",
         )
-    orders = [
-        f"#SBATCH --job-name={setup.slug}",
-        f"#SBATCH --nodes={setup.machines}",
-        "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --gpus-per-node={setup.per_machine}",
-        "#SBATCH --exclusive",
-        f"#SBATCH --time={SERVING_DAYS}-00:00:00",
-    ]
+    orders = setup.slurm_orders(f"{SERVING_DAYS}-00:00:00")
     span = servers.machines
     group: list[str] = []
     if span > 1:

@@ -19,7 +19,7 @@ from advisor.export.training.words import (
     warm_up,
 )
 from advisor.export.training.written import accumulation
-from advisor.export.versions import image_of, pip_install, version_of
+from advisor.export.versions import git_clone, image_of, pip_install
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -145,12 +145,11 @@ def _gaudi_launch(setup: Setup) -> Launch:
         name = KINDS[Format.DEEPSPEED].file_name
         files[name] = deepspeed_config(setup)
         options += (("--deepspeed", name),)
-    release = f"v{version_of('optimum-habana')}"
     return Launch(
         program=("python3", *spawn, f"{EXAMPLES}/language-modeling/{script}"),
         options=options,
         install=(
-            ("git", "clone", "--depth", "1", "--branch", release, HABANA),
+            git_clone(HABANA, "optimum-habana"),
             pip_install("optimum-habana", *((setup.log_to,) if setup.log_to else ())),
             ("pip", "install", "-r", f"{EXAMPLES}/language-modeling/requirements.txt"),
         ),
@@ -257,13 +256,12 @@ def _maxtext_launch(setup: Setup) -> Launch:
         (Variable("DATASET", "hf_path="),),
         *((f"{name}={value}",) for name, value in settings.items()),
     )
-    release = version_of("maxtext")
     source = "https://github.com/AI-Hypercomputer/maxtext"
     return Launch(
         program=("python3", "-m", module),
         options=options,
         install=(
-            ("git", "clone", "--depth", "1", "--branch", release, source),
+            git_clone(source, "maxtext", tag=""),
             ("pip", "install", "-e", "maxtext[tpu]"),
         ),
         image=image_of("maxtext", "Google"),

@@ -6,6 +6,7 @@ from math import ceil, floor
 from typing import Final
 
 from advisor.export.formats import Format, cannot
+from advisor.export.hosts.containers import compose_cards
 from advisor.export.hosts.kubernetes import HOST_SHARE, LABELS, SHARED_MEMORY
 from advisor.export.hosts.names import clouds_of, dstack_gpu, node_label, skypilot_name
 from advisor.export.quoting import comments, compose_text, kubernetes_text, yaml_text
@@ -175,16 +176,8 @@ def compose_file(setup: Setup) -> str:
         "environment": environment,
         "volumes": [f"training:{FOLDER}"],
     }
-    vendor = setup.accelerator.vendor
-    if vendor == "NVIDIA":
-        device = {"driver": "nvidia", "device_ids": ids, "capabilities": ["gpu"]}
-        service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
-    elif vendor == "AMD":
-        service |= {
-            "devices": ["/dev/kfd", "/dev/dri"],
-            "group_add": ["video"],
-            "security_opt": ["seccomp:unconfined"],
-        }
+    if backend := {"NVIDIA": "cuda", "AMD": "rocm"}.get(setup.accelerator.vendor):
+        service |= compose_cards(backend, ids)
     else:
         service |= {"runtime": "habana", "cap_add": ["SYS_NICE"]}
         environment["HABANA_VISIBLE_DEVICES"] = "all"

@@ -16,7 +16,7 @@ from advisor.export.setup import Setup
 from advisor.export.training.rotary import ORIGINAL, rotary_of
 from advisor.export.training.tool import SAME, Tool
 from advisor.export.training.words import rate, steps, warm_up
-from advisor.export.versions import image_of, version_of
+from advisor.export.versions import git_clone, image_of
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import (
@@ -129,11 +129,10 @@ def megatron_launch(setup: Setup) -> Launch:
     one = not sharded and layout.tensor * layout.context > 1
     variables = {"OUTPUT": ("output", "folder for checkpoints")}
     tuned = {"DATA": ("data/text_document", "your data, made by tools/preprocess_data.py")}
-    release = version_of("megatron-lm")
     return Launch(
         program=("Megatron-LM/pretrain_gpt.py",),
         options=options,
-        install=(("git", "clone", "--depth", "1", "--branch", release, REPOSITORY),),
+        install=(git_clone(REPOSITORY, "megatron-lm", tag=""),),
         environment={"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if one else {},
         image=image_of("megatron", setup.accelerator.vendor),
         variables={**variables, **(tuned if _tunes(setup) else {})},

@@ -32,7 +32,7 @@ from advisor.export.training.words import (
     warm_up,
 )
 from advisor.export.training.written import accumulation
-from advisor.export.versions import image_of, pip_install, version_of
+from advisor.export.versions import git_clone, image_of, pip_install
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.training_choices import (
@@ -218,8 +218,7 @@ def _deepspeed_check(setup: Setup, title: str) -> None:
 
 def _factory_launch(setup: Setup) -> Launch:
     name = KINDS[Format.LLAMA_FACTORY].file_name
-    release = f"v{version_of('llamafactory')}"
-    clone = ("git", "clone", "--depth", "1", "--branch", release, REPOSITORY)
+    clone = git_clone(REPOSITORY, "llamafactory")
     needs = [item for item, used in _factory_needs(setup).items() if used]
     return Launch(
         program=("-m", "llamafactory.launcher", name),

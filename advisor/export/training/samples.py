@@ -13,7 +13,7 @@ from advisor.export.setup import Setup
 from advisor.export.training.tool import Tool
 from advisor.export.training.words import steps, true, warm_up
 from advisor.export.training.written import accumulation
-from advisor.export.versions import image_of, pip_install, version_of
+from advisor.export.versions import git_clone, image_of, pip_install
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -147,13 +147,12 @@ def _timm_launch(setup: Setup) -> Launch:
         options += (("--grad-checkpointing",),)
     if run.method is not None:
         options += (("--pretrained",),)
-    release = f"v{version_of('timm')}"
     source = "https://github.com/huggingface/pytorch-image-models"
     return Launch(
         program=("pytorch-image-models/train.py",),
         options=options,
         install=(
-            ("git", "clone", "--depth", "1", "--branch", release, source),
+            git_clone(source, "timm"),
             pip_install("timm"),
         ),
         image=image_of("trl", setup.accelerator.vendor),
@@ -204,7 +203,6 @@ def _whisper_means(_: Setup) -> Mapping[str, object]:
 def _whisper_launch(setup: Setup) -> Launch:
     run, layout = setup.run, setup.estimate.layout
     amp = run.recipe.name
-    release = f"v{version_of('transformers-4')}"
     source = "https://github.com/huggingface/transformers"
     folder = "transformers/examples/pytorch/speech-recognition"
     options: Options = (
@@ -238,7 +236,7 @@ def _whisper_launch(setup: Setup) -> Launch:
         program=(f"{folder}/run_speech_recognition_seq2seq.py",),
         options=options,
         install=(
-            ("git", "clone", "--depth", "1", "--branch", release, source),
+            git_clone(source, "transformers-4"),
             pip_install(*needs, *small, *log),
         ),
         image=image_of("trl", setup.accelerator.vendor),
@@ -306,7 +304,6 @@ def _sdxl_means(_: Setup) -> Mapping[str, object]:
 
 def _sdxl_launch(setup: Setup) -> Launch:
     run, layout = setup.run, setup.estimate.layout
-    release = f"v{version_of('diffusers-examples')}"
     source = "https://github.com/huggingface/diffusers"
     size = setup.model.sample.image_size if setup.model.sample else None
     precision = {"bf16_mixed": "bf16", "fp16_mixed": "fp16", "fp32": "no"}
@@ -345,7 +342,7 @@ def _sdxl_launch(setup: Setup) -> Launch:
         program=("diffusers/examples/text_to_image/train_text_to_image_lora_sdxl.py",),
         options=options,
         install=(
-            ("git", "clone", "--depth", "1", "--branch", release, source),
+            git_clone(source, "diffusers-examples"),
             pip_install(*needs, *small),
         ),
         image=image_of("trl", setup.accelerator.vendor),

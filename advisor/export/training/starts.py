@@ -124,14 +124,7 @@ def time_limit(setup: Setup) -> str:
 def slurm_file(setup: Setup) -> str:
     """Return a job with one task on each machine."""
     launch = launch_of(setup)
-    orders = [
-        f"#SBATCH --job-name={setup.slug}",
-        f"#SBATCH --nodes={setup.machines}",
-        "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --gpus-per-node={setup.per_machine}",
-        "#SBATCH --exclusive",
-        f"#SBATCH --time={time_limit(setup)}",
-    ]
+    orders = setup.slurm_orders(time_limit(setup))
     first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
     # Every task expands its own rank, so the command needs its own script.
     job = text_of((STRICT,), start(setup, launch, rank=Variable("SLURM_NODEID")))

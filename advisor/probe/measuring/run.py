@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from advisor.catalog import Catalog, load_catalog
 from advisor.errors import InputError
+from advisor.foundation.names import check_known
 from advisor.probe.devices.detect import Found, Library, find_devices
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.measuring.plan import (
@@ -99,7 +100,9 @@ def probe(
     ProbeError
         If the user chose PyTorch and it is not installed.
     """
-    mode, library = _word(Mode, mode, "mode"), _word(Library, library, "library")
+    check_known(mode, Mode, what="mode", field="mode")
+    check_known(library, Library, what="library", field="library")
+    mode, library = Mode(mode), Library(library)
     limit_s = _limit(time_limit_s, LIMITS_S[mode], LONGEST_LIMIT_S, "time_limit_s")
     most_bytes = _limit(memory_limit_bytes, 1e15, 1e15, "memory_limit_bytes")
     catalog = catalog or load_catalog()
@@ -148,19 +151,6 @@ def probe(
 def plain_text(text: str) -> str:
     """Return a library's message for a report: one line without control characters."""
     return "".join(sign if sign.isprintable() else " " for sign in text)[:300]
-
-
-def _word(kind: type[W], value: str, field: str) -> W:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(
-            f"{field} is unknown",
-            value=value,
-            allowed=", ".join(item.value for item in kind),
-            remedy="Choose one of these.",
-            field=field,
-        ) from None
 
 
 def _limit(value: float | None, default: float, most: float, field: str) -> float:

@@ -36,14 +36,7 @@ OF_THE_COMMAND_LINE: Final = re.compile(
 
 
 def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, Any]:
-    """Return the case that the inputs describe, as ``load_case`` reads it.
-
-    Parameters
-    ----------
-    inputs : Inputs
-    numbers : dict
-        As `read` returns them; without problems.
-    """
+    """Return the case of inputs without problems; ``numbers`` are what `read` returns of them."""
     limits: dict[str, object] = {}
     workload: dict[str, object] = dict(Task(inputs.task).workload)
     case: dict[str, Any] = {

@@ -23,14 +23,7 @@ EXAMPLES: Final = {
 def network_of(architecture: ModelArchitecture) -> Network:
     """Return the kind of a network, by what it takes and compares.
 
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-
-    Returns
-    -------
-    Network
-        ``DIFFUSION`` for one that makes images by denoising.
+    ``DIFFUSION`` makes images by denoising.
     """
     if architecture.unit is Unit.SAMPLE:
         return Network.PAIRS

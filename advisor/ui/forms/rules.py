@@ -62,14 +62,7 @@ class Rules:
 
 
 def rules_of(item: Declared, **differs: Any) -> Rules:
-    """Return the rules of a declared field, but for what the page changes.
-
-    Parameters
-    ----------
-    item : Declared
-    **differs
-        Fields of `Rules`.
-    """
+    """Return the rules of a declared field; ``differs`` are those that the page changes."""
     told, open_ = item.told, item.default is None
     kind, options = item.reads, item.labels
     if kind is Reads.YES:

@@ -22,7 +22,6 @@ def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = 
 
     Parameters
     ----------
-    page : Page
     title : str
         Name of the page; with the work, it is the title of the browser's tab.
     heading : str

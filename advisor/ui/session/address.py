@@ -30,17 +30,7 @@ HOUR_S: Final = 3600
 
 
 def open_page(page: Page) -> Opened:
-    """Fill the inputs of a page where its address decides; say what of it was corrected.
-
-    Parameters
-    ----------
-    page : Page
-
-    Returns
-    -------
-    Opened
-        The address as it was last read.
-    """
+    """Fill the inputs of a page where its address decides; return the address as it was read."""
     parameters = st.query_params.to_dict()
     new = _opened(page) not in st.session_state
     back = _goes_back(page, parameters)

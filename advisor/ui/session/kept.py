@@ -43,7 +43,6 @@ def kept(answer: Callable[[], Answer], *question: object) -> Answer:
 
     Parameters
     ----------
-    answer : callable
     question : object
         What tells the question from others, by its ``repr``. A digest of it is kept, not the text.
         Answers before and after a refresh of the prices are apart, too.

@@ -185,7 +185,6 @@ def decode(page: Page, parameters: Mapping[str, str]) -> Opened:
 
     Parameters
     ----------
-    page : Page
     parameters : mapping
         As in the address. A widget's key stands for its name: older links say it so.
 

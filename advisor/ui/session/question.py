@@ -49,7 +49,6 @@ def beside(
 
     Parameters
     ----------
-    name : str
     own : mapping
         Inputs that no other page has; their names go before those of the question.
     shared : Page

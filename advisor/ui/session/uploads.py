@@ -19,17 +19,9 @@ MB: Final = 1_000_000
 
 
 def uploader(label: str, *, key: str, most: int, take: Callable[[bytes], object]) -> None:
-    """Draw a box for a JSON file, and what was wrong with the last one.
+    """Draw a box for a JSON file of at most ``most`` bytes, and what was wrong with the last one.
 
-    Parameters
-    ----------
-    label : str
-        What it is for; the largest size is told behind it.
-    key : str
-    most : int
-        Largest size that is accepted. [bytes]
-    take : callable
-        Takes the content; an `InputError` that it raises is shown below the box.
+    ``take`` takes the content. An `InputError` that it raises is shown below the box.
     """
     turn = st.session_state.setdefault(f"{key}_turn", 0)
     st.file_uploader(
