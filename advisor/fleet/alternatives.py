@@ -8,8 +8,11 @@ from typing import Final
 
 from advisor.fleet.account import Account
 from advisor.fleet.columns import Solution
+from advisor.fleet.platforms import choose
+from advisor.fleet.portfolio import Means
 from advisor.fleet.problem import Problem, Way
 from advisor.fleet.results import Alternative, ConstraintPrice
+from advisor.fleet.sentences import MIXED
 from advisor.fleet.solver import solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
@@ -54,12 +57,10 @@ class Variant:
             )
         usd = cents.rounded(self.account.total_usd)
         more = usd - best_usd
-        share = f" ({more / best_usd:.0%})" if best_usd > 0 else ""
-        beside = (
-            f"{money(more)}{share} more than the plan"
-            if more > WORTH_TELLING * max(usd, 1.0)
-            else "as much as the plan"
-        )
+        share = f" ({abs(more) / best_usd:.0%})" if best_usd > 0 else ""
+        beside = "as much as the plan"
+        if abs(more) > WORTH_TELLING * max(usd, 1.0):
+            beside = f"{money(abs(more))}{share} {'more' if more > 0 else 'less'} than the plan"
         return Alternative(
             name=self.name,
             title=self.title,
@@ -85,17 +86,23 @@ def without(problem: Problem, barred: Callable[[Way | None], bool]) -> Problem:
     return replace(problem, supplies=supplies, jobs=jobs)
 
 
-def other_ways(problem: Problem, *, seconds: float) -> tuple[Variant, ...]:
-    """Solve the problem by renting everything, and by buying everything."""
+def other_ways(problem: Problem, means: Means, *, seconds: float) -> tuple[Variant, ...]:
+    """Solve the problem by renting everything, and by buying everything, on any one platform."""
     ways = {
         "rent": ("Rent everything", without(problem, lambda way: way is Way.BUY)),
         "buy": ("Buy everything", without(problem, lambda way: way in (None, Way.COMMIT))),
     }
     each = max(LEAST_SECONDS, seconds / len(ways))
-    return tuple(
-        Variant(name, title, changed, solve(changed, seconds=each))
-        for name, (title, changed) in ways.items()
-    )
+    found = []
+    for name, (title, changed) in ways.items():
+        chosen = choose(changed, means, seconds=each)
+        found.append(Variant(name, title, chosen.problem, chosen.solution))
+    return tuple(found)
+
+
+def all_platforms(problem: Problem, *, seconds: float) -> Variant:
+    """Solve the problem with machines of all software platforms together."""
+    return Variant(MIXED, "Several platforms", problem, solve(problem, seconds=seconds))
 
 
 def budget_curve(problem: Problem, best: Account, *, seconds: float) -> tuple[Alternative, ...]:

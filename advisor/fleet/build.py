@@ -139,7 +139,9 @@ def _replaces(problem: Problem, other: int, place: int) -> bool:
     one, two = problem.supplies[other], problem.supplies[place]
     if Way.OWNED in (one.way, two.way) or one.way is not two.way:
         return False
-    if one.term_months != two.term_months or one.first_period > two.first_period:
+    if (one.platform, one.term_months) != (two.platform, two.term_months):
+        return False
+    if one.first_period > two.first_period:
         return False
     no_worse = (
         one.cards >= two.cards

@@ -6,7 +6,7 @@ All numbers come from the search that ``recommend`` uses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.fleet.machines import Machine
+from advisor.fleet.platform_names import platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.problem import Job, Mode
 from advisor.fleet.supplies import Committed
@@ -109,10 +110,9 @@ class Demand:
                 alone or there, key=lambda item: (item.count * item.time * _doubt(item), item.count)
             )
             modes.append(_run_mode(place, best, cards))
-        modes += _rented_runs([option for option in options if option.offer is not None])
+        modes += _rented_runs(_rented(options, systems))
         if self.spot and workload.preemptible and self._rents(workload):
-            spot, _ = self._options(workload, kind=PriceKind.SPOT)
-            modes += _rented_runs([option for option in spot if option.offer is not None], "spot ")
+            modes += _rented_runs(_rented(*self._options(workload, kind=PriceKind.SPOT)), "spot ")
         return tuple(modes)
 
     def _seat_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
@@ -124,11 +124,7 @@ class Demand:
             if alone:
                 best = min(alone, key=lambda item: (item.count, item.time))
                 modes.append(_replica(place, best, 1.0))
-        rented = [option for option in options if option.offer is not None]
-        if rented:
-            best = min(rented, key=lambda item: (item.usd_per_hour, item.time))
-            modes.append(_replica(None, best, 1.0))
-        return tuple(modes)
+        return (*modes, *_rented_replicas(_rented(options, systems), 1.0))
 
     def _site_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
         """One machine, or one rental, for each site."""
@@ -140,7 +136,7 @@ class Demand:
 
     def _service_modes(self, workload: FleetWorkload, peak: float) -> tuple[Mode, ...]:
         """Replicas of several sizes on each supply, and rented ones."""
-        by_supply: dict[int | None, list[Mode]] = {}
+        by_supply: dict[int | str, list[Mode]] = {}
         for level in _levels(peak, coarse=self.coarse):
             options, systems = self._options(workload, concurrency=level)
             for place, there in self._by_supply(options, systems).items():
@@ -148,10 +144,8 @@ class Demand:
                 if alone:
                     best = min(alone, key=lambda item: (item.count, item.time))
                     by_supply.setdefault(place, []).append(_replica(place, best, level))
-            rented = [option for option in options if option.offer is not None]
-            if rented:
-                best = min(rented, key=lambda item: (item.usd_per_hour, item.time))
-                by_supply.setdefault(None, []).append(_replica(None, best, level))
+            for mode in _rented_replicas(_rented(options, systems), level):
+                by_supply.setdefault(mode.platform, []).append(mode)
         return tuple(mode for modes in by_supply.values() for mode in _worthwhile(modes))
 
     def _options(
@@ -298,22 +292,38 @@ def _run_mode(place: int, option: Option, cards: int) -> Mode:
     )
 
 
-def _rented_runs(options: Sequence[Option], prefix: str = "") -> list[Mode]:
-    """Return the cheapest rental of a run: what ``recommend`` puts first."""
-    best = best_option(options, Objective.CHEAPEST)
-    if best is None:
-        return []
-    return [
-        Mode(
-            supply=None,
-            title=f"{prefix}{_offer_title(best)}",
-            cards=best.count,
-            machines=best.instances,
-            hours=best.time,
-            usd=best.cost_usd * _doubt(best),
-            detail=_detail(best),
-        )
-    ]
+def _rented(options: Iterable[Option], systems: Sequence[System]) -> dict[str, list[Option]]:
+    """Group options on rented machines by their software platform."""
+    found: dict[str, list[Option]] = {}
+    for option in options:
+        if option.offer is not None:
+            name = platform_of(systems[option.system].accelerator)
+            found.setdefault(name, []).append(option)
+    return found
+
+
+def _rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> Iterator[Mode]:
+    """Yield the cheapest rental of a run on each platform: what ``recommend`` puts first."""
+    for platform, rented in options.items():
+        best = best_option(rented, Objective.CHEAPEST)
+        if best is not None:
+            yield Mode(
+                supply=None,
+                title=f"{prefix}{_offer_title(best)}",
+                cards=best.count,
+                machines=best.instances,
+                hours=best.time,
+                usd=best.cost_usd * _doubt(best),
+                platform=platform,
+                detail=_detail(best),
+            )
+
+
+def _rented_replicas(options: Mapping[str, Sequence[Option]], serves: float) -> Iterator[Mode]:
+    """Yield the cheapest rental of a replica on each platform."""
+    for platform, rented in options.items():
+        best = min(rented, key=lambda item: (item.usd_per_hour, item.time))
+        yield replace(_replica(None, best, serves), platform=platform)
 
 
 def _replica(place: int | None, option: Option, serves: float) -> Mode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -12,9 +12,17 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
-from advisor.fleet.alternatives import Variant, budget_curve, headroom, limit_prices, other_ways
+from advisor.fleet.alternatives import (
+    Variant,
+    all_platforms,
+    budget_curve,
+    headroom,
+    limit_prices,
+    other_ways,
+)
 from advisor.fleet.build import Built, build
 from advisor.fleet.machines import Machine
+from advisor.fleet.platforms import Chosen, choose
 from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.problem import OFFICE, Problem, Way
 from advisor.fleet.queue import waiting
@@ -72,18 +80,24 @@ def plan_fleet(
         portfolio = load_portfolio(portfolio)
     catalog, calibration, economy = catalog or load_catalog(), load_calibration(), load_economy()
     built = build(portfolio, catalog, calibration, economy)
-    found = solve(built.problem, seconds=SECONDS)
-    feasible = found.feasible
+    whole = built.problem
+    chosen = choose(whole, portfolio.means, seconds=SECONDS)
+    built = replace(built, problem=chosen.problem)
+    found, feasible = chosen.solution, chosen.solution.feasible
     if not feasible:
         found = solve(built.problem, seconds=SECONDS, leave_out=True)
-    planned = _Planned(portfolio, built, Account(built.problem, found), economy)
+    planned = _Planned(portfolio, built, Account(built.problem, found), economy, chosen)
     others: tuple[Variant, ...] = ()
     if alternatives and feasible:
-        others = other_ways(built.problem, seconds=SECONDS_OF_OTHERS / 2)
+        others = other_ways(whole, portfolio.means, seconds=SECONDS_OF_OTHERS / 2)
+        if chosen.problem is not whole:
+            others += (all_platforms(whole, seconds=SECONDS_OF_OTHERS / 2),)
     plan = planned.result(others, feasible=feasible, alternatives=alternatives)
     more: dict[str, object] = {}
     if regret:
-        more["regret"] = regret_table(portfolio, catalog, calibration, economy)
+        more["regret"] = regret_table(
+            portfolio, catalog, calibration, economy, platforms=chosen.platforms
+        )
     if queue:
         more["waiting"] = planned.waiting()
     return plan.model_copy(update=more)
@@ -97,6 +111,7 @@ class _Planned:
     built: Built
     account: Account
     economy: Economy
+    chosen: Chosen
 
     @property
     def problem(self) -> Problem:
@@ -119,7 +134,10 @@ class _Planned:
         )
         return FleetPlan(
             portfolio=self.portfolio,
-            sentence=answer(self.portfolio, purchases, account, shown, feasible=feasible),
+            sentence=answer(
+                self.portfolio, purchases, account, shown, self.chosen, feasible=feasible
+            ),
+            platforms=self.chosen.platforms,
             feasible=feasible,
             total_usd=total,
             gap=account.solution.gap,

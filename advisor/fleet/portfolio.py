@@ -163,6 +163,11 @@ class Means(Noun):
     """For work that is pre-emptible."""
     commit: bool = True
     """Rent for one or three years at a discount."""
+    mixed_vendors: bool = False
+    """Machines and rentals of several software platforms (CUDA, ROCm, ...) in one plan."""
+    other_platform_usd: Limit = 3000.0
+    """What a platform with fewer tools than CUDA has to save before the plan takes it: about a week
+    of an engineer. Assumed. [USD]"""
     machines: Annotated[tuple[MachineKey, ...], Field(max_length=100)] = ()
     """Buy only these; empty allows all."""
     without: Annotated[tuple[MachineKey, ...], Field(max_length=100)] = ()

@@ -54,8 +54,10 @@ class Supply:
     """Most machines at a time; None: no limit."""
     on_site: bool = True
     """Whether it stands in the user's place and counts against its limits."""
+    platform: str = ""
+    """Software platform; empty if any software runs on it."""
     barred: str = ""
-    """Why none may be bought: ``noise``, ``used`` or ``list``; empty if they may."""
+    """Why none may be bought: ``noise``, ``used``, ``platform`` or ``list``; empty if they may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Mode:
     """Load that one replica serves, in the unit of the job's demand."""
     usd: float = 0.0
     """Rented: price of a run, or of an hour of one replica. [USD]"""
+    platform: str = ""
+    """Of a rental: software platform; empty if any software runs on it."""
     detail: str = ""
     """Precision, layout or offer, in words."""
 

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from advisor.fleet.machines import CONSUMER_FLOOR_BYTES, Machine
+from advisor.fleet.platform_names import PLATFORMS
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.software.tools import Status, known_tools
-
-PLATFORMS: Final = {
-    "NVIDIA": "CUDA",
-    "AMD": "ROCm",
-    "Apple": "Metal",
-    "Intel": "oneAPI",
-}
-"""Software platform by vendor."""
 
 
 def software_share(card: Accelerator) -> tuple[int, int]:

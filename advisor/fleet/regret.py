@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.alternatives import without
 from advisor.fleet.build import YEAR, build
 from advisor.fleet.columns import Buy
+from advisor.fleet.platforms import on_platforms
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import Job, Problem, Way
 from advisor.fleet.results import Regret, RegretTable
@@ -40,9 +41,19 @@ First = Mapping[str, int]
 
 
 def regret_table(
-    portfolio: Portfolio, catalog: Catalog, calibration: Calibration, economy: Economy
+    portfolio: Portfolio,
+    catalog: Catalog,
+    calibration: Calibration,
+    economy: Economy,
+    *,
+    platforms: Collection[str],
 ) -> RegretTable:
     """Return what each plan costs in each future beyond the best plan for it.
+
+    Parameters
+    ----------
+    platforms : collection of str
+        Software platforms that the plans may use.
 
     Notes
     -----
@@ -54,15 +65,20 @@ def regret_table(
     ----------
     .. [1] Savage, The theory of statistical decision, 1951, doi:10.1080/01621459.1951.10500768.
     """
-    problem = build(portfolio, catalog, calibration, economy, length=YEAR).problem
+    problem = on_platforms(
+        build(portfolio, catalog, calibration, economy, length=YEAR).problem, platforms
+    )
     plans = dict(_plans(problem))
     keys = {key for first in plans.values() for key in first}
     futures = dict(_futures(problem))
     note = ""
     try:
-        futures["models twice as large"] = build(
-            _doubled(portfolio), catalog, calibration, economy, length=YEAR, keep=keys
-        ).problem
+        futures["models twice as large"] = on_platforms(
+            build(
+                _doubled(portfolio), catalog, calibration, economy, length=YEAR, keep=keys
+            ).problem,
+            platforms,
+        )
     except InputError:
         note = " Nothing within the limits does the work of models twice as large."
     rows = []

@@ -163,6 +163,8 @@ class FleetPlan(Noun):
     """No plan costs less by more than this share, by the solver's proof."""
     horizon_months: int
     period_months: tuple[int, ...]
+    platforms: tuple[str, ...]
+    """Software platforms of the machines and rentals that it may use."""
     purchases: tuple[Purchase, ...]
     fleet: tuple[FleetMachine, ...]
     assignments: tuple[Assignment, ...]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.fleet.account import Account
+from advisor.fleet.platforms import Chosen
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import Alternative, Purchase
 from advisor.foundation.formatting import money
 
 SHOWN = 3
+MIXED = "mixed"
+WORTH_TELLING = 0.005
+"""Smallest share of the cost that is stated as a difference."""
 MONTHS_PER_YEAR = 12
 
 
@@ -18,6 +22,7 @@ def answer(
     purchases: Sequence[Purchase],
     account: Account,
     others: Sequence[Alternative],
+    chosen: Chosen,
     *,
     feasible: bool,
 ) -> str:
@@ -37,7 +42,10 @@ def answer(
         parts.append("use the machines that you have")
     first = ", ".join(parts)
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
+    text += _platforms(account.total_usd, others, chosen)
     for item in others:
+        if item.name == MIXED:
+            continue
         if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
             words = "Renting everything" if item.name == "rent" else "Buying everything"
             text += f" {words} would cost {money(item.usd)}."
@@ -50,6 +58,27 @@ def answer(
         text += f" The limits do not allow everything: left out are {names}."
         if len(left) > SHOWN:
             text += f" So are {len(left) - SHOWN} more."
+    return text
+
+
+def _platforms(usd: float, others: Sequence[Alternative], chosen: Chosen) -> str:
+    """Return on which software platform the plan runs, and what others or a mix would save."""
+    used = " and ".join(chosen.platforms)
+    if chosen.forced:
+        return " No single software platform does all of it, so the plan mixes them."
+    if not chosen.single:
+        return ""
+    text = f" All of it runs on {used}."
+    for name, other in chosen.others:
+        if other and abs(other - usd) > WORTH_TELLING * usd:
+            less = "less" if other < usd else "more"
+            text += f" On {name} it would cost {money(abs(other - usd))} {less}."
+    for item in others:
+        if item.name == MIXED and item.usd and item.usd < (1 - WORTH_TELLING) * usd:
+            text += (
+                f" Mixing platforms would save {money(usd - item.usd)} ({1 - item.usd / usd:.0%}), "
+                "but everybody would have to keep the software of each running."
+            )
     return text
 
 

@@ -17,13 +17,15 @@ from advisor.fleet.program import SLACK, THOUSAND, Floats, Program
 
 GAP: Final = 1e-4
 """Plans within this share of the least cost count as equal."""
-MANY: Final = 6_000
+MANY: Final = 20_000
 """Programs with more ways to do work, over all periods and slots, are solved by covers."""
 PROMISING: Final = 20
 """Kinds of machines that a large program may buy: those that the relaxed program likes best."""
 LIKED: Final = 2e-3
 """Ways that add more than this share of the whole cost stay out of a large program."""
 COVER_GAP: Final = 1e-3
+WIDE_GAP: Final = 0.08
+"""Above this gap, all ways to do the work are tried together."""
 STAGES: Final = ((4, 0.3, 5e-3), (12, 0.9, COVER_GAP))
 """A large program is solved with few ways to do the work of one job in one slot, then with more:
 number of ways, share of the time that is left, and gap. What is left then raises the bound."""
@@ -63,12 +65,10 @@ def solve(
     .. [1] Huangfu and Hall, Parallelizing the dual revised simplex method, 2018,
        doi:10.1007/s12532-017-0130-5 (HiGHS, through ``scipy.optimize.milp``).
     """
-    ways = sum(
-        len(job.modes) * len(problem.months) * (len(SLOT_HOURS) if job.serves else 1)
-        for job in problem.jobs
-    )
-    if ways > MANY:
-        found = _by_covers(problem, seconds=seconds, fixed=fixed or {}, leave_out=leave_out)
+    if _ways(problem) > MANY:
+        found = _by_covers(
+            problem, seconds=seconds, gap=gap, fixed=fixed or {}, leave_out=leave_out
+        )
         if found is not None:
             return found
     program = Program(problem, leave_out=leave_out)
@@ -77,6 +77,25 @@ def solve(
     lower, upper = _bounds(program, fixed or {})
     best = _best(program, lower, upper, seconds=seconds, gap=gap)
     return _solution(program, best, best.bound)
+
+
+def least_cost(problem: Problem) -> float:
+    """Return a cost that no plan stays under; infinite if nothing meets the limits. [USD]"""
+    program = Program(problem, leave_out=False, whole_loads=_ways(problem) > MANY)
+    if program.impossible:
+        return math.inf
+    if not program.columns:
+        return 0.0
+    found = _relaxed(program, *_bounds(program, {}))
+    return math.inf if found is None else found.cost * THOUSAND
+
+
+def _ways(problem: Problem) -> int:
+    """Return the number of ways to do work, over all periods and slots."""
+    return sum(
+        len(job.modes) * len(problem.months) * (len(SLOT_HOURS) if job.serves else 1)
+        for job in problem.jobs
+    )
 
 
 def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Floats]:
@@ -89,7 +108,7 @@ def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Float
 
 
 def _by_covers(
-    problem: Problem, *, seconds: float, fixed: Mapping[Buy, float], leave_out: bool
+    problem: Problem, *, seconds: float, gap: float, fixed: Mapping[Buy, float], leave_out: bool
 ) -> Solution | None:
     """Return a plan of a large problem, or None if covers find none.
 
@@ -113,7 +132,11 @@ def _by_covers(
             more = _best(program, lower, few, seconds=left, gap=close)
             found = min(found, more, key=lambda item: item.cost)
     left = end - time.monotonic()
-    if found.values is not None and left > BOUND_SECONDS and bound < (1 - COVER_GAP) * found.cost:
+    if found.values is None or bound < (1 - WIDE_GAP) * found.cost:
+        # A few large machines decide: the relaxed program says little about which.
+        more = _best(program, lower, upper, seconds=max(left, LEAST_SECONDS), gap=gap)
+        bound, found = max(bound, more.bound), min(found, more, key=lambda item: item.cost)
+    elif left > BOUND_SECONDS and bound < (1 - COVER_GAP) * found.cost:
         whole = [isinstance(column, Buy) for column in program.columns]
         tight = _best(program, lower, upper, seconds=left, gap=COVER_GAP, whole=whole)
         bound = max(bound, tight.bound)

@@ -11,6 +11,7 @@ from advisor.catalog.economy import Economy
 from advisor.equations.energy import WATTS_PER_KW, kwh_per_month
 from advisor.errors import InputError
 from advisor.fleet.machines import Machine, machine_named, machines
+from advisor.fleet.platform_names import platform_of
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import Supply, Way
 from advisor.fleet.sentences import years
@@ -192,6 +193,7 @@ def _machine_supply(
         life_months=upkeep.life_years * MONTHS_PER_YEAR,
         owned=owned,
         first_period=first,
+        platform=platform_of(machine.card),
     )
 
 
@@ -231,6 +233,7 @@ def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy)
                     month_usd=month,
                     term_months=plan.term_months,
                     on_site=False,
+                    platform=platform_of(catalog.accelerator(offer.accelerator)),
                 ),
             )
     return list(best.values())

@@ -1,0 +1,133 @@
+"""One software platform for a plan: which one, and what mixing them would save."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.fleet.account import Account
+from advisor.fleet.columns import Solution
+from advisor.fleet.platform_names import PLATFORMS
+from advisor.fleet.portfolio import Means
+from advisor.fleet.problem import Job, Problem, Way
+from advisor.fleet.solver import least_cost, solve
+
+TIE: Final = 0.05
+"""A platform with fewer tools has to save more than this share of the cost: all work is brought to
+it, and fewer people know it. Assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The problem on the platform of the plan, its solution, and what else was solved."""
+
+    problem: Problem
+    solution: Solution
+    platforms: tuple[str, ...] = ()
+    """Of the plan; empty if it may mix all."""
+    others: tuple[tuple[str, float], ...] = ()
+    """Platforms that were also planned, with the cost. [USD]"""
+    single: bool = False
+    """Whether the plan had to choose a platform."""
+    forced: bool = False
+    """Whether no choice of a platform does all work."""
+
+
+def choose(problem: Problem, means: Means, *, seconds: float) -> Chosen:
+    """Solve a problem on the platform of least cost, or on all of them.
+
+    Parameters
+    ----------
+    means : Means
+        Whether a plan may mix platforms, and what another than the first has to save.
+    seconds : float
+        Time for the solver on each platform that could win. [s]
+
+    Returns
+    -------
+    Chosen
+        Machines that are there keep their platform, and work that only one platform can do brings
+        it in. If no platform does all work within the limits, all are allowed.
+    """
+    names = _platforms(problem)
+    if means.mixed_vendors or len(names) < 2:
+        return Chosen(problem, solve(problem, seconds=seconds), tuple(names))
+    best: Chosen | None = None
+    least = 0.0
+    others: list[tuple[str, float]] = []
+    for allowed in _candidates(problem, names):
+        changed = on_platforms(problem, allowed)
+        most = least - max(TIE * least, means.other_platform_usd)
+        if best is not None and least_cost(changed) >= most:
+            continue
+        found = solve(changed, seconds=seconds)
+        if not found.feasible:
+            continue
+        usd = Account(changed, found).total_usd
+        if best is None or usd < most:
+            if best is not None:
+                others.append((" and ".join(best.platforms), least))
+            best, least = Chosen(changed, found, allowed, single=True), usd
+        else:
+            others.append((" and ".join(allowed), usd))
+    if best is None:
+        found = solve(problem, seconds=seconds)
+        if found.feasible:
+            return Chosen(problem, found, tuple(names), forced=True)
+        allowed = next(_candidates(problem, names))
+        return Chosen(on_platforms(problem, allowed), found, allowed, single=True)
+    return replace(best, others=tuple(others))
+
+
+def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
+    """Return a problem without machines and rentals of other platforms; owned ones stay."""
+    supplies = tuple(
+        replace(supply, barred="platform")
+        if supply.way is not Way.OWNED and supply.platform and supply.platform not in allowed
+        else supply
+        for supply in problem.supplies
+    )
+    jobs = tuple(
+        replace(
+            job,
+            modes=tuple(
+                mode
+                for mode in job.modes
+                if mode.supply is not None or not mode.platform or mode.platform in allowed
+            ),
+        )
+        for job in problem.jobs
+    )
+    return replace(problem, supplies=supplies, jobs=jobs)
+
+
+def _platforms(problem: Problem) -> list[str]:
+    """Return the platforms that some work could run on, the one with the most tools first."""
+    names = {name for job in problem.jobs for name in _of_job(problem, job)} - {""}
+    order = list(PLATFORMS.values())
+    return sorted(names, key=lambda name: (order.index(name) if name in order else 99, name))
+
+
+def _of_job(problem: Problem, job: Job) -> Iterator[str]:
+    """Yield the platforms of a job's modes; empty where any software runs."""
+    for mode in job.modes:
+        if mode.supply is None:
+            yield mode.platform
+        elif problem.supplies[mode.supply].way is not Way.OWNED:
+            yield problem.supplies[mode.supply].platform
+
+
+def _candidates(problem: Problem, names: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Yield sets of platforms: those that are there or that work needs, with each other one."""
+    there = {item.platform for item in problem.supplies if item.way is Way.OWNED} - {""}
+    for job in problem.jobs:
+        own = {mode.supply for mode in job.modes if mode.supply is not None}
+        owned = any(problem.supplies[place].way is Way.OWNED for place in own)
+        if not owned and len(found := set(_of_job(problem, job))) == 1:
+            there |= found - {""}
+    if there:
+        yield tuple(name for name in names if name in there) or tuple(sorted(there))
+    for name in names:
+        if not there:
+            yield (name,)
