@@ -8,17 +8,26 @@ import pytest
 from advisor.foundation.turns import Turns
 
 
-def start(*workers: threading.Thread) -> None:
-    for worker in workers:
-        worker.start()
-        time.sleep(0.05)  # in this order
+def start(
+    turns: Turns, held: threading.Event, holder: threading.Thread, *others: threading.Thread
+) -> None:
+    """Start them in this order: the first has its turn, each other waits before the next comes."""
+    holder.start()
+    assert held.wait(30)
+    for number, other in enumerate(others, 1):
+        other.start()
+        end = time.monotonic() + 30
+        while turns.waiting < number:
+            assert time.monotonic() < end
+            time.sleep(0.002)
 
 
 def test_threads_work_in_the_order_in_which_they_came() -> None:
-    turns, done, go = Turns(1), [], threading.Event()
+    turns, done, held, go = Turns(1), [], threading.Event(), threading.Event()
 
     def first() -> None:
         with turns.turn():
+            held.set()
             assert go.wait(30)
 
     def other(number: int) -> None:
@@ -27,7 +36,7 @@ def test_threads_work_in_the_order_in_which_they_came() -> None:
 
     holder = threading.Thread(target=first)
     others = [threading.Thread(target=other, args=(number,)) for number in range(5)]
-    start(holder, *others)
+    start(turns, held, holder, *others)
     assert turns.waiting == 5
     go.set()
     for thread in (holder, *others):
@@ -60,13 +69,14 @@ def test_no_more_than_allowed_work_at_once() -> None:
 
 
 def test_who_waits_hears_how_many_are_before_and_may_leave() -> None:
-    turns, go, heard = Turns(1), threading.Event(), []
+    turns, held, go, heard = Turns(1), threading.Event(), threading.Event(), []
 
     class NextInput(BaseException):
         """As Streamlit ends a run whose inputs changed."""
 
     def holder() -> None:
         with turns.turn():
+            held.set()
             assert go.wait(30)
 
     def leave(ahead: int) -> None:
@@ -76,7 +86,7 @@ def test_who_waits_hears_how_many_are_before_and_may_leave() -> None:
 
     first = threading.Thread(target=holder)
     second = threading.Thread(target=holder)
-    start(first, second)
+    start(turns, held, first, second)
     with pytest.raises(NextInput), turns.turn(leave):
         raise AssertionError("it had no turn")
     assert heard == [1, 1]
