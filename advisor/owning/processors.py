@@ -91,7 +91,8 @@ def _clusters(
     perfect = [
         math.ceil(slower.expected * single.count - ROUNDING) for _, single, slower in singles
     ]
-    if estimate.time is None:
+    workload = case.workload
+    if estimate.time is None or isinstance(workload, Serving):
         return list(perfect)
     systems = [
         System(
@@ -112,7 +113,7 @@ def _clusters(
         }
     )
     alone = case.model_copy(update={"hardware": None, "layout": None, "limits": limits})
-    options = search(alone, architecture, systems, calibration).options
+    options = search(alone, workload, architecture, systems, calibration).options
     startup = estimate.time.startup_s.expected / HOUR_S
     target = estimate.time.run_hours.expected - startup
     return [

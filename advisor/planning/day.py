@@ -163,7 +163,7 @@ def _most_per_replica(
     rates = LOADS * curve.most_per_s[0]
     one = workload.model_copy(update={"requests_per_s": 1.0})
     found = queued(curve.take(np.zeros(len(rates), dtype=np.intp)), arrivals_of(one, 1 / rates))
-    spreads = TimeSpreads(architecture, calibration, serving=True)
+    spreads = TimeSpreads(architecture, calibration, workload)
     share, limits = 1.0 - case.limits.risk, case.limits
     later = spreads.of(card, precision=form.name, count=1).at(share)
     first = spreads.first(card, precision=form.name).at(share)

@@ -221,16 +221,14 @@ class Searched:
         if case.limits.deadline_hours is None:
             return ()
         interruptions = interruptions_of(case, self.calibration)
+        kind = case.limits.price_kind
         found = fewest_machines(
             fewest(self.feasible, self.systems),
             self.systems,
-            architecture=self.architecture,
-            limits=case.limits,
-            calibration=self.calibration,
-            stated=case.layout,
-            prices=[
-                Price.of(system, case.limits.price_kind, interruptions) for system in self.systems
-            ],
+            [Price.of(system, kind, interruptions) for system in self.systems],
+            case,
+            self.architecture,
+            self.calibration,
         )
         return as_candidates(
             sorted(found, key=fewest_first),

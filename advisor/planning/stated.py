@@ -329,9 +329,7 @@ def _timed(asked: _Asked) -> list[Option]:
         ),
     )
     hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
-    spreads = TimeSpreads(
-        architecture, calibration, serving=False, frozen=run.frozen, operator=run.operator
-    )
+    spreads = TimeSpreads(architecture, calibration, case.workload)
     interruptions = interruptions_of(case, calibration)
     configurations = []
     for index, (system, time) in enumerate(zip(asked.systems, hours.tolist(), strict=True)):

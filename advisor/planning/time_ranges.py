@@ -7,14 +7,15 @@ from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.serving.report import first_quantity, later_quantity
 from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
+from advisor.estimate.training.run import trains_adapters
 from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
-from advisor.nouns.software.delivery import Operator
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS
 from advisor.nouns.software.generations import generations
+from advisor.nouns.workload import Serving, Workload
 
 
 class TimeSpreads:
@@ -22,25 +23,15 @@ class TimeSpreads:
 
     Parameters
     ----------
-    serving : bool
-        Times per output token instead of hours of a run.
-    frozen : bool
-        The run trains only adapters.
-    operator : Operator
-        Who runs it.
+    workload : Workload
+        Times are hours of a run, or seconds per output token of a server.
     """
 
     def __init__(
-        self,
-        architecture: ModelArchitecture,
-        calibration: Calibration,
-        *,
-        serving: bool,
-        frozen: bool = False,
-        operator: Operator = Operator.TENANT,
+        self, architecture: ModelArchitecture, calibration: Calibration, workload: Workload
     ) -> None:
-        self._architecture, self._calibration, self._serving = architecture, calibration, serving
-        self._frozen, self._operator = frozen, operator
+        self._architecture, self._calibration = architecture, calibration
+        self._workload, self._serving = workload, isinstance(workload, Serving)
         self._known: dict[tuple[str, str, int, int], Range] = {}
         self._kernels: dict[str, tuple[Evidence, bool]] = {}
         self._ranges: dict[tuple[float, float, Evidence], Range] = {}
@@ -104,7 +95,7 @@ class TimeSpreads:
             kernels, measured = calibration.kernels_for(accelerator)
             self._kernels[accelerator.key] = (kernels.evidence, measured)
         evidence, measured = self._kernels[accelerator.key]
-        if self._serving:
+        if isinstance(self._workload, Serving):
             weights = WEIGHT_FORMATS[precision]
             engine = calibration.engine_for(weights)
             quantity = (
@@ -115,13 +106,13 @@ class TimeSpreads:
             interval = calibration.served_interval(quantity, weights, measured=measured)
         else:
             step = calibration.training_interval(
-                time_quantity(architecture, frozen=self._frozen),
+                time_quantity(architecture, frozen=trains_adapters(self._workload)),
                 accelerator,
                 measured=measured,
                 compute=RECIPES[precision].compute,
                 count=count,
             )
-            interval = delivered_interval(step, self._operator, machines, calibration)
+            interval = delivered_interval(step, self._workload.operator, machines, calibration)
         weakest = interval.evidence.weakest(evidence, architecture.evidence)
         key = (interval.low, interval.high, weakest)
         if key not in self._ranges:

@@ -147,7 +147,7 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         item.accelerator.key: item.tool
         for item in equipped(case, model, find_systems(catalog, limits, training=False))
     }
-    spreads = TimeSpreads(model, calibration, serving=True)
+    spreads = TimeSpreads(model, calibration, case.workload)
     least = float("inf")
     for offer in allowed_offers(catalog, limits):
         if offer.accelerator not in tools:

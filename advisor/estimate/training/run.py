@@ -270,6 +270,11 @@ def resolve_training(
     )
 
 
+def trains_adapters(workload: Training) -> bool:
+    """Whether the base weights are frozen and only adapters train."""
+    return isinstance(workload, FineTuning) and workload.method in ADAPTED
+
+
 def software_of(workload: Training, unit: Unit, tool: Tool | None = None) -> SoftwareStack:
     """Return the stack that estimates a run: the asked, the tool's, or the usual of the task."""
     asked = workload.software

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.software.delivery import Operator
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.training_choices import FineTuningMethod
-from advisor.nouns.workload import FineTuning, Serving, Workload
+from advisor.nouns.workload import Serving, Workload
 from advisor.planning.explain.sentences import label
 from advisor.planning.results import Candidate
 from advisor.planning.search.options import Option, best_of_systems, frontier, run_rents
@@ -69,14 +67,7 @@ def as_candidates(
         Options that no other beats in both cost and time.
     """
     serving = isinstance(workload, Serving)
-    frozen = isinstance(workload, FineTuning) and workload.method is not FineTuningMethod.FULL
-    spreads = TimeSpreads(
-        architecture,
-        calibration,
-        serving=serving,
-        frozen=frozen,
-        operator=Operator.TENANT if isinstance(workload, Serving) else workload.operator,
-    )
+    spreads = TimeSpreads(architecture, calibration, workload)
     times = [
         spreads.of(
             systems[option.system].accelerator,

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints
-from advisor.nouns.software.delivery import Operator
 from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.options import (
-    Configuration,
     Option,
     Price,
     meets_budget,
@@ -46,16 +44,21 @@ class _Between:
         numbers = {int(number) for number in ends} - {self.too_few, most}
         return [number * self.machine for number in sorted(numbers)]
 
+    def close(self, meeting: Sequence[Option]) -> None:
+        """Narrow the gap by those of the tried numbers that meet the limits."""
+        tried = self.tried
+        self.enough = min(meeting, key=lambda option: option.count, default=self.enough)
+        missed = [count for count in tried if count < self.enough.count]
+        self.too_few = max([self.too_few, *(count // self.machine for count in missed)])
+
 
 def fewest_machines(
     options: Sequence[Option],
     systems: Sequence[System],
-    *,
-    architecture: ModelArchitecture,
-    limits: Constraints,
-    calibration: Calibration,
     prices: Sequence[Price],
-    stated: ParallelLayout | None = None,
+    case: Case,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
 ) -> list[Option]:
     """Close the gap between the searched numbers: one machine fewer misses the limits.
 
@@ -65,8 +68,6 @@ def fewest_machines(
         Of each accelerator, the fewest of the searched numbers that meet the limits.
     prices : sequence of Price
         Of each system.
-    stated : ParallelLayout, optional
-        Layout of the case: its stated fields keep their values.
 
     Returns
     -------
@@ -78,21 +79,12 @@ def fewest_machines(
     A number that does not divide the batch can be slower than a smaller one, so fewer machines may
     meet the limits somewhere below a number that misses them; such islands are not looked for.
     """
-    runs = {id(option.run): option.run for option in options if option.run is not None}
-    frozen = any(run.frozen for run in runs.values())
-    operator = next((run.operator for run in runs.values()), Operator.TENANT)
-    spreads = TimeSpreads(
-        architecture, calibration, serving=False, frozen=frozen, operator=operator
-    )
-    gaps = []
-    for option in options:
-        system = systems[option.system]
-        machine = 1 if system.owned else system.node.accelerators
-        below = max((count for count in system.counts if count < option.count), default=0)
-        gaps.append(_Between(below // machine, option, machine))
+    gaps = [_gap(option, systems[option.system]) for option in options]
     hosted = any(option.layout.offload for option in options)
-    for run in runs.values():
-        precision = run.recipe.name
+    spreads = TimeSpreads(architecture, calibration, case.workload)
+    for run in {id(gap.enough.run): gap.enough.run for gap in gaps}.values():
+        if run is None:
+            continue
         open_gaps = [gap for gap in gaps if gap.enough.run is run and gap.tried]
         while open_gaps:
             tried = [
@@ -100,41 +92,32 @@ def fewest_machines(
             ]
             counts = {count for system in tried for count in system.counts}
             space = LayoutSpace(
-                architecture, run, counts, calibration, stated=stated, hosted=hosted
+                architecture, run, counts, calibration, stated=case.layout, hosted=hosted
             )
             found = search_training(architecture, run, tried, space, calibration).found
-            configurations = [
-                Configuration(
-                    open_gaps[item.system].enough.system,
-                    item.count,
-                    precision,
-                    item.layouts,
-                    item.row,
-                    item.hours,
-                    item.hours
-                    * spreads.of(
-                        tried[item.system].accelerator,
-                        tried[item.system].node,
-                        precision=precision,
-                        count=item.count,
-                    ).high,
-                    run=run,
-                    proven=open_gaps[item.system].enough.proven,
+            configurations = []
+            for item in found:
+                known, system = open_gaps[item.system].enough, tried[item.system]
+                configurations.append(
+                    item.configuration(known.system, system, run, spreads, proven=known.proven)
                 )
-                for item in found
-            ]
             priced = priced_options(configurations, prices)
             for place, gap in enumerate(open_gaps):
-                meeting = {
-                    option.count: option
+                own = [
+                    option
                     for item, option in zip(found, priced, strict=True)
-                    if item.system == place
-                    and meets_time(option, limits)
-                    and meets_budget(option, limits)
-                }
-                asked = gap.tried
-                gap.enough = meeting[min(meeting)] if meeting else gap.enough
-                missed = [count for count in asked if count < gap.enough.count]
-                gap.too_few = max([gap.too_few, *(count // gap.machine for count in missed)])
+                    if item.system == place and _meets(option, case.limits)
+                ]
+                gap.close(own)
             open_gaps = [gap for gap in open_gaps if gap.tried]
     return [gap.enough for gap in gaps]
+
+
+def _gap(option: Option, system: System) -> _Between:
+    machine = 1 if system.owned else system.node.accelerators
+    below = max((count for count in system.counts if count < option.count), default=0)
+    return _Between(below // machine, option, machine)
+
+
+def _meets(option: Option, limits: Constraints) -> bool:
+    return meets_time(option, limits) and meets_budget(option, limits)

@@ -35,31 +35,6 @@ LOW_PRECISION_RECIPES = ("fp8",)
 """Searched too, but only as advice: the user has to accept the lower precision."""
 
 
-def search(
-    case: Case,
-    architecture: ModelArchitecture,
-    systems: Sequence[System],
-    calibration: Calibration,
-    *,
-    hosted: bool = False,
-    advising: bool = True,
-) -> SearchResult:
-    """Evaluate training on all systems, in every precision worth trying.
-
-    Parameters
-    ----------
-    hosted : bool, optional
-        Use layouts with the host's memory; tried if nothing fits without it.
-    advising : bool, optional
-        Also try lower precisions, as ``alternatives``.
-    """
-    asked = architecture, systems, calibration
-    if isinstance(case.workload, Serving):
-        msg = "serving is searched by search_and_host"
-        raise TypeError(msg)
-    return _search_training(case, case.workload, *asked, hosted=hosted, advising=advising)
-
-
 def search_and_host(
     case: Case,
     architecture: ModelArchitecture,
@@ -82,17 +57,17 @@ def search_and_host(
         systems are separate for each host memory size.
     """
     systems = with_host(systems, case.host)
-    if isinstance(case.workload, Serving):
-        return search_served(
-            case, case.workload, architecture, systems, calibration, advising=advising
-        )
+    workload = case.workload
+    if isinstance(workload, Serving):
+        return search_served(case, workload, architecture, systems, calibration, advising=advising)
     systems = equipped(case, architecture, systems)
-    result = search(case, architecture, systems, calibration, advising=advising)
+    asked = case, workload, architecture
+    result = search(*asked, systems, calibration, advising=advising)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
     if result.options or refused or architecture.unit is not Unit.TOKEN:
         return systems, result
     parted = by_host_memory(systems)
-    hosted = search(case, architecture, parted, calibration, hosted=True, advising=advising)
+    hosted = search(*asked, parted, calibration, hosted=True, advising=advising)
     if not hosted.options:
         return systems, result
     # Cards that still do not fit show their need without host memory.
@@ -113,16 +88,25 @@ def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
     return PROVEN_RECIPES if architecture.unit is Unit.TOKEN else SAMPLE_RECIPES
 
 
-def _search_training(
+def search(
     case: Case,
     workload: Training,
     architecture: ModelArchitecture,
     systems: Sequence[System],
     calibration: Calibration,
     *,
-    hosted: bool,
-    advising: bool,
+    hosted: bool = False,
+    advising: bool = True,
 ) -> SearchResult:
+    """Evaluate training on all systems, in every precision worth trying.
+
+    Parameters
+    ----------
+    hosted : bool, optional
+        Use layouts with the host's memory; tried if nothing fits without it.
+    advising : bool, optional
+        Also try lower precisions, as ``alternatives``.
+    """
     asked = workload.precision
     proven = (asked,) if asked else proven_recipes(architecture)
     # The usual stack for pretraining language models is made for 8-bit training.
@@ -133,7 +117,7 @@ def _search_training(
     findings = Findings(systems, prices)
     runs: dict[tuple[str, str], TrainingRun] = {}
     served: set[int] = set()
-    spreads: TimeSpreads | None = None
+    spreads = TimeSpreads(architecture, calibration, workload)
     for members in _alike(workload, architecture, systems):
         alike = [systems[index] for index in members]
         # Recipes that few cards need have few numbers of accelerators, so small spaces.
@@ -167,13 +151,6 @@ def _search_training(
                 key = name, "" if tool is None else tool.name
                 if key not in runs:
                     runs[key] = resolve_training(workload, architecture, RECIPES[name], tool)
-            spreads = spreads or TimeSpreads(
-                architecture,
-                calibration,
-                serving=False,
-                frozen=run.frozen,
-                operator=run.operator,
-            )
             findings.price(_trained(recipe, systems, runs, spreads), advised=advised)
     if not runs:
         runs["", ""] = resolve_training(workload, architecture, RECIPES[proven[0]])
@@ -220,18 +197,9 @@ def _trained(
     name = recipe.run.recipe.name
     for index, found in recipe.found:
         system = systems[index]
-        spread = spreads.of(system.accelerator, system.node, precision=name, count=found.count)
-        yield Configuration(
-            index,
-            found.count,
-            found.precision,
-            found.layouts,
-            found.row,
-            found.hours,
-            found.hours * spread.high,
-            run=runs[name, "" if system.tool is None else system.tool.name],
-            proven=spreads.proven(system.accelerator),
-        )
+        run = runs[name, "" if system.tool is None else system.tool.name]
+        proven = spreads.proven(system.accelerator)
+        yield found.configuration(index, system, run, spreads, proven=proven)
 
 
 @dataclass(slots=True)

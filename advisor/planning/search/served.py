@@ -113,7 +113,7 @@ class _Served:
 
     @cached_property
     def _spreads(self) -> TimeSpreads:
-        return TimeSpreads(self.architecture, self.calibration, serving=True)
+        return TimeSpreads(self.architecture, self.calibration, self.workload)
 
     def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
         """Try each system's ways in order until one fits; return its place in the ladder."""

@@ -28,9 +28,10 @@ from advisor.nouns.software.tool_offers import TrainingOffer
 from advisor.planning.search.bound import StepBound
 from advisor.planning.search.layout_space import CHUNK, LayoutSpace
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid, offered
-from advisor.planning.search.options import Miss
+from advisor.planning.search.options import Configuration, Miss
 from advisor.planning.search.simple import RECOMPUTED, TIE, simplest
 from advisor.planning.search.systems import System
+from advisor.planning.time_ranges import TimeSpreads
 
 BLOCK = 262_144
 """Configurations whose memory is compared at a time."""
@@ -55,6 +56,25 @@ class Found:
     layouts: LayoutArrays
     row: int
     """The layout is element ``row`` of ``layouts``."""
+
+    def configuration(
+        self, place: int, system: System, run: TrainingRun, spreads: TimeSpreads, *, proven: bool
+    ) -> Configuration:
+        """Return it on a system of the case, with the range of its time."""
+        spread = spreads.of(
+            system.accelerator, system.node, precision=self.precision, count=self.count
+        )
+        return Configuration(
+            place,
+            self.count,
+            self.precision,
+            self.layouts,
+            self.row,
+            self.hours,
+            self.hours * spread.high,
+            run=run,
+            proven=proven,
+        )
 
 
 @dataclass(frozen=True, slots=True)
