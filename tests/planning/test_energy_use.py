@@ -55,3 +55,43 @@ def test_the_place_and_the_region_of_an_offer_decide_the_carbon() -> None:
         "limits": {"providers": ["GCP"], "regions": ["europe-west4"]},
     }
     assert "europe-west4" in api.estimate(rented).cost.carbon_place
+
+
+def served(card: str, **more: Any) -> Any:
+    work = {"kind": "serving", "concurrency": 8}
+    return api.estimate(
+        {**CASE, "workload": work, "hardware": {"accelerator": card, "count": 8}, **more}
+    ).cost
+
+
+def test_a_month_of_a_dgx_h100() -> None:
+    """NVIDIA rates the machine at 10.2 kW; 76 % drawn (arXiv:2506.14551), PUE 1.54, 730 hours."""
+    energy = served("h100-sxm").energy_kwh
+    assert energy.expected == pytest.approx(10.2 * 0.76 * 1.54 * 730, rel=2e-3)
+
+
+def test_owned_cards_have_energy_and_no_rent() -> None:
+    owned = served("h100-sxm", limits={"owned": [{"accelerator": "h100-sxm", "count": 8}]})
+    assert owned.rent_usd is None
+    assert owned.energy_kwh == served("h100-sxm").energy_kwh
+
+
+def test_unknown_power_is_unknown_energy() -> None:
+    """Google publishes no power of a TPU v5e."""
+    found = served("tpu-v5e")
+    assert found.energy_kwh is None
+    assert found.carbon_kg is None
+    assert not {"energy", "carbon"} & {term.name for term in found.terms}
+
+
+def test_energy_has_the_range_of_the_hours_where_all_else_is_stated() -> None:
+    stated = {"host_power_share": 0.5, "load_share": 0.8, "pue": 1.25}
+    found = api.estimate({**CASE, "owning": stated})
+    assert found.time is not None
+    assert found.cost.energy_kwh is not None
+    hours, energy = found.time.run_hours, found.cost.energy_kwh
+    # 450 W x 1.5 x 0.8 x 1.25
+    assert (energy.low, energy.expected, energy.high) == pytest.approx(
+        (0.675 * hours.low, 0.675 * hours.expected, 0.675 * hours.high)
+    )
+    assert energy.low < energy.high
