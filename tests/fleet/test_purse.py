@@ -1,0 +1,121 @@
+"""What a budget buys, against every mix of machines that it can buy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.fleet import purse
+from advisor.fleet.purse import Unit, best_units
+
+ROOM = purse._Room(usd=100.0, power_w=1000.0, slots=10.0, desks=float(purse.DESKS))
+
+
+def unit(
+    value: float, usd: float, watts: float = 0.0, *, cards: int = 0, rack: bool = True
+) -> Unit:
+    """Return a machine of which nothing but its limits matters."""
+    row = SimpleNamespace(rack_units=2 if rack else 0, cards=cards)
+    return Unit(
+        machine=cast("Any", SimpleNamespace(row=row, rated_w=watts)),
+        machines=1,
+        count=1,
+        groups=1,
+        throughput=value,
+        sure=value,
+        hours=None,
+        usd=usd,
+    )
+
+
+def fits(units: list[Unit], counts: tuple[int, ...]) -> bool:
+    pairs = list(zip(units, counts, strict=True))
+    return (
+        sum(each.usd * n for each, n in pairs) <= 100 + 1e-6
+        and sum(each.machine.rated_w * n for each, n in pairs) <= 1000 + 1e-6
+        and sum(each.cards * n for each, n in pairs) <= 10
+        and sum(n for each, n in pairs if each.machine.row.rack_units == 0) <= 12
+    )
+
+
+def score(units: list[Unit], counts: tuple[int, ...]) -> float:
+    """Each kind after the first has to add 5 %."""
+    kinds = sum(n > 0 for n in counts)
+    total = sum(each.sure * n for each, n in zip(units, counts, strict=True))
+    return total / 1.05 ** (kinds - 1) if kinds else 0.0
+
+
+def best_score(units: list[Unit]) -> float:
+    most = [int(min(100 / each.usd, 12) + 1e-9) for each in units]
+    return max(
+        score(units, counts)
+        for counts in itertools.product(*(range(number + 1) for number in most))
+        if sum(n > 0 for n in counts) <= 3 and fits(units, counts)
+    )
+
+
+def found(units: list[Unit]) -> tuple[int, ...]:
+    numbers, proven = best_units(units, ROOM)
+    assert proven
+    chosen = {id(each): number for each, number in numbers}
+    return tuple(chosen.get(id(each), 0) for each in units)
+
+
+kinds = st.builds(
+    unit,
+    st.floats(0.5, 9),
+    st.floats(12, 100),
+    st.sampled_from([0.0, 150.0, 210.0, 340.0, 500.0]),
+    cards=st.sampled_from([0, 1, 2, 4]),
+    rack=st.booleans(),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(kinds, min_size=1, max_size=4))
+def test_no_mix_is_better(units: list[Unit]) -> None:
+    counts = found(units)
+
+    assert fits(units, counts)
+    assert score(units, counts) == pytest.approx(best_score(units), rel=1e-6)
+
+
+def test_three_kinds_where_each_limit_binds() -> None:
+    """One of 60 USD and 200 W, one of 30 and 300, one of 10 and 500 fill both limits."""
+    units = [unit(60, 60, 200), unit(34, 30, 300), unit(29, 10, 500)]
+    # 60 + 34 + 29 = 123 of three kinds, / 1.05^2 = 111.6; 3 x 34 = 102; 60 + 29 = 89.
+    assert found(units) == (1, 1, 1)
+
+
+def test_a_second_kind_must_be_worth_its_trouble() -> None:
+    """Nine of ten parts are used by the first; the rest adds 4 %, or 6 %."""
+    main = unit(10, 30)
+    assert found([main, unit(1.2, 10)]) == (3, 0)
+    assert found([main, unit(1.8, 10)]) == (3, 1)
+
+
+def test_at_most_twelve_computers_stand_outside_a_rack() -> None:
+    assert found([unit(1, 1, rack=False)]) == (12,)
+    assert found([unit(1, 1)]) == (100,)
+
+
+def test_slots_count_cards() -> None:
+    assert found([unit(1, 1, cards=4)]) == (2,)
+
+
+def test_a_mix_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    units = [
+        unit(
+            5 + math.sin(place), 0.2 + 0.01 * math.cos(7 * place), 0.3 + 0.01 * math.sin(5 * place)
+        )
+        for place in range(40)
+    ]
+    monkeypatch.setattr(purse, "SECONDS", 0.0)
+
+    assert not best_units(units, ROOM)[1]
