@@ -55,26 +55,21 @@ _LAYOUT: Final = {
     "layout (the search chooses what you leave out)": ("layout",),
     "the computer around the cards": ("host",),
 }
+_ASSUMED: Final = (INTERRUPTIONS, PLACE, *HOSTED)
+_AIMS: Final = {"limits and aims": ("limits", "objective", *_ASSUMED)}
+_SEARCH: Final = {**_WORK, **_AIMS, **_LAYOUT}
 _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "recommend": {
-        **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
-        **_LAYOUT,
-    },
+    "recommend": _SEARCH,
+    "learn": _SEARCH,
     "estimate": {
         **_WORK,
-        "price and limits": ("limits", INTERRUPTIONS, PLACE, *HOSTED),
+        "price and limits": ("limits", *_ASSUMED),
         "the configuration (what you own if you name none)": ("hardware",),
-        **_LAYOUT,
-    },
-    "learn": {
-        **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
         **_LAYOUT,
     },
     "export": {
         **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
+        **_AIMS,
         "the configuration (the best plan where you give none)": ("hardware",),
         **_LAYOUT,
     },

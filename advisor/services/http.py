@@ -94,17 +94,15 @@ class _TooLargeError(AdvisorError):
         super().__init__(f"the body is too large; allowed: up to {MAX_CASE_BYTES:,} bytes")
 
 
-def create_app(*, workers: int = 1, timeout_s: float = TIMEOUT_S) -> FastAPI:
+def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
     """Return the service.
 
     Parameters
     ----------
-    workers : int, optional
-        Questions that this process computes at once.
     timeout_s : float, optional
         Longest wait for an answer, its time in the queue included. [s]
     """
-    work = Work(workers)
+    work = Work(1)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -1,9 +1,6 @@
 """The page *Accuracy*: how far the predictions are from what people measured."""
 
-import streamlit as st
-
 from advisor import api
-from advisor.charts import theme_named
 from advisor.ui.parts import accuracy, question
 from advisor.ui.session import state
 
@@ -11,4 +8,4 @@ with state.Boundary():
     question.asked(accuracy.page(), title="Accuracy", heading="How right are the numbers?")
     runs = api.published_runs()
     accuracy.overview(runs)
-    accuracy.explore(runs, theme=theme_named(st.context.theme.type))
+    accuracy.explore(runs)

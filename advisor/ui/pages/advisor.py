@@ -3,7 +3,6 @@
 import streamlit as st
 
 from advisor import frames
-from advisor.charts import theme_named
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
 from advisor.ui.parts import (
@@ -18,7 +17,6 @@ from advisor.ui.parts import (
     share,
 )
 from advisor.ui.parts.set_up import set_up
-from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
 
 tools = question.head("Which GPU, how many, at what cost?")
@@ -53,20 +51,17 @@ with state.Boundary():
         memory.ways_out(found)
     results.advice(recommendation)
     details.why_not(recommendation)
-    theme = theme_named(st.context.theme.type)
     results.charts(
         recommendation,
         chosen,
-        theme=theme,
-        compact=on_phone(),
     )
-    details.day(chosen, theme=theme)
-    details.scaling(recommendation, chosen, theme=theme)
+    details.day(chosen)
+    details.scaling(recommendation, chosen)
     details.what_if(recommendation, chosen)
     details.rejections(recommendation)
     details.hosted(recommendation)
     details.fewest(recommendation)
-    memory.how_far(found, chosen, theme=theme_named(st.context.theme.type))
+    memory.how_far(found, chosen)
     details.computed(chosen)
     accuracy.similar(recommendation)
     details.assumptions(recommendation)

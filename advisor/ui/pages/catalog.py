@@ -1,11 +1,7 @@
 """The page *Catalog*: what exists, what it costs, and cards side by side."""
 
-import streamlit as st
-
 from advisor import api
-from advisor.charts import theme_named
 from advisor.ui.parts import catalog, offers, question
-from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
 
 with state.Boundary():
@@ -16,8 +12,6 @@ with state.Boundary():
     catalog.compare(
         shown,
         chosen,
-        theme=theme_named(st.context.theme.type),
-        compact=on_phone(),
     )
     catalog.browse(shown)
     offers.offers(shown)

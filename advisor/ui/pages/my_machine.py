@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from advisor.charts import theme_named
 from advisor.ui.parts import my_machine
 from advisor.ui.session import state
 
@@ -10,4 +9,4 @@ with state.Boundary():
     my_machine.ask()
     report = st.session_state.get(my_machine.REPORT)
     if report is not None:
-        my_machine.show(report, theme=theme_named(st.context.theme.type))
+        my_machine.show(report)

@@ -9,8 +9,8 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, accuracy_alt, accuracy_chart
-from advisor.ui.parts.chart_view import CHART_CONFIG, TABLE_PX
+from advisor.charts import accuracy_alt, accuracy_chart
+from advisor.ui.parts.chart_view import CHART_CONFIG, TABLE_PX, theme
 from advisor.ui.parts.widgets import csv_button, folded
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
@@ -82,7 +82,7 @@ def page() -> Page:
 
 
 @st.fragment
-def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
+def explore(runs: Sequence[api.PublishedRun]) -> None:
     """Filter the measurements, draw them and open one."""
     with st.container(horizontal=True):
         quantity = st.selectbox(
@@ -123,7 +123,7 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
     )
     frame = frames.accuracy_frame(shown)
     drawn = st.plotly_chart(
-        accuracy_chart(frame, quantity=title, theme=theme),
+        accuracy_chart(frame, quantity=title, theme=theme()),
         theme=None,
         key=f"accuracy_chart_{quantity}_{task}_{card}",
         config=CHART_CONFIG,

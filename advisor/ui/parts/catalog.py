@@ -9,7 +9,7 @@ from typing import Any, Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, spread_alt, spread_chart
+from advisor.charts import spread_alt, spread_chart
 from advisor.compare import METRICS, Comparison, Metric, compare_cards, verdicts
 from advisor.errors import RefreshError
 from advisor.foundation.dates import dated
@@ -17,9 +17,9 @@ from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui.parts import offers
-from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.widgets import csv_button, number_list
-from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.parts.wording import on_phone, plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, flag, number, text
 from advisor.ui.session.server import is_public
@@ -253,14 +253,14 @@ def _held(card: str) -> bool:
 
 
 @st.fragment
-def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact: bool) -> None:
+def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
     """Show cards side by side: facts, one quantity as a chart, sources and offers."""
     if not keys:
         st.info("Choose an accelerator.", icon=":material/help:")
         return
     found = compare_cards(keys, catalog)
     metric = BY_TITLE[_select("Quantity", QUANTITIES, "catalog_metric")]
-    _spread(catalog, keys, metric, theme=theme, compact=compact)
+    _spread(catalog, keys, metric)
     differences = st.toggle("Differences only", key="catalog_differences", persist_state="session")
     state.write(page())
     table = frames.comparison_table(found, differences=differences)
@@ -299,9 +299,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact:
             )
 
 
-def _spread(
-    catalog: api.Catalog, keys: Sequence[str], metric: Metric, *, theme: Theme, compact: bool
-) -> None:
+def _spread(catalog: api.Catalog, keys: Sequence[str], metric: Metric) -> None:
     frame = frames.spread_frame(metric, keys, catalog)
     if frame.empty:
         st.info(
@@ -310,7 +308,9 @@ def _spread(
         )
         return
     draw(
-        spread_chart(frame, title=metric.title, unit=metric.unit, theme=theme, compact=compact),
+        spread_chart(
+            frame, title=metric.title, unit=metric.unit, theme=theme(), compact=on_phone()
+        ),
         key=f"catalog_chart_{metric.title}",
         alt=spread_alt(frame, title=metric.title, unit=metric.unit),
     )

@@ -11,7 +11,7 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Figure
+from advisor.charts import Figure, Theme, theme_named
 from advisor.ui.parts.widgets import csv_button
 from advisor.ui.parts.wording import text_table
 
@@ -26,6 +26,11 @@ def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
     titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
     title = st.selectbox("Plan", titles, key=key)
     return chosen[titles.index(title) if title in titles else 0].plan.estimate
+
+
+def theme() -> Theme:
+    """Return the colours of charts in the reader's theme."""
+    return theme_named(st.context.theme.type)
 
 
 def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:

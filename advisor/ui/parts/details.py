@@ -8,11 +8,11 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, day_alt, day_chart, scaling_alt, scaling_chart
+from advisor.charts import day_alt, day_chart, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.forms.cases import without_options
-from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below
+from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below, theme
 from advisor.ui.parts.widgets import csv_button, download_file, folded, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
@@ -102,7 +102,7 @@ def _scaled(case: Case, accelerator: str, count: int) -> api.Scaling:
 
 
 @st.fragment
-def day(chosen: Sequence[frames.Pick], *, theme: Theme) -> None:
+def day(chosen: Sequence[frames.Pick]) -> None:
     """Draw the day of the first plan, and what each way of renting costs."""
     if not chosen or (found := chosen[0].plan.estimate.day) is None:
         return
@@ -111,15 +111,13 @@ def day(chosen: Sequence[frames.Pick], *, theme: Theme) -> None:
         return
     with part:
         frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
-        draw(day_chart(frame, fixed, theme=theme), key="day_chart", alt=day_alt(frame, fixed))
+        draw(day_chart(frame, fixed, theme=theme()), key="day_chart", alt=day_alt(frame, fixed))
         text_table(frames.day_table(found))
         st.caption(plain(f"Assumed: {' '.join(found.assumptions)}."))
 
 
 @st.fragment
-def scaling(
-    recommendation: api.Recommendation, chosen: Sequence[frames.Pick], *, theme: Theme
-) -> None:
+def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Draw how a plan's hardware speeds up with its number."""
     if not chosen or chosen[0].plan.estimate.time is None:
         return
@@ -141,7 +139,7 @@ def scaling(
             )
             return
         draw(
-            scaling_chart(frame, theme=theme),
+            scaling_chart(frame, theme=theme()),
             key="scaling_chart",
             alt=scaling_alt(frame),
         )

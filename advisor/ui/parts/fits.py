@@ -12,7 +12,7 @@ import streamlit as st
 from advisor import api, frames
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
-from advisor.charts import Theme, fits_alt, fits_chart
+from advisor.charts import fits_alt, fits_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import memory as memory_size
 from advisor.foundation.formatting import memory_against
@@ -25,7 +25,7 @@ from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.reading import read
 from advisor.ui.forms.rules import OWN
 from advisor.ui.parts import memory, question, remedies
-from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.results import status
 from advisor.ui.parts.widgets import show_mistake
 from advisor.ui.parts.wording import plain
@@ -172,7 +172,7 @@ def fit_words(work: str, estimate: api.Estimate) -> str:
     return f"{work} does not fit {where}: it needs {needed}, {usable} are usable on each."
 
 
-def show(inputs: Inputs, fits: api.Fits, *, theme: Theme) -> None:
+def show(inputs: Inputs, fits: api.Fits) -> None:
     """Show the answer: a sentence, the groups, training, the chart and what is assumed."""
     _own_model(inputs)
     fitting, changed, hosted, _ = (fits.having(verdict) for verdict in frames.VERDICT_TITLES)
@@ -205,15 +205,15 @@ def show(inputs: Inputs, fits: api.Fits, *, theme: Theme) -> None:
         st.dataframe(training, hide_index=True, width="stretch", height="content")
     st.header("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)
-    draw(fits_chart(frame, theme=theme), key="fits_chart")
+    draw(fits_chart(frame, theme=theme()), key="fits_chart")
     st.caption(fits_alt(frame))
-    _how_far(inputs, fits, theme)
+    _how_far(inputs, fits)
     st.header("Assumed", anchor=False)
     st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))
 
 
 @st.fragment
-def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
+def _how_far(inputs: Inputs, fits: api.Fits) -> None:
     """Draw memory against context for one model, up to where it ends."""
     models = {
         model.preset: model
@@ -256,4 +256,4 @@ def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
     )
     for curve in memory.curves(case):
         if curve.variable == "context":
-            memory.show_curve(curve, theme)
+            memory.show_curve(curve)

@@ -7,17 +7,17 @@ from typing import Final
 
 import streamlit as st
 
-from advisor.charts import Theme, lesson_alt, lesson_chart
+from advisor.charts import lesson_alt, lesson_chart
 from advisor.errors import InputError
 from advisor.foundation.references import REFERENCES
 from advisor.lessons.glossary import glossary
 from advisor.lessons.results import Lesson
 from advisor.lessons.topics import lesson, lesson_texts
 from advisor.ui.parts import question
-from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.results import status
 from advisor.ui.parts.widgets import show_mistake
-from advisor.ui.parts.wording import plain
+from advisor.ui.parts.wording import on_phone, plain
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Page, choice
@@ -34,7 +34,7 @@ def inputs() -> Page:
     return state.beside("learn", {"topic": choice(TOPIC, "Question", first, lambda: titles)})
 
 
-def page(*, theme: Theme, compact: bool) -> None:
+def page() -> None:
     """Ask for a question; answer it with figures of the case."""
     asked = question.asked(inputs(), title="Learn", heading="What should I know?")
     titles = {topic: text.question for topic, text in lesson_texts().items()}
@@ -59,7 +59,7 @@ def page(*, theme: Theme, compact: bool) -> None:
         except InputError as error:
             show_mistake(error)
         else:
-            _show(shown, theme, compact=compact)
+            _show(shown)
     _words()
 
 
@@ -75,7 +75,7 @@ def _words() -> None:
                 st.markdown(f"**{plain(names)}**: {plain(term.means)}")
 
 
-def _show(shown: Lesson, theme: Theme, *, compact: bool) -> None:
+def _show(shown: Lesson) -> None:
     st.header(shown.question, anchor=False)
     st.caption(plain(f"Many believe: “{shown.belief}”"))
     first, *rest = (*shown.figures.sentences, "")
@@ -84,7 +84,7 @@ def _show(shown: Lesson, theme: Theme, *, compact: bool) -> None:
         st.markdown(plain(sentence))
     if len(shown.figures.bars) >= FEWEST_BARS:
         draw(
-            lesson_chart(shown.figures, theme=theme, compact=compact),
+            lesson_chart(shown.figures, theme=theme(), compact=on_phone()),
             key="learn_chart",
             alt=lesson_alt(shown.figures),
         )

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, curve_alt, curve_chart
+from advisor.charts import curve_alt, curve_chart
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Task
-from advisor.ui.parts.chart_view import draw, plan_asked, table_below
+from advisor.ui.parts.chart_view import draw, plan_asked, table_below, theme
 from advisor.ui.parts.widgets import folded
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
@@ -44,7 +44,7 @@ def ways_out_of(estimate: api.Estimate) -> None:
 
 
 @st.fragment
-def how_far(found: Answer, chosen: Sequence[frames.Pick], *, theme: Theme) -> None:
+def how_far(found: Answer, chosen: Sequence[frames.Pick]) -> None:
     """Draw memory and speed against batch and length, computed when opened."""
     part = folded("How far batch and length can go", key="curves", icon="show_chart")
     if not part.open or not chosen:
@@ -52,16 +52,16 @@ def how_far(found: Answer, chosen: Sequence[frames.Pick], *, theme: Theme) -> No
     with part:
         estimate = plan_asked(chosen, key="curves_plan")
         for curve in curves(_case_of(found, estimate)):
-            show_curve(curve, theme)
+            show_curve(curve)
 
 
-def show_curve(curve: api.Curve, theme: Theme) -> None:
+def show_curve(curve: api.Curve) -> None:
     """Draw one curve with its sentence, its table and its CSV."""
     title, frame = curve.title, frames.curve_frame(curve)
     sentence = curve.sentence
     st.markdown(plain(sentence))
     draw(
-        curve_chart(frame, title=title, theme=theme),
+        curve_chart(frame, title=title, theme=theme()),
         key=f"curve_{curve.variable}",
         alt=curve_alt(frame, title=title, sentence=sentence),
     )

@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, roofline_alt, roofline_chart
+from advisor.charts import roofline_alt, roofline_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import measured_rate, memory, percent
 from advisor.nouns.limits import OwnedHardware
@@ -20,7 +20,7 @@ from advisor.probe.devices.smi import read_smi
 from advisor.probe.learned_constants import owned_from_report
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
 from advisor.ui.parts import probe_job, question
-from advisor.ui.parts.chart_view import TABLE_PX, draw
+from advisor.ui.parts.chart_view import TABLE_PX, draw, theme
 from advisor.ui.parts.widgets import download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
@@ -139,7 +139,7 @@ def _read_text() -> None:
         )
 
 
-def show(report: ProbeReport, *, theme: Theme) -> None:
+def show(report: ProbeReport) -> None:
     """Show a report: a sentence, the rates, the roofline and what could not be measured."""
     catalog = api.load_catalog()
     for place, found in enumerate(report.devices):
@@ -155,7 +155,7 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
         expected = expected_times_s(found, catalog)
         frame = frames.roofline_frame(found, expected)
         draw(
-            roofline_chart(frame, bandwidth_bytes_per_s=bandwidth, theme=theme),
+            roofline_chart(frame, bandwidth_bytes_per_s=bandwidth, theme=theme()),
             key=f"machine_roofline_{place}",
         )
         st.caption(plain(roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))

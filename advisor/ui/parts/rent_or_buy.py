@@ -6,7 +6,6 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import (
-    Theme,
     effects_alt,
     effects_chart,
     strip_alt,
@@ -19,17 +18,17 @@ from advisor.foundation.formatting import hourly_price, money, rate, years
 from advisor.foundation.quantities import Range
 from advisor.ui.forms import controls, money_inputs
 from advisor.ui.parts import question
-from advisor.ui.parts.chart_view import draw, table_below
+from advisor.ui.parts.chart_view import draw, table_below, theme
 from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.widgets import show_mistake
-from advisor.ui.parts.wording import plain, span, text_table
+from advisor.ui.parts.wording import on_phone, plain, span, text_table
 from advisor.ui.session import state
 
 KILO = 1000.0
 """Dollars are written out below: an axis would call fifty cents 500m. [USD]"""
 
 
-def page(*, theme: Theme, compact: bool) -> None:
+def page() -> None:
     """Ask, answer first, then the numbers behind the answer."""
     inputs = question.asked(
         money_inputs.page(),
@@ -51,8 +50,8 @@ def page(*, theme: Theme, compact: bool) -> None:
         with said:
             status(found.answer)
             _numbers(found)
-        _strips(found, slots, theme)
-        _charts(found, theme, compact=compact)
+        _strips(found, slots)
+        _charts(found)
         _details(found)
     if money_inputs.question(state.usable(state.current(money_inputs.page()))) != asked:
         # Boxes of a page that this server has just met.
@@ -101,7 +100,7 @@ def _numbers(found: api.Ownership) -> None:
     metrics(figures)
 
 
-def _strips(found: api.Ownership, slots: controls.Slots, theme: Theme) -> None:
+def _strips(found: api.Ownership, slots: controls.Slots) -> None:
     """Draw break-even across each input below its box."""
     for strip in found.strips:
         with slots[strip.field]:
@@ -114,7 +113,7 @@ def _strips(found: api.Ownership, slots: controls.Slots, theme: Theme) -> None:
                     value=strip.value,
                     hours=found.hours_per_month,
                     ticks=ticks,
-                    theme=theme,
+                    theme=theme(),
                 ),
                 key=f"own_strip_{strip.field}",
                 alt=strip_alt(frame, title="Break-even", value_text=text),
@@ -137,7 +136,7 @@ def _span(value: Range) -> str:
     return span(money(value, with_range=True)) or "exact"
 
 
-def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
+def _charts(found: api.Ownership) -> None:
     if found.against is None:
         return
     main = found.rents[found.against]
@@ -152,7 +151,7 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
     timeline = frames.timeline_frame(found)
     draw(
         timeline_chart(
-            timeline, months=(even.first_month, even.month, even.last_month), theme=theme
+            timeline, months=(even.first_month, even.month, even.last_month), theme=theme()
         ),
         key="own_timeline",
         alt=timeline_alt(timeline, month=even.month),
@@ -163,7 +162,7 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
         return
     st.header("What matters?", anchor=False)
     draw(
-        effects_chart(effects, theme=theme, compact=compact),
+        effects_chart(effects, theme=theme(), compact=on_phone()),
         key="own_effects",
         alt=effects_alt(effects),
     )

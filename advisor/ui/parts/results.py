@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, cost_time_alt, cost_time_chart, memory_alt, memory_chart
+from advisor.charts import cost_time_alt, cost_time_chart, memory_alt, memory_chart
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Range
@@ -21,8 +21,8 @@ from advisor.nouns.workload import FineTuning, Serving
 from advisor.ui.forms.cases import without_options
 from advisor.ui.forms.reading import network_of, read
 from advisor.ui.forms.rules import OWN
-from advisor.ui.parts.chart_view import draw, table_below
-from advisor.ui.parts.wording import EVIDENCE, plain, span
+from advisor.ui.parts.chart_view import draw, table_below, theme
+from advisor.ui.parts.wording import EVIDENCE, on_phone, plain, span
 from advisor.ui.session import state
 from advisor.ui.session.links import Opened
 from advisor.ui.session.state import Answer
@@ -292,13 +292,7 @@ def advice(recommendation: api.Recommendation) -> None:
         st.markdown("  \n".join(lines))
 
 
-def charts(
-    recommendation: api.Recommendation,
-    chosen: Sequence[frames.Pick],
-    *,
-    theme: Theme,
-    compact: bool,
-) -> None:
+def charts(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Draw cost against time, and the memory of the plans."""
     points = frames.candidates_frame(recommendation)
     if points.empty:
@@ -316,7 +310,7 @@ def charts(
         note += f" {left_out} far dearer or slower configurations are in the table only."
     st.caption(plain(f"{note} {far_limits}"))
     draw(
-        cost_time_chart(shown, selected, axes, theme=theme, compact=compact),
+        cost_time_chart(shown, selected, axes, theme=theme(), compact=on_phone()),
         key="cost_time",
         alt=cost_time_alt(shown, selected, axes),
     )
@@ -326,7 +320,7 @@ def charts(
     st.header("What fills the memory", anchor=False)
     terms = frames.memory_frame(chosen)
     draw(
-        memory_chart(terms, theme=theme, compact=compact),
+        memory_chart(terms, theme=theme(), compact=on_phone()),
         key="memory",
         alt=memory_alt(terms),
     )
