@@ -33,7 +33,7 @@ def constants(calibration: Calibration, catalog: Catalog, key: str) -> KernelEff
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_the_command_reproduces_the_files(capsys):
     assert main(["--check"]) == 0, capsys.readouterr().err
 
