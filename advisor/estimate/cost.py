@@ -66,10 +66,6 @@ def cost_breakdown(
 
     Parameters
     ----------
-    accelerator : Accelerator
-        The accelerators in use.
-    count : int
-        How many of them.
     hours : Range or None
         Run time (training); None prices a month of 730 hours (serving). [h]
     tokens_per_hour : Range

@@ -12,8 +12,6 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
 
     Parameters
     ----------
-    time : StepTime
-        Without interruptions.
     hours : Range
         Hours of the run for an hour of work.
 

@@ -39,10 +39,6 @@ def answer_own(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-        The model of the case, resolved.
-    today : date
-        For the age of prices.
     budget : BudgetAnswer, optional
         What ``owning.budget_usd`` buys; without hardware, its largest part is compared.
 

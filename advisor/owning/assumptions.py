@@ -85,12 +85,6 @@ def resolve(
 
     Parameters
     ----------
-    accelerator : Accelerator
-        What is bought.
-    owning : Owning
-        What the user states about owning.
-    renting : Renting
-        What the user states about renting.
     size : Size
         One machine needs no network; the rest of a machine has its own price.
     economy : Economy

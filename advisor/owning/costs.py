@@ -116,8 +116,6 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
 
     Parameters
     ----------
-    spread : Spread
-        The inputs with their bounds.
     hours : float
         In use each month. [h]
     work : Work

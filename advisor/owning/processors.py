@@ -46,11 +46,6 @@ def compare_processors(
 ) -> tuple[ProcessorOption, ...]:
     """Estimate a case on processors and scale them to equal throughput.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        The work on the hardware compared with.
-
     Returns
     -------
     tuple of ProcessorOption

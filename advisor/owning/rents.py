@@ -75,10 +75,6 @@ def tenancies(
     ----------
     case : Case
         Its limits on providers and regions apply.
-    hosted : sequence of Hosted, optional
-        Hosted models that do the same work.
-    reliability : Reliability
-        Time to save and to reload a checkpoint.
 
     Returns
     -------

@@ -56,20 +56,6 @@ def rent_or_buy(
         ``owning`` and ``renting`` hold the assumptions, ``limits`` the providers and regions.
     estimate : Estimate
         The work on the hardware to buy.
-    catalog : Catalog
-        Cards and offers.
-    economy : Economy
-        Cited defaults, tariffs and carbon intensities.
-    reliability : Reliability
-        Interruption rates and restart times.
-    today : date
-        For the age of prices.
-    processors : tuple of ProcessorOption, optional
-        The same work on processors.
-    budget : BudgetAnswer, optional
-        What the budget buys.
-    hosted : sequence of Hosted, optional
-        Hosted models that do the same work.
     groups : int, optional
         Groups of the estimate's cards that are bought and work side by side.
     size : Size, optional

@@ -33,8 +33,6 @@ def with_measured(
 
     Parameters
     ----------
-    limits : Constraints
-        ``owned`` holds the measurements.
     only : str, optional
         The one accelerator that is estimated; by default, all owned ones.
 

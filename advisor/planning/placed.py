@@ -59,14 +59,8 @@ def explained(
     ----------
     case : Case
         With open lengths filled in.
-    placement : Placement
-        The configuration.
-    architecture : ModelArchitecture
-        The case's model.
     catalog : Catalog
         Where ways out look for other accelerators.
-    calibration : Calibration
-        Fitted constants.
     curves : bool
         Also compute how batch and length change memory and speed.
     """

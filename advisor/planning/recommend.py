@@ -40,12 +40,6 @@ def recommend(
     ----------
     case : Case
         ``hardware`` is ignored: the search covers all cards. Stated fields of ``layout`` are kept.
-    architecture : ModelArchitecture
-        The model of the case, resolved.
-    catalog : Catalog
-        Accelerators and offers to search.
-    calibration : Calibration
-        Constants of the estimates.
     on_sentence : callable, optional
         It is called once with the answer's sentence. If a plan meets the limits, this happens
         before the explanation is computed.

@@ -167,8 +167,6 @@ class ServedModel:
 
         Parameters
         ----------
-        model : ModelArchitecture
-            Any network of the table.
         weight_format : WeightFormat
             Storage of the weights, see :func:`bytes_per_parameter`.
         cache_bytes : float

@@ -89,10 +89,6 @@ def serving_memory(
 
     Parameters
     ----------
-    served : ServedModel
-        The network as the engine stores it.
-    load : ServingLoad
-        Requests in flight and their lengths.
     layout : LayoutArrays
         ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide the
         weights.

@@ -87,22 +87,10 @@ def describe_serving(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-        The network.
-    workload : Serving
-        Requests in flight and their lengths.
     layout : ParallelLayout
         ``data`` ranks answer in parallel; ``expert`` of them share the routed experts.
-    accelerator : Accelerator
-        The accelerator of every rank.
-    node : Node
-        The links between accelerators.
-    weight_format : WeightFormat
-        Storage of the weights.
     cache_bytes : float
         Bytes of one cached element. [bytes]
-    calibration : Calibration
-        Fitted constants and intervals.
 
     Returns
     -------

@@ -99,8 +99,6 @@ def products(
         Shares of the layers in the host's memory.
     streams : ndarray
         Whether their weights come to the card, which then computes.
-    shape : tuple of int
-        Of the result.
     """
     weights, compute, fixed, held, flops = (np.zeros(shape) for _ in range(5))
     hardware = candidates.hardware

@@ -58,16 +58,8 @@ def engine_step(
 
     Parameters
     ----------
-    served : ServedModel
-        The network as the engine stores it.
-    content : StepContent
-        Tokens and sequences in the step.
     candidates : Candidates
         Hardware rates are for the compute format of the stored weights.
-    engine : ServingFacts
-        Overheads of the engine.
-    network : NetworkEfficiency
-        Shares and latencies of the links.
 
     Returns
     -------

@@ -125,15 +125,11 @@ def serving_times(
 
     Parameters
     ----------
-    served : ServedModel
-        The network as the engine stores it.
     load : ServingLoad
         Requests in flight over the whole deployment, and their lengths.
     candidates : Candidates
         ``data`` ranks answer requests in parallel; hardware rates are for
         :func:`compute_format` of the weights.
-    calibration : Calibration
-        Constants of engine and network.
     engine : ServingFacts, optional
         By default the one that serves the weights' format.
 

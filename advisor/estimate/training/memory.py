@@ -85,8 +85,6 @@ def training_memory(
     ----------
     layout : LayoutArrays
         One element per configuration.
-    facts : MemoryFacts
-        Library workspaces.
     lengths : ndarray, optional
         Sequence length of each configuration, if it is not the run's. [tokens]
 

@@ -97,8 +97,6 @@ def block_phases(
 
     Parameters
     ----------
-    states : StageStates
-        Of one stage.
     stored : ndarray
         Activations that all blocks of the stage keep. [bytes]
     loss : ndarray

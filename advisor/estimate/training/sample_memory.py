@@ -131,11 +131,6 @@ def backward_walk(
 ) -> BackwardWalk:
     """Return the moments of a backward pass.
 
-    Parameters
-    ----------
-    facts : MemoryFacts
-        Workspaces of convolutions.
-
     Notes
     -----
     Of like layers, two represent all: the first in the backward pass, when most tensors are kept,
@@ -237,8 +232,6 @@ def sample_phases(
         Samples of a micro-batch on one rank.
     recompute : ndarray
         Level of the policy; only full recomputation changes anything here.
-    states : StageStates
-        Of the only stage.
     loss : ndarray
         Logits and the loss's tensors, in its backward pass. [bytes]
     two_tied : ndarray

@@ -109,11 +109,6 @@ def stage_states(
 ) -> StageStates:
     """Weights, gradients, optimizer states and temporaries of one stage.
 
-    Parameters
-    ----------
-    facts : MemoryFacts
-        Library workspaces.
-
     Returns
     -------
     StageStates

@@ -20,8 +20,6 @@ def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
     estimate : Estimate
         A latency is judged at the accepted risk, other values at the expected one, as in the
         search.
-    limits : Constraints
-        Limits that the user set.
     """
     return tuple(
         item.missed for item in _limited(estimate, limits) if item.value.at(item.share) > item.limit

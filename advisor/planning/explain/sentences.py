@@ -238,8 +238,6 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
 
     Parameters
     ----------
-    way : WayOut
-        The change.
     estimate : Estimate
         The configuration that does not fit.
     """

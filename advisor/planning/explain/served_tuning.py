@@ -34,8 +34,6 @@ def served_improvements(
     ----------
     case : Case
         Of serving. What it states already is not offered.
-    placement : Placement
-        The plan.
 
     Returns
     -------

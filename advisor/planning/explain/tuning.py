@@ -57,8 +57,6 @@ def improvements(
 
     Parameters
     ----------
-    run : TrainingRun
-        The plan's work.
     placement : Placement
         The plan. Each change may recompute less and keep less on the host, if that fits.
 

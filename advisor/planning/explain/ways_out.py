@@ -119,8 +119,6 @@ def ways_out(
 
     Parameters
     ----------
-    case : Case
-        A case with hardware.
     placement : Placement
         The placement that does not fit.
     estimate : Estimate

@@ -42,8 +42,6 @@ def what_ifs(
     ----------
     case : Case
         With hardware. A stated layout is left out: each change has its own best one.
-    architecture : ModelArchitecture
-        The model of the case, resolved.
 
     Returns
     -------

@@ -137,8 +137,6 @@ class StepBound:
         ----------
         least : ndarray
             What ``step_s`` returned. [s]
-        system, policy, row : ndarray
-            As for ``step_s``.
         """
         candidates = Candidates(
             layout=self._grid.layouts.take(policy * self._grid.rows + row),

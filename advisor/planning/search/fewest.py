@@ -66,8 +66,6 @@ def fewest_machines(
     ----------
     options : sequence of Option
         Of each accelerator, the fewest of the searched numbers that meet the limits.
-    prices : sequence of Price
-        Of each system.
 
     Returns
     -------

@@ -45,8 +45,6 @@ def neighbours(
 
     Parameters
     ----------
-    placement : Placement
-        The chosen configuration.
     run : TrainingRun, optional
         The resolved training workload, if the caller has it already.
 

@@ -186,13 +186,6 @@ def priced_options(
 ) -> list[Option]:
     """Price configurations.
 
-    Parameters
-    ----------
-    found : sequence of Configuration
-        All of training or all of serving.
-    prices : sequence of Price, or mapping
-        Of each system.
-
     Returns
     -------
     list of Option

@@ -68,8 +68,6 @@ def search_serving(
     ----------
     table : ndarray
         Of :func:`replica_table`.
-    prices : sequence of Price
-        Of each system.
     free : bool
         The number of replicas is open: between the searched numbers, the fewest are looked for.
 

@@ -98,8 +98,6 @@ def search_training(
 
     Parameters
     ----------
-    run : TrainingRun
-        Holds the recipe.
     space : LayoutSpace
         Holds the layouts of all counts of the systems.
 
