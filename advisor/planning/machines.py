@@ -22,7 +22,7 @@ def hardware_systems(
     catalog: Catalog,
     case: Case,
     *,
-    together: int | None = None,
+    together: int,
     decoding: bool = False,
 ) -> list[System]:
     """Return the systems that can hold ``count`` accelerators.
@@ -32,8 +32,8 @@ def hardware_systems(
 
     Parameters
     ----------
-    together : int, optional
-        Accelerators that links have to join: those of one replica. All by default.
+    together : int
+        Accelerators that links have to join: those of one replica.
 
     Raises
     ------
@@ -58,11 +58,10 @@ def hardware_systems(
     limits = case.limits.model_copy(
         update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
     )
-    joined = count if together is None else together
     rented = [
         replace(system, counts=(count,))
         for system in find_systems(catalog, limits, training=False, decoding=decoding)
-        if max(system.node.accelerators, system.node.intra_domain) >= joined
+        if max(system.node.accelerators, system.node.intra_domain) >= together
         or system.node.inter_bytes_per_s is not None
     ]
     return rented or [replace(owned_system(accelerator, count), counts=(count,))]
@@ -76,7 +75,7 @@ def machines_of(case: Case, architecture: ModelArchitecture, catalog: Catalog) -
         case.hardware.count,
         catalog,
         case,
-        together=1 if isinstance(case.workload, Serving) else None,
+        together=1 if isinstance(case.workload, Serving) else case.hardware.count,
         decoding=decodes_images(case.workload, architecture),
     )
 
@@ -97,4 +96,5 @@ def hardware_system(
         factor = upper_factor(offer, kind) if offer else 1.0
         return per_hour * factor * -(-count // system.node.accelerators)
 
-    return min(hardware_systems(accelerator, count, catalog, case, together=together), key=price)
+    found = hardware_systems(accelerator, count, catalog, case, together=together or count)
+    return min(found, key=price)

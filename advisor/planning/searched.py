@@ -17,13 +17,13 @@ from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.training_choices import FineTuningMethod
-from advisor.nouns.workload import FineTuning, Serving
+from advisor.nouns.workload import Serving
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, sentence, title, why
 from advisor.planning.explain.served_tuning import served_improvements
 from advisor.planning.explain.tuning import improvements
+from advisor.planning.explain.why_not import Contest
 from advisor.planning.placed import estimate_placed
 from advisor.planning.reading_speed import at_reading_speed
 from advisor.planning.results import (
@@ -254,6 +254,15 @@ class Searched:
         smaller: dict[str, Option] = {}
         for option in sorted(result.smaller, key=lambda option: option.time, reverse=True):
             smaller[self.systems[option.system].accelerator.key] = option
+        answer = "batch" if self.batches else "token"
+        contest = Contest.of(
+            case,
+            self.feasible,
+            best,
+            "" if best is None else label(best, self.systems[best.system]),
+            answer=answer if isinstance(case.workload, Serving) else "",
+            startup_s=self.calibration.reliability.startup_s,
+        )
         outcome = Outcome(
             options=options,
             misses=result.misses,
@@ -261,23 +270,12 @@ class Searched:
             bought=bought,
             searched=result.with_format,
             rentable=frozenset(system.accelerator.key for system in self.systems),
-            startup_s=self.calibration.reliability.startup_s,
-            requests_per_s=getattr(case.workload, "requests_per_s", None),
-        )
-        answer = "batch" if self.batches else "token"
-        return reject(
-            catalog,
-            case.limits,
-            outcome,
-            chosen=frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans),
-            best=best,
-            best_name="" if best is None else label(best, self.systems[best.system]),
-            objective=case.objective,
             formats=result.formats,
-            memory_remedy=memory_remedy(case),
-            answer=answer if isinstance(case.workload, Serving) else "",
+            contest=contest,
             lack=ToolRules.of(case, self.architecture).lack,
         )
+        chosen = {plan.estimate.accelerator for item in rankings for plan in item.plans}
+        return reject(catalog, case, outcome, chosen)
 
     def assumptions(self) -> tuple[str, ...]:
         """Return every assumption once."""
@@ -320,17 +318,3 @@ def placement(option: Option, system: System) -> Placement:
         interrupted=option.interrupted,
         tool=system.tool,
     )
-
-
-def memory_remedy(case: Case) -> str:
-    """Return what lowers the memory of this workload most, smallest sacrifice first."""
-    workload = case.workload
-    if isinstance(workload, Serving):
-        return "Serve 8-bit or 4-bit weights, shorten the context, or use more cards per replica."
-    if isinstance(workload, FineTuning):
-        if workload.method is FineTuningMethod.LORA:
-            return "Use QLoRA, which keeps the base model in 4 bits, or shorten the sequences."
-        if workload.method is FineTuningMethod.FULL:
-            return "Use LoRA, which trains adapters only, or 8-bit optimizer states."
-        return "Shorten the sequence or choose a smaller model."
-    return "Use more accelerators, which share the states, or shorten the sequences."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog.catalog import SHIPPED, PriceState
+from advisor.catalog.catalog import PriceState
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import current_day, dated, is_stale
@@ -38,8 +38,7 @@ def advise(
     *,
     feasible: Sequence[Option],
     rankings: Sequence[Ranking],
-    prices: PriceState = SHIPPED,
-    today: date | None = None,
+    prices: PriceState,
 ) -> tuple[Advice, ...]:
     """Return the remarks that belong to the answer, warnings first."""
     found: list[Advice] = []
@@ -59,7 +58,7 @@ def advise(
     if plans:
         found.extend(_limits_in_reach(plans[0].estimate, case.limits))
         found.extend(_from_price(plans[0].estimate))
-        found.extend(_stale(plans[0].estimate.cost.price_date, today or current_day()))
+        found.extend(_stale(plans[0].estimate.cost.price_date, current_day()))
         if plans[0].estimate.memory.total_bytes.evidence is Evidence.ASSUMED or (
             plans[0].estimate.time and plans[0].estimate.time.step_s.evidence is Evidence.ASSUMED
         ):

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.catalog import Catalog
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.software import Lack
-from advisor.foundation.formatting import (
-    memory,
-    memory_against,
-    milliseconds,
-)
+from advisor.foundation.formatting import memory, memory_against, milliseconds
 from advisor.foundation.units import GIB
+from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
-from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.limits import Constraints
 from advisor.nouns.software.quality import quality_words
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.devices import bought_remedy
-from advisor.planning.explain.why_not import Ends, reason_it_lost
+from advisor.planning.explain.why_not import Contest, reason_it_lost
 from advisor.planning.results import Rejection, RejectionCode
-from advisor.planning.search.options import Miss, Option, meets_budget, meets_time
+from advisor.planning.search.options import Miss, Option
 from advisor.planning.search.systems import LOWEST_ASK
 
 
@@ -40,110 +39,48 @@ class Outcome:
     """Accelerators with at least one system and a supported number format."""
     rentable: frozenset[str]
     """Accelerators with at least one system."""
-    startup_s: float
-    """Time before the first step of every training run. [s]"""
-    requests_per_s: float | None = None
-    """Of serving under a rate of requests. [requests/s]"""
+    formats: tuple[str, ...]
+    """Number formats that the workload would accept."""
+    contest: Contest
+    lack: Callable[[Accelerator], Lack | None]
+    """Why no software does the work on an accelerator; None if some does."""
 
 
 def reject(
-    catalog: Catalog,
-    limits: Constraints,
-    outcome: Outcome,
-    *,
-    chosen: frozenset[str],
-    best: Option | None,
-    best_name: str,
-    objective: Objective,
-    formats: tuple[str, ...],
-    memory_remedy: str,
-    answer: str,
-    lack: Callable[[Accelerator], Lack | None],
+    catalog: Catalog, case: Case, outcome: Outcome, chosen: Collection[str]
 ) -> tuple[Rejection, ...]:
-    """Return one rejection for every accelerator of the catalog that is in no plan.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        Accelerators and offers.
-    limits : Constraints
-        Limits that the user set.
-    outcome : Outcome
-        Results of the search.
-    chosen : frozenset of str
-        Accelerators that some plan uses.
-    best : Option or None
-        The best plan of the asked objective.
-    best_name : str
-        Its label.
-    objective : Objective
-        The asked objective.
-    formats : tuple of str
-        Number formats the workload would accept.
-    memory_remedy : str
-        What lowers the memory need of this workload.
-    answer : str
-        Unit of the shown time: ``token`` or ``batch``; empty for training, shown in hours.
-    lack : callable
-        Why no software does the work on an accelerator; None if some does.
-
-    Returns
-    -------
-    tuple of Rejection
-        In the catalog's order.
-    """
+    """Return one rejection for every accelerator that no plan uses, in the catalog's order."""
+    limits = case.limits
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     owned = {catalog.accelerator(item.accelerator).key for item in limits.owned}
-    feasible = [
-        option
-        for group in outcome.options.values()
-        for option in group
-        if meets_time(option, limits) and meets_budget(option, limits)
-    ]
-    ends = Ends(
-        least_cost_usd=min((option.cost_high_usd for option in feasible), default=0.0),
-        least_time=min((option.time_high for option in feasible), default=0.0),
+    return tuple(
+        _excluded(card)
+        if (allowed and card.key not in allowed) or (owned and card.key not in owned)
+        else _reason(card, catalog, case, outcome)
+        for card in catalog.accelerators
+        if card.key not in chosen
     )
-    rejections = []
-    for accelerator in catalog.accelerators:
-        key = accelerator.key
-        if key in chosen:
-            continue
-        if (allowed and key not in allowed) or (owned and key not in owned):
-            rejections.append(_excluded(accelerator))
-        elif accelerator.inference_only and not answer:
-            rejections.append(_inference_only(accelerator))
-        elif limits.vendors and accelerator.vendor not in limits.vendors:
-            rejections.append(_other_vendor(accelerator, limits))
-        elif (missing := lack(accelerator)) is not None:
-            rejections.append(_no_software(accelerator, missing))
-        elif key not in outcome.rentable:
-            rejections.append(_not_offered(accelerator, catalog, limits, outcome.bought))
-        elif key not in outcome.searched:
-            rejections.append(_no_format(accelerator, formats))
-        elif not outcome.options.get(key):
-            miss = outcome.misses.get(key)
-            if miss is None and outcome.requests_per_s is not None:
-                rejections.append(_overloaded(accelerator, outcome.requests_per_s, limits))
-            else:
-                way = outcome.smaller.get(key)
-                remedy = memory_remedy if way is None else how_it_fits(way)
-                rejections.append(_too_small(accelerator, miss, remedy))
-        else:
-            rejections.append(
-                reason_it_lost(
-                    accelerator,
-                    outcome.options[key],
-                    limits,
-                    best,
-                    best_name,
-                    ends,
-                    objective,
-                    answer=answer,
-                    startup_s=outcome.startup_s,
-                )
-            )
-    return tuple(rejections)
+
+
+def _reason(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -> Rejection:
+    limits, key = case.limits, card.key
+    if card.inference_only and not outcome.contest.answer:
+        return _inference_only(card)
+    if limits.vendors and card.vendor not in limits.vendors:
+        return _other_vendor(card, limits)
+    if (missing := outcome.lack(card)) is not None:
+        return _no_software(card, missing)
+    if key not in outcome.rentable:
+        return _not_offered(card, catalog, limits, outcome.bought)
+    if key not in outcome.searched:
+        return _no_format(card, outcome.formats)
+    if options := outcome.options.get(key):
+        return reason_it_lost(card, options, outcome.contest)
+    miss, way = outcome.misses.get(key), outcome.smaller.get(key)
+    rate = getattr(case.workload, "requests_per_s", None)
+    if miss is None and rate is not None:
+        return _overloaded(card, rate, limits)
+    return _too_small(card, miss, memory_remedy(case) if way is None else how_it_fits(way))
 
 
 def how_it_fits(option: Option) -> str:
@@ -162,6 +99,20 @@ def how_it_fits(option: Option) -> str:
         f"It fits with layers in the host's memory: {form} {held} --engine llama-cpp, {speed}. "
         "Without these options, the card's own estimate chooses them."
     )
+
+
+def memory_remedy(case: Case) -> str:
+    """Return what lowers the memory of this workload most, smallest sacrifice first."""
+    workload = case.workload
+    if isinstance(workload, Serving):
+        return "Serve 8-bit or 4-bit weights, shorten the context, or use more cards per replica."
+    if isinstance(workload, FineTuning):
+        if workload.method is FineTuningMethod.LORA:
+            return "Use QLoRA, which keeps the base model in 4 bits, or shorten the sequences."
+        if workload.method is FineTuningMethod.FULL:
+            return "Use LoRA, which trains adapters only, or 8-bit optimizer states."
+        return "Shorten the sequence or choose a smaller model."
+    return "Use more accelerators, which share the states, or shorten the sequences."
 
 
 def _excluded(accelerator: Accelerator) -> Rejection:

@@ -10,6 +10,7 @@ from typing import Final
 from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.explain.sentences import cost_text
@@ -28,32 +29,57 @@ EXPECTED: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
-    """Least cost and least time within the limits, both as upper ends of their ranges."""
+class Contest:
+    """What a card lost against, and the limits that judge it."""
 
+    limits: Constraints
+    objective: Objective
+    best: Option | None
+    """Best plan of the objective."""
+    best_name: str
     least_cost_usd: float
+    """Within the limits, as the upper end of its range; so is the time."""
     least_time: float
+    answer: str
+    """Unit of the shown time: ``token`` or ``batch``; empty for training, shown in hours."""
+    startup_s: float
+    """Time before the first step of every training run. [s]"""
+
+    @classmethod
+    def of(
+        cls,
+        case: Case,
+        feasible: Sequence[Option],
+        best: Option | None,
+        best_name: str,
+        *,
+        answer: str,
+        startup_s: float,
+    ) -> Contest:
+        """Return the contest of a case; ``feasible`` are the options that meet the limits."""
+        return cls(
+            case.limits,
+            case.objective,
+            best,
+            best_name,
+            min((option.cost_high_usd for option in feasible), default=0.0),
+            min((option.time_high for option in feasible), default=0.0),
+            answer,
+            startup_s,
+        )
 
 
 def reason_it_lost(
-    accelerator: Accelerator,
-    options: Sequence[Option],
-    limits: Constraints,
-    best: Option | None,
-    best_name: str,
-    ends: Ends,
-    objective: Objective,
-    *,
-    answer: str,
-    startup_s: float,
+    accelerator: Accelerator, options: Sequence[Option], contest: Contest
 ) -> Rejection:
-    """Return why a card that can do the work is in no plan; arguments as in ``reject``."""
+    """Return why a card that can do the work is in no plan."""
+    limits, answer, best = contest.limits, contest.answer, contest.best
     in_time = [option for option in options if meets_time(option, limits)]
     if not in_time:
         return (
             _latency(accelerator, options, limits)
             if answer
-            else _late(accelerator, options, limits, startup_s / HOUR_S)
+            else _late(accelerator, options, limits, contest.startup_s / HOUR_S)
         )
     affordable = [option for option in in_time if meets_budget(option, limits)]
     if not affordable:
@@ -78,8 +104,8 @@ def reason_it_lost(
         accelerator,
         RejectionCode.DOMINATED,
         f"{accelerator.name} works, from {_figures(cheapest, answer=answer)}; the chosen "
-        f"{best_name} costs {_figures(best, answer=answer)}.",
-        _where_it_wins(affordable, best, ends, objective, answer=answer),
+        f"{contest.best_name} costs {_figures(best, answer=answer)}.",
+        _where_it_wins(affordable, best, contest),
         actual=cheapest.cost_usd,
         limit=best.cost_usd,
         unit="USD",
@@ -92,17 +118,16 @@ def _figures(option: Option, *, answer: str) -> str:
     return f"{cost_text(option)} in {duration(option.time * HOUR_S)}"
 
 
-def _where_it_wins(
-    options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, answer: str
-) -> str:
+def _where_it_wins(options: Sequence[Option], best: Option, contest: Contest) -> str:
     """Return under which other objective the card wins, or how much its rent must fall."""
+    answer = contest.answer
     cheapest = min(options, key=RANKED_BY[Objective.CHEAPEST])
     fastest = min(options, key=RANKED_BY[Objective.FASTEST])
-    if cheapest.cost_high_usd <= ends.least_cost_usd:
+    if cheapest.cost_high_usd <= contest.least_cost_usd:
         return "Choose it if cost alone matters."
-    if fastest.time_high <= ends.least_time * NEAR_FASTEST:
+    if fastest.time_high <= contest.least_time * NEAR_FASTEST:
         return f"Choose it if speed alone matters: {_figures(fastest, answer=answer)}."
-    if objective is Objective.FASTEST:
+    if contest.objective is Objective.FASTEST:
         return f"It takes {fastest.time / best.time:.1f} times as long, whatever its rent."
     if best.cost_usd <= 0:
         return "Choose it if the best plan's hardware is not free."
@@ -114,7 +139,7 @@ def _where_it_wins(
             f"It may cost up to {upper}{same}: time a few steps on it before you rely on the "
             "lower one."
         )
-    rank = RANKED_BY[objective]
+    rank = RANKED_BY[contest.objective]
     ratio = rank(best)[0] / min(map(rank, options))[0]
     return f"Its rent would have to fall by {1 - ratio:.0%}."
 

@@ -33,10 +33,10 @@ def replica_table(
     architecture: ModelArchitecture,
     systems: Sequence[System],
     concurrency: int,
-    stated: Stated | None = None,
+    stated: Stated,
     *,
-    by_layers: bool = False,
-    hosted: bool = False,
+    by_layers: bool,
+    hosted: bool,
 ) -> Table:
     """Return every way to divide every number of accelerators into equal replicas.
 
@@ -46,12 +46,11 @@ def replica_table(
 
     Parameters
     ----------
-    by_layers : bool, optional
+    by_layers : bool
         The engine divides a model by whole layers alone.
-    hosted : bool, optional
+    hosted : bool
         The host's memory holds some layers or experts.
     """
-    stated = stated or {}
     by_tensor = TENSOR_DEGREES if not by_layers else (1,)
     by_stages = PIPELINE_DEGREES if not by_layers else LAYER_DEGREES
     parts = _parts(architecture, stated, hosted=hosted)

@@ -47,7 +47,7 @@ def search_served(
     systems: Sequence[System],
     calibration: Calibration,
     *,
-    advising: bool = True,
+    advising: bool,
 ) -> tuple[list[System], SearchResult]:
     """Evaluate serving on all systems, each in the first of its ways that fits.
 
@@ -56,7 +56,7 @@ def search_served(
 
     Parameters
     ----------
-    advising : bool, optional
+    advising : bool
         Also try formats that are worth naming where a larger one fits, as ``alternatives``.
 
     Returns
