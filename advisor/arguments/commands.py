@@ -204,6 +204,7 @@ COMMANDS: Final = {
                 "--queue",
                 "also simulate how long runs wait for cards (pip install 'gpu-advisor[fleet]')",
             ),
+            takes("--report FILE", "also write a report of two pages: HTML, or Markdown to *.md"),
             takes("--all --explain", "show every period, charge and limit", dest="everything"),
         ),
         examples=(

@@ -8,6 +8,7 @@ from advisor.charts.cost_time import cost_time_alt, cost_time_chart
 from advisor.charts.curves import curve_alt, curve_chart
 from advisor.charts.day import day_alt, day_chart
 from advisor.charts.fits import fits_alt, fits_chart
+from advisor.charts.fleet import weeks_alt, weeks_chart
 from advisor.charts.lessons import lesson_alt, lesson_chart
 from advisor.charts.memory import memory_alt, memory_chart
 from advisor.charts.ownership import (
@@ -54,4 +55,6 @@ __all__ = [
     "theme_named",
     "timeline_alt",
     "timeline_chart",
+    "weeks_alt",
+    "weeks_chart",
 ]

@@ -9,6 +9,7 @@ from advisor import api
 from advisor.commands.answering import answered, content_of
 from advisor.errors import InputError
 from advisor.foundation.parsing import parse_amount, parse_count
+from advisor.foundation.writing import write_whole
 
 
 def fleet(arguments: Namespace) -> None:
@@ -21,6 +22,10 @@ def fleet(arguments: Namespace) -> None:
         return
     portfolio = _portfolio(arguments)
     plan = api.plan_fleet(portfolio, regret=arguments.regret, queue=arguments.queue)
+    if arguments.report is not None:
+        path = Path(arguments.report)
+        to = "markdown" if path.suffix == ".md" else "html"
+        write_whole(path, api.fleet_report(plan, to).content)
     answered(arguments, plan)
 
 

@@ -120,6 +120,11 @@ def report_file(
         if isinstance(answer, Recommendation)
         else _one(answer, made, link)
     )
+    return rendered(report, to)
+
+
+def rendered(report: Report, to: Format) -> str:
+    """Return a report as Markdown or HTML."""
     return _markdown(report) if to is Format.MARKDOWN else _html(report)
 
 

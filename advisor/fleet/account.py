@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from advisor.fleet.columns import Solution, Use, machines_there, present_usd, use_usd
-from advisor.fleet.problem import SLOT_HOURS, Mode, Problem, Way
-from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine
+from advisor.fleet.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Way
+from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine, WeekShare
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
 
@@ -199,6 +199,46 @@ class Account:
                     },
                 )
             )
+        return tuple(found)
+
+    def weeks(self) -> tuple[WeekShare, ...]:
+        """Return who holds the machines in a week of each period.
+
+        Runs fill what services leave: the same share of the free cards in every hour.
+        """
+        problem = self.problem
+        held: dict[tuple[int, int], dict[tuple[str, int], float]] = {}
+        for use, value in self.solution.used():
+            supply = self.mode(use).supply
+            if supply is None:
+                continue
+            name = problem.jobs[use.job].name
+            shares = held.setdefault((supply, use.period), {})
+            cards = self.there[supply][use.period] * problem.supplies[supply].cards
+            taken = self.card_hours(use, value) / max(cards, 1)
+            at = name, use.slot
+            hours = HOURS_PER_MONTH if use.slot < 0 else SLOT_HOURS[use.slot]
+            shares[at] = shares.get(at, 0.0) + taken / hours
+        found = []
+        for (supply, period), shares in sorted(held.items()):
+            busy = [
+                sum(share for (_, part), share in shares.items() if part == slot)
+                for slot in (OFFICE, QUIET)
+            ]
+            free = sum((1 - one) * hours for one, hours in zip(busy, SLOT_HOURS, strict=True))
+            for slot, title in ((OFFICE, "office"), (QUIET, "quiet")):
+                filled = (1 - busy[slot]) * HOURS_PER_MONTH / free if free > 0 else 0.0
+                for (name, part), share in shares.items():
+                    if part in (slot, -1):
+                        found.append(
+                            WeekShare(
+                                machine=problem.supplies[supply].title,
+                                month=problem.starts[period],
+                                slot=title,
+                                workload=name,
+                                share=share * (filled if part < 0 else 1.0),
+                            )
+                        )
         return tuple(found)
 
     def cash(self) -> tuple[Cash, ...]:

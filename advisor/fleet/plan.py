@@ -145,6 +145,7 @@ class _Planned:
             period_months=problem.months,
             purchases=purchases,
             fleet=account.fleet(),
+            weeks=account.weeks(),
             assignments=self.assignments(),
             charges=account.charges(),
             cash=account.cash(),

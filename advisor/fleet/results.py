@@ -44,6 +44,19 @@ class FleetMachine(Noun):
     """Share of the card hours of the horizon that each workload takes."""
 
 
+class WeekShare(Noun):
+    """How much of the machines of one kind a workload holds in a part of the week."""
+
+    machine: str
+    month: int
+    """Start of the period."""
+    slot: str
+    """``office`` (ten hours on each weekday) or ``quiet`` (all others)."""
+    workload: str
+    share: float
+    """Of the cards there. [fraction]"""
+
+
 class Assignment(Noun):
     """Where a workload runs in one period."""
 
@@ -167,6 +180,8 @@ class FleetPlan(Noun):
     """Software platforms of the machines and rentals that it may use."""
     purchases: tuple[Purchase, ...]
     fleet: tuple[FleetMachine, ...]
+    weeks: tuple[WeekShare, ...]
+    """Who holds the machines in a week of each period."""
     assignments: tuple[Assignment, ...]
     charges: tuple[Charge, ...]
     cash: tuple[Cash, ...]

@@ -40,6 +40,7 @@ from advisor.frames.fleet import (
     purchases_table,
     use_table,
     ways_table,
+    weeks_frame,
 )
 from advisor.frames.machine import (
     checks_table,
@@ -178,6 +179,7 @@ __all__ = [
     "verdicts",
     "way_out_sentence",
     "ways_table",
+    "weeks_frame",
     "what_if_sentence",
     "what_if_table",
     "within_reach",

@@ -41,6 +41,29 @@ def use_table(plan: FleetPlan) -> pd.DataFrame:
     )
 
 
+def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
+    """Return who holds the machines in a week of the period that starts in a month.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``row`` (machine and part of the week), ``workload`` and ``share`` of the cards.
+    """
+    words = {"office": "office hours", "quiet": "other hours"}
+    return pd.DataFrame(
+        [
+            {
+                "row": f"{item.machine}, {words[item.slot]}",
+                "workload": item.workload,
+                "share": item.share,
+            }
+            for item in sorted(plan.weeks, key=lambda one: (one.machine, one.slot))
+            if item.month == month
+        ],
+        columns=["row", "workload", "share"],
+    )
+
+
 def charges_table(plan: FleetPlan) -> pd.DataFrame:
     """Return what each workload costs over the horizon, as present value."""
     return pd.DataFrame(

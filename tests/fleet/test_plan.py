@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from advisor import InputError, estimate, load_portfolio, plan_fleet
+from advisor.api import fleet_report
 
 CHATBOT: dict[str, Any] = {
     "name": "chatbot",
@@ -133,3 +134,36 @@ def test_other_ways_never_cost_less_and_the_bills_add_up() -> None:
     assert usd["mixed"] <= plan.total_usd * (1 + 1e-3)
     assert sum(charge.usd for charge in plan.charges) == pytest.approx(plan.total_usd, abs=0.05)
     assert sum(line.usd for line in plan.lines) == pytest.approx(plan.total_usd, abs=0.05)
+
+
+def test_a_week_holds_what_the_machines_are_used_for() -> None:
+    plan = plan_fleet(portfolio(CHATBOT, TUNE), alternatives=False)
+    [machine] = plan.fleet
+    office = 10 * 365.25 / 12 * 5 / 7 / 730
+
+    for month, use in zip((0, 3), machine.utilisation, strict=False):
+        shares = {"office": 0.0, "quiet": 0.0}
+        for item in plan.weeks:
+            if item.month == month and item.machine == machine.title:
+                shares[item.slot] += item.share
+        assert max(shares.values()) <= 1 + 1e-9
+        mean = office * shares["office"] + (1 - office) * shares["quiet"]
+        assert mean == pytest.approx(use, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("to", "mark"), [("html", "<h2>Cash by quarter</h2>"), ("markdown", "## Cash")]
+)
+def test_the_report_says_what_the_plan_says(to: str, mark: str) -> None:
+    plan = plan_fleet(portfolio(CHATBOT, TUNE))
+    content = fleet_report(plan, to).content
+
+    assert mark in content
+    for item in plan.purchases:
+        assert item.price_date in content
+    assert plan.charges[0].workload in content
+
+
+def test_a_report_in_another_format_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown report"):
+        fleet_report(plan_fleet(portfolio(CHATBOT), alternatives=False), "vllm")

@@ -10,10 +10,12 @@ from typing import Any, Final
 import streamlit as st
 
 from advisor import api, frames
+from advisor.charts import Theme, weeks_alt, weeks_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import money
 from advisor.nouns.case_files import load_sent
 from advisor.ui.parts import question
+from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
 from advisor.ui.parts.widgets import download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
@@ -117,7 +119,7 @@ def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
     )
 
 
-def show(portfolio: api.Portfolio) -> None:
+def show(portfolio: api.Portfolio, *, theme: Theme) -> None:
     """Plan the portfolio and show the answer, what it rests on, and the other ways."""
     try:
         with st.spinner("Planning"):
@@ -133,6 +135,7 @@ def show(portfolio: api.Portfolio) -> None:
         text_table(frames.purchases_table(plan))
     if plan.fleet:
         st.header("Use of the machines, by workload", anchor=False)
+        _week(plan, theme)
         text_table(frames.use_table(plan))
     st.header("Cost by workload", anchor=False)
     text_table(frames.charges_table(plan))
@@ -153,9 +156,30 @@ def show(portfolio: api.Portfolio) -> None:
         for note in plan.notes:
             st.markdown(plain(note))
     download(
+        "Save the report (two pages)",
+        lambda: api.fleet_report(plan).content,
+        name="fleet.html",
+        media_type="text/html",
+        key="fleet_report",
+    )
+    download(
         "Save the plan (JSON)",
         plan.to_json,
         name="fleet.json",
         media_type="application/json",
         key="fleet_json",
     )
+
+
+def _week(plan: api.FleetPlan, theme: Theme) -> None:
+    """Draw who holds the machines in a week of a period."""
+    months = sorted({item.month for item in plan.weeks})
+    if not months:
+        return
+    month = months[0]
+    if len(months) > 1:
+        month = st.select_slider(
+            "Week of the period that starts in month", months, key="fleet_month"
+        )
+    frame = frames.weeks_frame(plan, month)
+    draw(weeks_chart(frame, theme=theme), key="fleet_weeks", alt=weeks_alt(frame))

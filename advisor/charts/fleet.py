@@ -1,0 +1,70 @@
+"""The week of a fleet: which workload holds how much of each machine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.charts.theme import Theme, axis, base_layout, refuse_empty, unvalidated
+
+ROW_HEIGHT: Final = 34
+TOP_HEIGHT: Final = 110
+SHOWN: Final = 5
+"""Workloads with a colour of their own."""
+REST: Final = "All others"
+
+
+def weeks_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
+    """Return one bar for each machine and part of the week, divided by workload.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As `advisor.frames.weeks_frame` makes it.
+
+    Raises
+    ------
+    ValueError
+        If no machine is in use.
+    """
+    shares = _by_workload(frame)
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": shares.index.tolist(),
+            "x": (100 * shares[name]).tolist(),
+            "marker": {"color": theme.mark if name == REST else theme.hues[place]},
+            "hovertemplate": f"{name}: %{{x:.0f}} %<extra></extra>",
+        }
+        for place, name in enumerate(shares.columns)
+    ]
+    layout = base_layout(theme, height=TOP_HEIGHT + ROW_HEIGHT * len(shares)) | {
+        "barmode": "stack",
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "xaxis": axis(theme, "Share of the cards (%)", range=[0, 100]),
+        "yaxis": axis(theme, "", autorange="reversed", automargin=True),
+        "showlegend": True,
+    }
+    return unvalidated(traces, layout)
+
+
+def weeks_alt(frame: pd.DataFrame) -> str:
+    """Return the chart in words."""
+    busy = frame.groupby("row", sort=False)["share"].sum()
+    words = "; ".join(f"{row}: {share:.0%} in use" for row, share in busy.items())
+    return f"Bars of the share of the cards that each workload holds. {words}."
+
+
+def _by_workload(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return shares by row and workload; the smaller workloads together."""
+    refuse_empty(frame, "the chart of the week needs a machine in use")
+    largest = frame.groupby("workload")["share"].sum().nlargest(SHOWN).index
+    shown = frame.assign(workload=frame["workload"].where(frame["workload"].isin(largest), REST))
+    shares = shown.pivot_table(
+        index="row", columns="workload", values="share", aggfunc="sum", fill_value=0.0, sort=False
+    )
+    return shares[[*(one for one in largest if one in shares), *({REST} & {*shares.columns})]]

@@ -1,0 +1,122 @@
+"""The report of a fleet: what to buy and rent, what it costs, and what else was possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from advisor.export.formats import Export, Format
+from advisor.export.report import Bar, Report, Section, rendered
+from advisor.fleet.results import FleetPlan
+from advisor.foundation.formatting import money
+from advisor.foundation.rounding import round_significant
+
+LEAST_GAP: Final = 1e-3
+ROWS: Final = 16
+"""Rows of a table, so that the report stays on two pages."""
+
+
+def fleet_report(plan: FleetPlan, to: Format, *, made: str, link: str | None = None) -> Export:
+    """Return the plan of a fleet as a report.
+
+    Parameters
+    ----------
+    to : Format
+        HTML or Markdown.
+    made : str
+        Date and program, as one sentence.
+    link : str, optional
+        Address that opens the plan on the page.
+    """
+    name = plan.portfolio.name or f"{len(plan.portfolio.workloads)} workloads"
+    report = Report(
+        title=f"What to own and what to rent: {name}",
+        answer=plan.sentence,
+        made=made,
+        link=link,
+        sections=tuple(_sections(plan)),
+    )
+    return Export.of(to, rendered(report, to))
+
+
+def _sections(plan: FleetPlan) -> Iterator[Section]:
+    yield Section(
+        "Machines",
+        columns=("", "Machine", "Price", "There in month"),
+        rows=_short(
+            (
+                "Rent for a term" if item.committed else "Buy",
+                f"{item.count} x {item.title}",
+                money(item.usd),
+                str(item.month),
+            )
+            for item in plan.purchases
+        ),
+    )
+    yield _use(plan)
+    yield Section(
+        "Cost by workload",
+        columns=("Workload", "Present value", "Own machines", "Rent"),
+        rows=_short(
+            (item.workload, money(item.usd), money(item.own_usd), money(item.rent_usd))
+            for item in sorted(plan.charges, key=lambda one: -one.usd)
+        ),
+    )
+    yield Section(
+        "Cash by quarter",
+        columns=("From month", "Machines", "Rent", "Power, place, staff"),
+        rows=_short(
+            (
+                str(item.month),
+                money(item.purchase_usd),
+                money(item.rent_usd),
+                money(item.running_usd),
+            )
+            for item in plan.cash
+        ),
+    )
+    ways = (*plan.alternatives, *plan.curve)
+    yield Section("Other ways", items=tuple(item.sentence for item in ways))
+    yield Section("What the limits cost", items=tuple(item.sentence for item in plan.limit_prices))
+    kwh, kg = round_significant(plan.energy_kwh, 3), round_significant(plan.carbon_kg, 3)
+    energy = (
+        f"Machines on site take {kwh:,.0f} kWh and cause {kg:,.0f} kg of CO2 over "
+        f"{plan.horizon_months} months; rated power {plan.peak_kw:.1f} kW."
+    )
+    proof = f"The plan is proven to cost at most {max(plan.gap, LEAST_GAP):.1%} more than the best."
+    notes = (energy, proof, *plan.notes)
+    yield Section("What it rests on", items=notes)
+    sources = {
+        f"{item.title}: {item.price_source}, {item.price_date}"
+        for item in plan.purchases
+        if item.price_source
+    }
+    yield Section("Sources", items=tuple(sorted(sources)))
+
+
+def _use(plan: FleetPlan) -> Section:
+    """Return the use of the machines: a bar for each, and what takes most of it."""
+    used = [(machine, sum(machine.by_workload.values())) for machine in plan.fleet]
+    return Section(
+        "Use of the machines",
+        columns=("Machine", "Most at a time", "In use", "Most of it by"),
+        rows=_short(
+            (
+                machine.title,
+                str(max(machine.count)),
+                f"{share:.0%}",
+                max(machine.by_workload, key=lambda name: machine.by_workload[name], default="-"),
+            )
+            for machine, share in used
+        ),
+        bars=tuple(Bar(machine.title, f"{share:.0%}", share) for machine, share in used[:ROWS]),
+    )
+
+
+def _short(rows: Iterator[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Return the first rows, and a last one that counts the others."""
+    found = tuple(rows)
+    if len(found) <= ROWS:
+        return found
+    blank = ("",) * (len(found[0]) - 2)
+    return (*found[: ROWS - 1], (f"{len(found) - ROWS + 1} more", "in the plan (JSON)", *blank))

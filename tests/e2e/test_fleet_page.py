@@ -1,0 +1,81 @@
+"""The page *Fleet* in a browser: three common questions, each from its inputs to the answer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from advisor.api import fleet_report, plan_fleet, quick_portfolio
+from tests.e2e.browsing import CHART, follow, open_page, settle, width_beyond_the_window
+
+STATUS = "p[role=status]"
+
+
+def test_a_person_plans_a_machine_for_the_home(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    follow(page, "Fleet")
+    budget = page.get_by_role("spinbutton", name="Budget for machines (USD)")
+    budget.fill("3000")
+    budget.press("Enter")
+
+    plan = plan_fleet(quick_portfolio("home", budget_usd=3000))
+    expect(page.locator(STATUS).first).to_contain_text(plan.sentence, timeout=60_000)
+    page.wait_for_selector(CHART)
+    settle(page)
+    assert "budget=3000" in page.url
+    assert width_beyond_the_window(page) <= 0
+
+
+@pytest.mark.parametrize(
+    ("ask", "label", "people", "budget"),
+    [
+        ("lab", "A lab: machines for a group of people", 12, 250_000),
+        ("chatbot", "A chatbot: one server or the cloud", 16, 20_000),
+    ],
+)
+def test_a_person_asks_for_a_group(
+    page: Page, app_url: str, ask: str, label: str, people: int, budget: int
+) -> None:
+    open_page(page, app_url)
+    follow(page, "Fleet")
+    page.get_by_text(label, exact=True).click()
+    settle(page)
+    for name, value in (("People", people), ("Budget for machines (USD)", budget)):
+        box = page.get_by_role("spinbutton", name=name)
+        box.fill(str(value))
+        box.press("Enter")
+        settle(page)
+
+    plan = plan_fleet(
+        quick_portfolio(
+            ask, budget_usd=budget, people=people, tune="llama-3.1-8b", serve="qwen3-32b"
+        )
+    )
+    expect(page.locator(STATUS).first).to_contain_text(plan.sentence, timeout=60_000)
+    page.wait_for_selector(CHART)
+    drawn = page.locator(".js-plotly-plot").first
+    expect(drawn).to_contain_text(plan.charges[0].workload)
+    expect(drawn).to_contain_text(f"{plan.fleet[0].title}, office hours")
+
+
+def test_the_report_of_a_fleet_prints_on_two_pages(page: Page) -> None:
+    plan = plan_fleet(quick_portfolio("chatbot", people=16))
+    page.set_content(fleet_report(plan).content)
+
+    assert page.get_by_role("heading", level=1).inner_text().startswith("What to own")
+    printed = page.pdf(prefer_css_page_size=True, print_background=True)
+    assert len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= 2
+
+
+def test_the_page_offers_the_report(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/fleet?ask=home&budget=2500")
+    page.locator(STATUS).first.wait_for(timeout=60_000)
+    settle(page)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save the report").click()
+
+    content = saved.value.path().read_text(encoding="utf-8")
+    plan = plan_fleet(quick_portfolio("home", budget_usd=2500))
+    assert plan.purchases[0].title in content
