@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,7 +23,7 @@ from advisor.ui.forms.cases import parameters_of, shape_of
 from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
-from advisor.ui.parts.widgets import folded
+from advisor.ui.parts.widgets import folded, select
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.uploads import uploader
@@ -113,20 +113,15 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
     key = state.key(name)
     if name == "model":
         titles = state.model_titles(st.session_state[state.key("network")])
-        st.selectbox(
-            rules.label,
-            list(titles),
-            key=key,
-            format_func=lambda value: titles.get(value, value),
-            accept_new_options=True,
-            persist_state="session",
-        )
+        select(rules.label, titles, key=key, accept_new_options=True)
     elif name == "own_accelerator":
         own = {item: f"{item} (measured)" for item in st.session_state.get(state.MEASURED, {})}
         titles = own | state.card_titles()
-        _select(name, {"": blank or f"{titles[EXAMPLE_CARD]} (example)"} | titles)
+        none = blank or f"{titles[EXAMPLE_CARD]} (example)"
+        select(rules.label, {"": none} | titles, key=key)
     elif rules.kind is Reads.CHOICE and not rules.several:
-        _select(name, rules.options, state.open_network if name == "network" else None)
+        changed = state.open_network if name == "network" else None
+        select(rules.label, rules.options, key=key, on_change=changed)
     elif rules.several:
         titles = dict(rules.options)
         if name == "providers":
@@ -150,19 +145,6 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
             persist_state="session",
         )
     slots[name] = st.container()
-
-
-def _select(
-    name: str, titles: Mapping[str, str], changed: Callable[[], None] | None = None
-) -> None:
-    st.selectbox(
-        RULES[name].label,
-        list(titles),
-        key=state.key(name),
-        format_func=lambda value: titles.get(value, value),
-        on_change=changed,
-        persist_state="session",
-    )
 
 
 def _shape(inputs: Inputs, slots: Slots) -> None:

@@ -15,6 +15,7 @@ from advisor.nouns.inputs import Declared, Reads
 from advisor.ui.forms import controls
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.rules import OWN
+from advisor.ui.parts.widgets import select
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Page, choice, number
@@ -108,9 +109,10 @@ def ask() -> controls.Slots:
             item.title, 1, int(item.high or 0), step=10, key=key("hours"), persist_state="session"
         )
         with first[3]:
-            _select("months", "Horizon", YEARS)
+            select("Horizon", YEARS, key=key("months"))
         with first[4]:
-            _select("place", "Place", places, placeholder=places[DEFAULT_PLACE])
+            place = places[DEFAULT_PLACE]
+            select("Place", places, key=key("place"), index=None, placeholder=place)
         for column, path in zip(st.columns(len(MAIN)), MAIN, strict=True):
             with column:
                 _box(path)
@@ -147,20 +149,6 @@ def ask_further() -> None:
             for column, path in zip(st.columns(4), FURTHER[start : start + 4], strict=False):
                 with column:
                     _box(path)
-
-
-def _select(
-    field: str, title: str, titles: Mapping[Any, str], *, placeholder: str | None = None
-) -> None:
-    st.selectbox(
-        title,
-        list(titles),
-        index=None if placeholder else 0,
-        format_func=lambda value: titles.get(value, value),
-        key=key(field),
-        placeholder=placeholder,
-        persist_state="session",
-    )
 
 
 def _title(item: Declared) -> str:

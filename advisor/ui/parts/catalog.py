@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
@@ -18,7 +18,7 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui.parts import offers
 from advisor.ui.parts.chart_view import draw, theme
-from advisor.ui.parts.widgets import csv_button, number_list
+from advisor.ui.parts.widgets import csv_button, number_list, select
 from advisor.ui.parts.wording import on_phone, plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, flag, number, text
@@ -79,16 +79,6 @@ def vendors() -> Mapping[str | None, str]:
     """Return who makes accelerators, and anybody."""
     names = sorted({card.vendor for card in api.load_catalog().accelerators})
     return {None: "Any vendor"} | {name: name for name in names}
-
-
-def _select(label: str, titles: Mapping[Any, str], key: str) -> Any:
-    return st.selectbox(
-        label,
-        list(titles),
-        format_func=lambda value: titles.get(value, value),
-        key=key,
-        persist_state="session",
-    )
 
 
 def prices(catalog: api.Catalog) -> api.Catalog:
@@ -175,9 +165,9 @@ def browse(catalog: api.Catalog) -> None:
             type="search",
             persist_state="session",
         )
-        vendor = _select("Vendor", vendors(), "catalog_vendor")
-        segment = _select("Kind", KINDS, "catalog_segment")
-        least = _select("Memory, at least", MEMORY_GIB, "catalog_memory")
+        vendor = select("Vendor", vendors(), key="catalog_vendor")
+        segment = select("Kind", KINDS, key="catalog_segment")
+        least = select("Memory, at least", MEMORY_GIB, key="catalog_memory")
         rentable = st.toggle("For rent", key="catalog_rentable", persist_state="session")
     state.write(page())
     shown = [
@@ -242,7 +232,7 @@ def choose(own: str) -> list[str]:
     titles = {"": NO_CARD} | state.card_titles()
     for place, column in enumerate(st.columns(len(DEFAULT_CARDS)), start=1):
         with column:
-            chosen.append(_select(f"Accelerator {place}", titles, f"catalog_card_{place}"))
+            chosen.append(select(f"Accelerator {place}", titles, key=f"catalog_card_{place}"))
     state.write(page())
     return list(dict.fromkeys(key for key in chosen if key))
 
@@ -259,7 +249,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
         st.info("Choose an accelerator.", icon=":material/help:")
         return
     found = compare_cards(keys, catalog)
-    metric = BY_TITLE[_select("Quantity", QUANTITIES, "catalog_metric")]
+    metric = BY_TITLE[select("Quantity", QUANTITIES, key="catalog_metric")]
     _spread(catalog, keys, metric)
     differences = st.toggle("Differences only", key="catalog_differences", persist_state="session")
     state.write(page())

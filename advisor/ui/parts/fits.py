@@ -27,7 +27,7 @@ from advisor.ui.forms.rules import OWN
 from advisor.ui.parts import memory, question, remedies
 from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.results import status
-from advisor.ui.parts.widgets import show_mistake
+from advisor.ui.parts.widgets import select, show_mistake
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
@@ -224,14 +224,12 @@ def _how_far(inputs: Inputs, fits: api.Fits) -> None:
     st.header("How far can the context go?", anchor=False)
     own = find_preset(inputs.model)
     titles = state.preset_titles()
-    chosen = st.selectbox(
+    chosen = select(
         "Model of the chart",
-        list(models),
-        index=None,
-        format_func=titles.__getitem__,
-        placeholder=titles[own] if own in models else "Choose a model that fits",
+        {name: titles[name] for name in models},
         key=CURVE_MODEL,
-        persist_state="session",
+        index=None,
+        placeholder=titles[own] if own in models else "Choose a model that fits",
     )
     state.write(page())
     name = chosen or own

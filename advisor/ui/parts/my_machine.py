@@ -21,7 +21,7 @@ from advisor.probe.learned_constants import owned_from_report
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
 from advisor.ui.parts import probe_job, question
 from advisor.ui.parts.chart_view import TABLE_PX, draw, theme
-from advisor.ui.parts.widgets import download, show_mistake
+from advisor.ui.parts.widgets import download, select, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice
@@ -69,13 +69,7 @@ def _measure() -> None:
         return
     job: probe_job.Job | None = st.session_state.get(JOB)
     busy = job is not None and job.running
-    mode = st.selectbox(
-        "How long",
-        list(MODES),
-        format_func=MODES.__getitem__,
-        key="machine_mode",
-        persist_state="session",
-    )
+    mode = select("How long", MODES, key="machine_mode")
     state.write(page())
     if st.button("Measure this machine", disabled=busy, key="machine_start"):
         st.session_state[JOB] = probe_job.start(mode)

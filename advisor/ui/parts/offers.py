@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from advisor import api, frames
-from advisor.ui.parts.widgets import download, number_list
+from advisor.ui.parts.widgets import download, number_list, select
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.links import Field, choice, flag
@@ -77,19 +77,7 @@ def offers(catalog: api.Catalog) -> None:
 def _asked() -> tuple[str, str | None, bool]:
     """Ask for card, provider and spot."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        card = st.selectbox(
-            "Offers of",
-            list(cards()),
-            format_func=lambda key: cards().get(key, key),
-            key="catalog_offers_card",
-            persist_state="session",
-        )
-        provider = st.selectbox(
-            "Provider",
-            list(providers()),
-            format_func=lambda name: providers().get(name, name),
-            key="catalog_offers_by",
-            persist_state="session",
-        )
+        card = select("Offers of", cards(), key="catalog_offers_card")
+        provider = select("Provider", providers(), key="catalog_offers_by")
         spot = st.toggle("Spot", key="catalog_offers_spot", persist_state="session")
     return card, provider, spot

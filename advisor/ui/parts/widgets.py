@@ -25,6 +25,18 @@ def folded(title: str, *, key: str, icon: str) -> ExpanderContainer:
     return st.expander(title, key=key, on_change="rerun", icon=f":material/{icon}:")
 
 
+def select(label: str, titles: Mapping[Any, str], *, key: str, **more: Any) -> Any:
+    """Ask for one of some values by its title; ``more`` are arguments of Streamlit's box."""
+    return st.selectbox(
+        label,
+        list(titles),
+        format_func=lambda value: titles.get(value, value),
+        key=key,
+        persist_state="session",
+        **more,
+    )
+
+
 def show_mistake(error: AdvisorError, *, blocked: bool = False) -> None:
     """Say what is wrong; ``blocked`` if only this part of the page has no answer."""
     show, icon = (st.warning, "block") if blocked else (st.error, "error")
