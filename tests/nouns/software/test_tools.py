@@ -42,6 +42,15 @@ def test_small_models_are_pretrained_without_megatron(parameters: float, tool: s
     assert usual("rtx-4090", Duty.PRETRAIN, parameters)[0] == tool
 
 
+def test_torchtitan_knows_the_families_of_its_wheel() -> None:
+    """torchtitan/models of 0.3.0: llama3, qwen3, deepseek_v3, gpt_oss and networks with images.
+
+    Llama 4 was removed (pytorch/torchtitan, pull 3573).
+    """
+    known = {"Llama", "Qwen 3", "Qwen 3 MoE", "DeepSeek V3", "gpt-oss"}
+    assert set(known_tools()["torchtitan"].families) == known
+
+
 # docs.vllm.ai, v0.21.0, gpu.cuda.inc.md: capability 7.5 or higher. LMDeploy README: TurboMind
 # "starting from V100". Ollama docs/gpu.mdx: compute capability 5.0+.
 @pytest.mark.parametrize(
