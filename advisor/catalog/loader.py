@@ -145,7 +145,7 @@ def _with_own(files: tuple[Path, ...], discounts: tuple[str, ...], at: object) -
     return with_own_facts(catalog, stated, shipped_content(), name="--discount")
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _content(path: Path, stamp: tuple[int, int]) -> CatalogFile:
     del stamp
     content = read_record(path, CatalogFile)
@@ -161,15 +161,7 @@ def _content(path: Path, stamp: tuple[int, int]) -> CatalogFile:
 
 @lru_cache(maxsize=4)
 def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], ...]) -> Catalog:
-    del stamps
-    content = read_record(catalog_path, CatalogFile)
-    check_order(list(content.accelerators), file=catalog_path.name)
-    for key, record in content.accelerators.items():
-        check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=catalog_path.name)
-    for currency in content.exchange_rates:
-        check_rate(currency, content, file=catalog_path.name)
-    for capability in content.compute_capabilities:
-        check_capability(capability, content, file=catalog_path.name)
+    content = _content(catalog_path, stamps[0])
     records = read_table(offers_path, OfferRecord)
     for line, offer in enumerate(records, start=2):
         check_offer(offer, content, line=line, file=offers_path.name)
