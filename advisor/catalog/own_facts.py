@@ -42,6 +42,12 @@ SOURCE: Final = "your-file"
 MAX_BYTES: Final = 1_000_000
 MAX_OFFERS: Final = 5_000
 MAX_CARDS: Final = 200
+MOST: Final = {
+    "offers": MAX_OFFERS,
+    "accelerators": MAX_CARDS,
+    "discounts": MAX_CARDS,
+    "providers": MAX_CARDS,
+}
 REMEDY: Final = "Correct the file; docs/data.md shows one."
 OF_A_FILE: Final = "offers, accelerators, discounts and providers"
 ALLOWED: Final = {
@@ -169,6 +175,10 @@ def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
         raise _wrong(name, str(error), "plain YAML or CSV") from None
     if not isinstance(found, dict):
         raise _wrong(name, type(found).__name__, OF_A_FILE)
+    for part, most in MOST.items():
+        # Before they are checked, because each could have its own mistakes.
+        if isinstance(entries := found.get(part), dict | list) and len(entries) > most:
+            raise _wrong(name, f"{len(entries):,} {part}", f"up to {most:,}")
     try:
         return OwnFacts.model_validate(_filled(found))
     except ValidationError as error:
@@ -293,6 +303,9 @@ def _table(text: str) -> dict[str, Any]:
             msg = f"line {rows.line_num} has more cells than the header"
             raise csv.Error(msg)
         offers.append({name: cell.strip() for name, cell in row.items() if cell and cell.strip()})
+    if not offers:
+        msg = "it has no offers"
+        raise csv.Error(msg)
     return {"offers": offers}
 
 

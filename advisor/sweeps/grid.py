@@ -133,7 +133,7 @@ def _place(path: str, value: object, grid: Grid) -> None:
                 field=path,
             )
     elif isinstance(value, Mapping) and ENDS <= set(value) <= ENDS | set(STEPS):
-        grid.axes[path] = _range(path, value)
+        grid.axes[path] = _range(path, value, most=MAX_ROWS // max(1, grid.count))
     elif isinstance(value, Mapping) and value:
         for name, item in value.items():
             _place(f"{path}.{name}", item, grid)
@@ -141,8 +141,8 @@ def _place(path: str, value: object, grid: Grid) -> None:
         grid.fixed[path] = value
 
 
-def _range(path: str, given: Mapping[str, object]) -> tuple[float, ...]:
-    """Return the values of a range, both ends included."""
+def _range(path: str, given: Mapping[str, object], *, most: int) -> tuple[float, ...]:
+    """Return the values of a range, both ends included; ``most`` of them leave the grid usable."""
     numbers = {name: _number(path, name, value) for name, value in given.items()}
     low, high = numbers["from"], numbers["to"]
     way = [name for name in STEPS if name in numbers]
@@ -157,10 +157,10 @@ def _range(path: str, given: Mapping[str, object]) -> tuple[float, ...]:
         if by <= 1 or low <= 0 or high < low:
             raise _no_range(path, given, "a factor above 1, from above 0, and from at most to")
         count = math.log(high / low) / math.log(by)
-    if count >= MAX_ROWS:
+    if count >= most:
         raise _many_rows(path)
     places = range(math.floor(count + ROUNDING) + 1)
-    values = [low + by * place if way == ["step"] else low * by**place for place in places]
+    values = (low + by * place if way == ["step"] else low * by**place for place in places)
     whole = all(isinstance(one, int) for one in numbers.values())
     return tuple(int(value) if whole else float(value) for value in values)
 

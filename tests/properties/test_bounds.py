@@ -131,6 +131,48 @@ TABLES: dict[str, tuple[str | bytes, str]] = {
     "a long cell": ("a,b\n" + "x" * 4_000_000 + ",1\n", "cannot be read"),
     "100 MB": (b"a,b\n" + b"x" * 100_000_000, "too large"),
 }
+TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+DEMANDS: dict[str, tuple[str | bytes, str]] = {
+    "one line of 50 MB": (b"a," * 25_000_000, "a line of more than 1,000,000 characters"),
+    "one row of many lines": (TRACE + '"a\n",' * 2_000_000, "a line of more than 1,000,000"),
+    "rates without end": ("hour,requests_per_s\n" + "0,1\n" * 5_000_000, "more than 168 rates"),
+    "a moment in 30 billion years": (TRACE + "0,1,1\n1e18,1,1\n", "more than 10 years"),
+    "deep": ('{"a":' + "[" * 900_000, "missing or no number"),
+}
+OFFERS = "provider,instance_type,accelerator,accelerators,on_demand_per_hour\n"
+OFFER_LISTS: dict[str, tuple[str | bytes, str]] = {
+    "only a header": ("a," * 400_000, "it has no offers"),
+    "wide rows": ("a\n" + "b," * 400_000, "more cells than the header"),
+    "many offers": (OFFERS + "A,b,l40s,1,2\n" * 60_000, "60,000 offers"),
+    "two million lines": (OFFERS + "\n" * 900_000, "it has no offers"),
+}
+OWN_FACTS: dict[str, tuple[str | bytes, str]] = {
+    "many empty cards": ("accelerators:\n" + "".join(f"  c{i}: {{}}\n" for i in range(50_000)),
+                         "50,000 accelerators"),
+    "many discounts": ("discounts: {" + ",".join(f"p{i}: 1%" for i in range(50_000)) + "}",
+                       "50,000 discounts"),
+    "alias bomb": (bomb(), "the anchor &a0"),
+}  # fmt: skip
+PORTFOLIOS: dict[str, tuple[str | bytes, str]] = {
+    "many workloads": ("workloads: [" + "{name: a}," * 4_000 + "]", "case is missing"),
+    "alias bomb": (bomb(), "the anchor &a0"),
+}
+CELLS: dict[str, tuple[str | bytes, str]] = {
+    "one line of 50 MB": (b"," * 50_000_000, "a line of more than 1,000,000 characters"),
+    "many columns": ("id,note" + ",x" * 400_000 + "\n", "too many columns"),
+    "no columns": ("", "no columns"),
+}
+GRIDS: dict[str, tuple[str | bytes, str]] = {
+    "many combinations": (
+        "workload: {" + ",".join(f"{f}: {{from: 1, to: 9e5, step: 1}}" for f in "ab") + "}",
+        "too many combinations",
+    ),
+    "a long range": ("workload: {a: {from: 1e-300, to: 1e300, step: 1}}", "combinations"),
+    "many fields": (
+        "hardware: [{" + ",".join(f"a{i}: 1" for i in range(40_000)) + "}]",
+        "varies too many fields",
+    ),
+}
 FLAGS = {
     "a hidden size that leaves millions of layers": (
         "estimate --model 70B --hidden-size 8 --task finetune --accelerator h100-sxm",
@@ -189,6 +231,22 @@ def read_table(path: Path) -> list[str]:
     return ["validate", str(path)]
 
 
+def read_demand(path: Path) -> list[str]:
+    return ["recommend", "--model", "gpt2", "--task", "serve", "--demand", str(path)]
+
+
+def read_facts(path: Path) -> list[str]:
+    return ["prices", "show", "--catalog", str(path)]
+
+
+def read_portfolio(path: Path) -> list[str]:
+    return ["fleet", str(path)]
+
+
+def read_sweep(path: Path) -> list[str]:
+    return ["sweep", str(path), "--workers", "1", "--output", f"{path}.csv"]
+
+
 @pytest.fixture(scope="module")
 def observed(
     root: Path, tmp_path_factory: pytest.TempPathFactory
@@ -201,14 +259,20 @@ def observed(
     inner.mkdir()
     commands: dict[str, list[str]] = {}
     sentences: dict[str, str] = {}
-    kinds: tuple[tuple[str, Callable[[Path], list[str]], dict[str, Any]], ...] = (
-        ("case", read_case, CASES),
-        ("config", read_config, CONFIGS),
-        ("table", read_table, TABLES),
+    kinds: tuple[tuple[str, str, Callable[[Path], list[str]], dict[str, Any]], ...] = (
+        ("case", "json", read_case, CASES),
+        ("config", "json", read_config, CONFIGS),
+        ("table", "json", read_table, TABLES),
+        ("demand", "json", read_demand, DEMANDS),
+        ("offers", "csv", read_facts, OFFER_LISTS),
+        ("facts", "yaml", read_facts, OWN_FACTS),
+        ("portfolio", "yaml", read_portfolio, PORTFOLIOS),
+        ("cells", "csv", read_sweep, CELLS),
+        ("grid", "json", read_sweep, GRIDS),
     )
-    for kind, command, inputs in kinds:
+    for kind, ending, command, inputs in kinds:
         for number, (name, (content, sentence)) in enumerate(inputs.items()):
-            path = folder / f"{kind}{number}.json"
+            path = folder / f"{kind}{number}.{ending}"
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
             commands[f"{kind}: {name}"], sentences[f"{kind}: {name}"] = command(path), sentence
         for name, path, sentence in (
@@ -251,6 +315,24 @@ def test_every_bad_input_is_told_within_a_second_and_100_mb(
         elif found["cpu_s"] > MOST_CPU_S or found["grown_mb"] > MOST_MB:
             wrong.append(f"{name}: {found['cpu_s']:.2f} s and {found['grown_mb']:.0f} MB")
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_rate_that_nothing_keeps_up_with_takes_little_memory(root: Path) -> None:
+    """It took 1 GB: every number of replicas had its own copy of an engine in all states."""
+    line = ["recommend", "--model", "gpt2", "--task", "serve", "--requests-per-second", "1e6/s"]
+    done = subprocess.run(
+        [sys.executable, str(root / "tests" / "bounded.py")],
+        input=json.dumps([line]),
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(root)},
+        timeout=100,
+    )
+    found = json.loads(done.stdout)
+
+    assert found["code"] == 0, found["said"]
+    assert found["grown_mb"] < 200
 
 
 def test_an_ordinary_case_of_900_kb_is_read_fast(tmp_path: Path, root: Path) -> None:

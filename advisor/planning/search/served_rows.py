@@ -148,6 +148,8 @@ def evaluator(work: ServedWork, systems: Sequence[System]) -> Callable[[Table], 
     return evaluate
 
 
+BLOCK = 256
+"""Engines evaluated at once; each is evaluated in all its states."""
 HASHES = np.random.default_rng(18).integers(1, 2**62, 16, dtype=np.int64) * 2 + 1
 """Odd numbers that turn a row of small integers into one; two rows seldom share 64 bits."""
 
@@ -182,13 +184,19 @@ class _UnderArrivals:
         new = {key: place for place, key in enumerate(keys) if key not in known}
         curves = self._curves
         if new or curves is None:
-            places = np.array(list(new.values()))
-            candidates = Candidates(layouts_of(rows[places]), self.hardware.take(rows[places, 0]))
-            work = self.work
-            found = engine_curves(work.served, work.workload, candidates, work.calibration)
+            places = np.array(list(new.values()), dtype=np.intp)
             known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
-            curves = self._curves = found if curves is None else curves.beside(found)
+            for first in range(0, max(len(places), 1), BLOCK):
+                found = self._evaluated(rows[places[first : first + BLOCK]])
+                curves = found if curves is None else curves.beside(found)
+            assert curves is not None
+            self._curves = curves
         return curves, np.array([known[key] for key in keys], dtype=np.intp)
+
+    def _evaluated(self, rows: Table) -> EngineCurve:
+        candidates = Candidates(layouts_of(rows), self.hardware.take(rows[:, 0]))
+        work = self.work
+        return engine_curves(work.served, work.workload, candidates, work.calibration)
 
     def evaluate(self, table: Table) -> Figures:
         """Return the estimate of rows of a table."""
@@ -198,12 +206,14 @@ class _UnderArrivals:
         engine = places[alike]
         pairs, same = _alike(engine, table[:, 2])
         ranks = table[pairs, 2].astype(np.float64)
-        curve = curves.take(engine[pairs])
-        load = rate / ranks / np.maximum(curve.most_per_s, 1e-300)
+        # Only engines that keep up are copied for each number of replicas.
+        row = engine[pairs]
+        limit, usable = curves.limit[row], curves.usable_bytes[row]
+        load = rate / ranks / np.maximum(curves.most_per_s[row], 1e-300)
         # The low end of what an engine completes keeps up; many replicas without work are no plan.
         keeps_up = load * self.work.strain.later[table[pairs, 0]] <= 1
-        worth = np.flatnonzero(keeps_up & (curve.limit >= 1) & ((load > IDLE) | (ranks == 1)))
-        found = queued(curve.take(worth), arrivals_of(workload, ranks[worth]))
+        worth = np.flatnonzero(keeps_up & (limit >= 1) & ((load > IDLE) | (ranks == 1)))
+        found = queued(curves.take(row[worth]), arrivals_of(workload, ranks[worth]))
         times = np.full((2, len(pairs)), np.inf)
         times[:, worth] = found.latencies(self.work.limits.at)
         stable = np.zeros(len(pairs), dtype=bool)
@@ -213,8 +223,8 @@ class _UnderArrivals:
             ttft=times[1],
             throughput=np.full(len(pairs), rate * workload.output_tokens),
             fits=stable,
-            need=np.where(curve.limit >= 1, 0.0, curve.need_bytes),
-            usable=curve.usable_bytes,
+            need=np.where(limit >= 1, 0.0, curves.need_bytes[row]),
+            usable=usable,
         ).take(same)
 
 
