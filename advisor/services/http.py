@@ -34,7 +34,8 @@ READ_S: Final = 10.0
 MOST_CONNECTIONS: Final = 256
 """Of one process; more are refused with 503."""
 REFS: Final = "#/components/schemas/{model}"
-UNPROCESSABLE, TOO_LARGE, BUSY, LATE, DEFECT = 422, 413, 503, 504, 500
+UNPROCESSABLE, TOO_LARGE, SLOW, BUSY, LATE, DEFECT = 422, 413, 408, 503, 504, 500
+FAILURES: Final = (UNPROCESSABLE, TOO_LARGE, SLOW, BUSY, LATE, DEFECT)
 
 
 class Problem(BaseModel):
@@ -72,11 +73,14 @@ def _refused(error: InputError) -> JSONResponse:
 async def _body(request: Request) -> object:
     """Return the JSON of a request, read within bounds of size and time."""
     content = bytearray()
-    async with asyncio.timeout(READ_S):
-        async for part in request.stream():
-            content += part
-            if len(content) > MAX_CASE_BYTES:
-                raise _TooLargeError
+    try:
+        async with asyncio.timeout(READ_S):
+            async for part in request.stream():
+                content += part
+                if len(content) > MAX_CASE_BYTES:
+                    raise _TooLargeError
+    except TimeoutError:
+        raise _SlowError from None
     try:
         return read_json(content.decode("utf-8"))
     except (NotPlainError, UnicodeDecodeError) as error:
@@ -92,6 +96,11 @@ async def _body(request: Request) -> object:
 class _TooLargeError(AdvisorError):
     def __init__(self) -> None:
         super().__init__(f"the body is too large; allowed: up to {MAX_CASE_BYTES:,} bytes")
+
+
+class _SlowError(AdvisorError):
+    def __init__(self) -> None:
+        super().__init__(f"the body did not arrive within {READ_S:g} s. Send it again.")
 
 
 def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
@@ -151,6 +160,8 @@ async def _answered(work: Work, door: Door, request: Request, timeout_s: float) 
         return _refused(error)
     except _TooLargeError as error:
         return _problem(TOO_LARGE, error)
+    except _SlowError as error:
+        return _problem(SLOW, error)
     except BusyError as error:
         return _problem(BUSY, error)
     except TimeoutError:
@@ -186,7 +197,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
         "description": "What is wrong, the value, what is allowed, and the remedy",
         "content": _json({"type": "object", "properties": {"error": error}}),
     }
-    wrong = {str(status): refused for status in (UNPROCESSABLE, TOO_LARGE, BUSY, LATE, DEFECT)}
+    wrong = {str(status): refused for status in FAILURES}
     for door in known.values():
         for operation in document["paths"][f"/v1/{door.name}"].values():
             answer = names[door.answer, "serialization"]
@@ -211,6 +222,8 @@ def serve(*, host: str, port: int, processes: int) -> None:
     """
     import uvicorn
 
+    from advisor.services.connections import TimedProtocol
+
     uvicorn.run(
         "advisor.services.http:create_app",
         factory=True,
@@ -221,6 +234,7 @@ def serve(*, host: str, port: int, processes: int) -> None:
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=5,
+        http=TimedProtocol,
     )
 
 
