@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -149,88 +150,109 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     beyond the engine's limit it waits for another to leave. The tail of the time to the first
     token is a gamma distribution of the same mean and variance.
     """
-    inside = np.minimum(curve.states, curve.limit[:, None])
-    limit = np.minimum(curve.limit, curve.states[-1])[:, None]
-    last = np.argmax(curve.states >= limit, axis=1)[:, None]
-    below = np.maximum(last - 1, 0)
-    gap = np.maximum(curve.states[last] - curve.states[below], 1.0)
-    part = np.where(last > 0, (limit - curve.states[below]) / gap, 1.0)
-    beyond_limit = np.arange(len(curve.states)) >= last
-
-    def at_limit(values: Floats) -> Floats:
-        low, high = (np.take_along_axis(values, place, 1) for place in (below, last))
-        return np.where(beyond_limit, low + part * (high - low), values)
-
-    completions = np.maximum.accumulate(at_limit(curve.completions_per_s), axis=1)
-    rate = arrivals.rate_per_s
+    held = _within_limit(curve)
+    rate, most = arrivals.rate_per_s, held.completions_per_s[:, -1]
     none, some, beyond = state_probabilities(
         states=curve.states,
-        completions_per_s=completions,
+        completions_per_s=held.completions_per_s,
         rate_per_s=rate,
         arrival_scv=arrivals.arrival_scv,
         answer_scv=arrivals.answer_scv,
     )
-    most = completions[:, -1]
-    stable = (rate < most) & (curve.limit >= 1)
-    tpot, first = at_limit(curve.tpot_s), at_limit(curve.first_token_s)
-    extra, step = at_limit(curve.prompt_extra_s), at_limit(curve.step_s)
     # What waits outside is in the last state for those inside.
     some = some.copy()
     some[:, -1] += beyond
-    in_flight = (some * inside).sum(axis=1)
-    # Requests are counted where they complete: one that meets many others is there for longer.
-    lived = some * completions
-    counted = np.maximum(lived.sum(axis=1), 1e-300)
-    mean_tpot = (lived * tpot).sum(axis=1) / counted
-    # Prompts of others fall into one lifetime in a random number.
-    prompts = (lived * np.square(extra)).sum(axis=1) / counted
-    random = prompts * (1 + arrivals.prompt_scv) * mean_tpot * rate / arrivals.output_tokens
-    tpot_at = {}
-    rising = np.maximum.accumulate(tpot, axis=1)
-    for name, share in PERCENTILES.items():
-        value = weighted_quantile(rising, lived, share) - mean_tpot
-        further = SIGMAS[name] * np.sqrt(random)
-        wide = np.hypot(LIFETIME_SHARE * value, further) if SIGMAS[name] else LIFETIME_SHARE * value
-        tpot_at[name] = mean_tpot + wide
-
-    load = rate / np.maximum(most, 1e-300)
-    wait, spread = _prompt_wait(curve, arrivals, step=step, extra=extra)
-    alone = first[:, 0]
-    mean = none * alone + (some * (first + wait)).sum(axis=1)
-    square = none * alone**2 + (some * (np.square(first + wait) + spread)).sum(axis=1)
-    variance = np.maximum(square - mean**2, 0.0)
+    tpot, tpot_at = _token_times(held, some, arrivals)
     outside = (some * (curve.states >= curve.limit[:, None])).sum(axis=1)
     # Bursts lengthen the wait of those that find the engine full.
     variation = (arrivals.arrival_scv + arrivals.answer_scv) / 2
     drain = variation / np.maximum(most - rate, 1e-300)
-    shift = alone - (extra[:, 0] if arrivals.prompt_scv > 0 else 0.0)
-    ttft_at = {
-        name: shift
-        + gamma_quantile(np.maximum(mean - shift, 1e-9), variance, SIGMAS[name])
-        + tail_quantile_s(waiting=outside, mean_s=drain, share=share)
-        for name, share in PERCENTILES.items()
-    }
+    ttft, ttft_at = _first_token_times(held, none, some, arrivals)
+    stable = (rate < most) & (curve.limit >= 1)
+    inside = np.minimum(curve.states, curve.limit[:, None])
 
     def known(values: Floats) -> Floats:
         return np.where(stable, values, np.inf)
 
     return Queued(
         stable=stable,
-        load=load,
+        load=rate / np.maximum(most, 1e-300),
         rate_per_s=rate,
-        in_flight=np.where(stable, in_flight, curve.limit),
+        in_flight=np.where(stable, (some * inside).sum(axis=1), curve.limit),
         outside=np.where(stable, outside, 1.0),
-        ttft_s=known(mean + outside * drain),
-        tpot_s=known(mean_tpot),
-        ttft_at={name: known(value) for name, value in ttft_at.items()},
-        tpot_at={name: known(value) for name, value in tpot_at.items()},
+        ttft_s=known(ttft + outside * drain),
+        tpot_s=known(tpot),
+        ttft_at={
+            name: known(value + tail_quantile_s(waiting=outside, mean_s=drain, share=share))
+            for (name, share), value in zip(PERCENTILES.items(), ttft_at, strict=True)
+        },
+        tpot_at={name: known(value) for name, value in zip(PERCENTILES, tpot_at, strict=True)},
     )
 
 
-def _prompt_wait(
-    curve: EngineCurve, arrivals: Arrivals, *, step: Floats, extra: Floats
-) -> tuple[Floats, Floats]:
+def _within_limit(curve: EngineCurve) -> EngineCurve:
+    """Return engines whose figures beyond their limit are those at it."""
+    limit = np.minimum(curve.limit, curve.states[-1])[:, None]
+    last = np.argmax(curve.states >= limit, axis=1)[:, None]
+    below = np.maximum(last - 1, 0)
+    gap = np.maximum(curve.states[last] - curve.states[below], 1.0)
+    part = np.where(last > 0, (limit - curve.states[below]) / gap, 1.0)
+    beyond = np.arange(len(curve.states)) >= last
+
+    def held(values: Floats) -> Floats:
+        low, high = (np.take_along_axis(values, place, 1) for place in (below, last))
+        return np.where(beyond, low + part * (high - low), values)
+
+    return replace(
+        curve,
+        completions_per_s=np.maximum.accumulate(held(curve.completions_per_s), axis=1),
+        tpot_s=held(curve.tpot_s),
+        step_s=held(curve.step_s),
+        first_token_s=held(curve.first_token_s),
+        prompt_extra_s=held(curve.prompt_extra_s),
+    )
+
+
+def _token_times(
+    curve: EngineCurve, some: Floats, arrivals: Arrivals
+) -> tuple[Floats, Iterator[Floats]]:
+    """Return the time per token: its mean, and its value at each percentile."""
+    # Requests are counted where they complete: one that meets many others is there for longer.
+    lived = some * curve.completions_per_s
+    counted = np.maximum(lived.sum(axis=1), 1e-300)
+    mean = (lived * curve.tpot_s).sum(axis=1) / counted
+    # Prompts of others fall into one lifetime in a random number.
+    prompts = (lived * np.square(curve.prompt_extra_s)).sum(axis=1) / counted
+    random = (
+        prompts * (1 + arrivals.prompt_scv) * mean * arrivals.rate_per_s / arrivals.output_tokens
+    )
+    rising = np.maximum.accumulate(curve.tpot_s, axis=1)
+
+    def at(name: str, share: float) -> Floats:
+        value = LIFETIME_SHARE * (weighted_quantile(rising, lived, share) - mean)
+        further = SIGMAS[name] * np.sqrt(random)
+        return np.asarray(mean + (np.hypot(value, further) if SIGMAS[name] else value))
+
+    return mean, (at(name, share) for name, share in PERCENTILES.items())
+
+
+def _first_token_times(
+    curve: EngineCurve, none: Floats, some: Floats, arrivals: Arrivals
+) -> tuple[Floats, Iterator[Floats]]:
+    """Return the time to the first token inside the engine: its mean, and at each percentile."""
+    wait, spread = _prompt_wait(curve, arrivals)
+    alone, later = curve.first_token_s[:, 0], curve.first_token_s + wait
+    mean = none * alone + (some * later).sum(axis=1)
+    square = none * alone**2 + (some * (np.square(later) + spread)).sum(axis=1)
+    variance = np.maximum(square - mean**2, 0.0)
+    shift = alone - (curve.prompt_extra_s[:, 0] if arrivals.prompt_scv > 0 else 0.0)
+    above = np.maximum(mean - shift, 1e-9)
+    return mean, (shift + gamma_quantile(above, variance, SIGMAS[name]) for name in PERCENTILES)
+
+
+def _prompt_wait(curve: EngineCurve, arrivals: Arrivals) -> tuple[Floats, Floats]:
     """Return mean and variance of the wait for the running step and for prompts, by state."""
+    step, extra = curve.step_s, curve.prompt_extra_s
     rate, prompt_scv = arrivals.rate_per_s[:, None], arrivals.prompt_scv
     seen, varied = gated_cycle_s(
         step_s=step, prompt_s=extra, rate_per_s=rate, prompt_scv=prompt_scv
