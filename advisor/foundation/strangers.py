@@ -60,11 +60,12 @@ def _check(mark: Reaches, value: object, field: str) -> None:
                 remedy="Send the content of its config.json as model.config.",
                 field=field,
             )
+        where = "its place" if mark is Reaches.FILE_UNLESS_CONTENT else "the fields beside it"
         raise InputError(
             f"{field} names a file, and this server opens none",
             value=text,
-            allowed="the content of the file",
-            remedy="Send the content in place of the path, or ask on the command line.",
+            allowed=f"the content of the file, in {where}",
+            remedy="Send the content instead, or ask on the command line.",
             field=field,
         )
 
