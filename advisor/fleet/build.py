@@ -14,6 +14,7 @@ from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.workload import FineTuning
 
 QUARTER, HALF_YEAR, YEAR = 3, 6, 12
 FEW: Final = 12
@@ -72,6 +73,12 @@ def build(
         committed=[(place, item) for place, item in enumerate(committed, start=len(there))],
         rent=portfolio.means.rent,
         spot=portfolio.means.spot,
+        api=portfolio.means.api,
+        tuned=frozenset(
+            item.case.model.preset
+            for item in portfolio.workloads
+            if item.case.model.preset and isinstance(item.case.workload, FineTuning)
+        ),
         coarse=len(portfolio.workloads) > MANY,
     )
     jobs = [demand.job(workload, months) for workload in portfolio.workloads]

@@ -6,13 +6,14 @@ All numbers come from the search that ``recommend`` uses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError
+from advisor.fleet.hosted import hosted_mode
 from advisor.fleet.machines import Machine
 from advisor.fleet.platform_names import platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
@@ -54,6 +55,9 @@ class Demand:
     committed: Sequence[tuple[int, Committed]]
     rent: bool = True
     spot: bool = True
+    api: bool = True
+    tuned: Collection[str] = ()
+    """Presets that the portfolio fine-tunes: nobody else hosts the weights that it serves."""
     coarse: bool = False
     """Whether to try fewer sizes of a replica."""
     _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
@@ -84,6 +88,8 @@ class Demand:
             quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
             load = tuple((peak * factor, peak * factor * quiet) for factor in growth)
             modes = self._service_modes(workload, peak * max(growth))
+            if self._hosts(workload) and (hosted := hosted_mode(workload)) is not None:
+                modes += (hosted,)
             job = Job(workload.name, modes, load=load, weight=weight)
         if not job.modes:
             where = "on premises" if workload.on_premises or not self.rent else "anywhere"
@@ -174,6 +180,10 @@ class Demand:
 
     def _rents(self, workload: FleetWorkload) -> bool:
         return self.rent and not workload.on_premises
+
+    def _hosts(self, workload: FleetWorkload) -> bool:
+        """Whether a provider may host the model of a service."""
+        return self.api and self._rents(workload) and workload.case.model.preset not in self.tuned
 
     def _owned_systems(self, case: Case, training: bool) -> list[System]:
         allowed = {self.catalog.accelerator(key).key for key in case.limits.accelerators}

@@ -202,6 +202,7 @@ class _Planned:
                     slot=slot,
                     share=value if use.slot < 0 else 0.0,
                     replicas=round(value) if use.slot >= 0 else 0,
+                    hosted=mode.hosted,
                     cards=mode.cards,
                     hours=mode.hours,
                     detail=mode.detail,

@@ -77,7 +77,8 @@ def choose(problem: Problem, means: Means, *, seconds: float) -> Chosen:
             return Chosen(problem, found, tuple(names), forced=True)
         allowed = next(_candidates(problem, names))
         return Chosen(on_platforms(problem, allowed), found, allowed, single=True)
-    return replace(best, others=tuple(others))
+    used = bool(_used(best))
+    return replace(best, others=tuple(others) if used else (), single=used)
 
 
 def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
@@ -100,6 +101,16 @@ def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
         for job in problem.jobs
     )
     return replace(problem, supplies=supplies, jobs=jobs)
+
+
+def _used(chosen: Chosen) -> set[str]:
+    """Return the platforms of the machines and rentals that a plan holds."""
+    problem = chosen.problem
+    found = {problem.supplies[buy.supply].platform for buy, _ in chosen.solution.bought()}
+    for use, _ in chosen.solution.used():
+        mode = problem.jobs[use.job].modes[use.mode]
+        found.add(mode.platform if mode.supply is None else problem.supplies[mode.supply].platform)
+    return found - {""}
 
 
 def _platforms(problem: Problem) -> list[str]:

@@ -80,6 +80,8 @@ class Mode:
     """Rented: price of a run, or of an hour of one replica. [USD]"""
     platform: str = ""
     """Of a rental: software platform; empty if any software runs on it."""
+    hosted: bool = False
+    """Whether a provider hosts the model: a replica is one request in flight."""
     detail: str = ""
     """Precision, layout or offer, in words."""
 

@@ -70,7 +70,8 @@ class Assignment(Noun):
     share: float
     """Of the runs; 0 for services."""
     replicas: int
-    """Of a service; 0 for runs."""
+    """Of a service; 0 for runs. Of a hosted model: requests at a time."""
+    hosted: bool
     cards: int
     """Together in one run or replica."""
     hours: float

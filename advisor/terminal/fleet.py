@@ -184,7 +184,10 @@ def _first(plan: FleetPlan) -> dict[str, list[str]]:
         if item.month:
             continue
         where = f"{'rented ' if item.rented else ''}{item.where}"
-        if item.slot:
+        if item.hosted:
+            hours = "in office hours" if item.slot == "office" else "in other hours"
+            words = f"{item.where} for {item.replicas} requests at a time {hours} ({item.detail})"
+        elif item.slot:
             cards = f" of {item.cards:g} cards" if item.cards > 1 else ""
             hours = "in office hours" if item.slot == "office" else "in other hours"
             words = f"{item.replicas} x {where}{cards} {hours}"

@@ -1,0 +1,64 @@
+"""Hosted models (API) as a way to serve a workload, at list prices by the token."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.catalog.api_prices import ApiPrice, load_api_prices
+from advisor.fleet.portfolio import FleetWorkload
+from advisor.fleet.problem import Mode
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.workload import Serving
+
+READ_S: Final = 0.05
+"""Time between the tokens of an answer where no target is stated: 20 tokens a second, faster than
+people read. Assumed. [s]"""
+MILLION: Final = 1e6
+
+
+def hosted_mode(workload: FleetWorkload) -> Mode | None:
+    r"""Return the cheapest hosted model with the same weights, for one request in flight.
+
+    An answer comes as fast as the latency target says, so that a request takes
+    :math:`n_{out}\,t` and an hour holds :math:`3600 / (n_{out}\,t)` of them.
+
+    Returns
+    -------
+    Mode or None
+        None if no provider of the table hosts the model, or the case limits machines or regions.
+    """
+    case, serving = workload.case, workload.case.workload
+    limits = case.limits
+    if not isinstance(serving, Serving) or case.model.preset is None:
+        return None
+    if limits.accelerators or limits.vendors or limits.regions or limits.software:
+        return None
+    providers = {name.casefold() for name in limits.providers}
+    priced = [
+        (_request_usd(item, serving), item)
+        for item in load_api_prices()
+        if item.weights == "same"
+        and item.preset == case.model.preset
+        and (not providers or item.provider.casefold() in providers)
+    ]
+    if not priced:
+        return None
+    usd, best = min(priced, key=lambda pair: (pair[0], pair[1].name))
+    token_s = READ_S if limits.max_tpot_ms is None else limits.max_tpot_ms * MILLISECOND
+    an_hour = HOUR_S / (serving.output_tokens * token_s)
+    return Mode(
+        supply=None,
+        title=f"{best.provider} API",
+        serves=1.0,
+        usd=usd * an_hour,
+        hosted=True,
+        detail=f"{best.model}, list price of {best.price_date}",
+    )
+
+
+def _request_usd(price: ApiPrice, serving: Serving) -> float:
+    """Return the price of one request; tokens in the provider's cache cost less. [USD]"""
+    hit = serving.prefix_hit_share or 0.0
+    cached = price.input_usd if price.cached_input_usd is None else price.cached_input_usd
+    prompt = serving.input_tokens * ((1 - hit) * price.input_usd + hit * cached)
+    return (prompt + serving.output_tokens * price.output_usd) / MILLION

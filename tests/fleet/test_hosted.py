@@ -1,0 +1,89 @@
+"""Hosted models as a way to serve: what they cost, and when they are no way."""
+
+from typing import Any
+
+import pytest
+
+from advisor import InputError, plan_fleet
+
+
+def service(**workload: Any) -> dict[str, Any]:
+    return {
+        "name": "chat",
+        "case": {
+            "model": {"preset": "gpt-oss-120b"},
+            "workload": {
+                "kind": "serving",
+                "concurrency": 1,
+                "input_tokens": 1000,
+                "output_tokens": 200,
+                **workload,
+            },
+            "limits": {"max_tpot_ms": 50},
+        },
+        "hours": "office",
+    }
+
+
+TUNE = {
+    "name": "tune",
+    "case": {
+        "model": {"preset": "gpt-oss-120b"},
+        "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 1e6},
+    },
+    "runs_per_month": 1,
+}
+
+
+def plan(*workloads: dict[str, Any], **means: bool) -> Any:
+    content = {
+        "workloads": list(workloads),
+        "owning": {"months": 12, "discount_rate": 0.0},
+        "means": means,
+    }
+    return plan_fleet(content, alternatives=False)
+
+
+def hosted(answer: Any) -> bool:
+    return any(item.hosted for item in answer.assignments)
+
+
+def test_an_hour_of_one_request_at_a_time_costs_its_tokens() -> None:
+    answer = plan(service())
+
+    # 10 s an answer: 360 an hour, ten hours on each weekday. The cheapest list price of the weights
+    # in data/api_prices.csv, read there: 0.039 USD and 0.18 USD a million tokens.
+    hours = 10 * 365.25 * 5 / 7
+    usd = hours * 360 * (1000 * 0.039 + 200 * 0.18) / 1e6
+    assert hosted(answer)
+    assert answer.total_usd == pytest.approx(usd, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("workload", "means"),
+    [
+        ({"on_premises": True}, {}),
+        ({}, {"api": False}),
+        ({}, {"rent": False}),
+    ],
+)
+def test_what_may_not_leave_the_house_or_is_not_wanted_is_not_hosted(
+    workload: dict[str, Any], means: dict[str, bool]
+) -> None:
+    assert not hosted(plan({**service(), **workload}, **means))
+
+
+@pytest.mark.parametrize(
+    "load", [{"requests_per_s": 2.0}, {"demand": {"day_shape": "office", "peak_requests_per_s": 2}}]
+)
+def test_a_load_that_the_plan_would_not_count_is_refused(load: dict[str, Any]) -> None:
+    stated = service(**load)
+    del stated["case"]["workload"]["concurrency"]
+
+    with pytest.raises(InputError, match="concurrency"):
+        plan(stated)
+
+
+def test_weights_that_the_portfolio_tunes_are_not_hosted_by_others() -> None:
+    assert hosted(plan(service()))
+    assert not hosted(plan(service(), TUNE))
