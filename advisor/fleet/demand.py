@@ -240,7 +240,19 @@ def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]
 
 def _concurrency(workload: FleetWorkload) -> float:
     serving = workload.case.workload
-    return float(serving.concurrency) if isinstance(serving, Serving) else 0.0
+    if not isinstance(serving, Serving):
+        return 0.0
+    for name in ("requests_per_s", "demand"):
+        if getattr(serving, name) is not None:
+            raise InputError(
+                f"a portfolio counts the load of {workload.name!r} by its concurrency",
+                value=name,
+                allowed="concurrency at the peak, and quiet_share for other hours",
+                remedy=f"State concurrency in place of {name}: requests a second times the seconds "
+                "of an answer.",
+                field=f"workload.{name}",
+            )
+    return float(serving.concurrency)
 
 
 def _levels(peak: float, *, coarse: bool = False) -> list[int]:

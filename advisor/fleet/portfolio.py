@@ -31,9 +31,6 @@ NOT_HERE: Final = {
     "limits.owned": "list what you have under owned",
     "limits.budget_usd": "state the budget of the portfolio",
     "limits.price_kind": "set preemptible for work that may be interrupted",
-    "workload.requests_per_s": "state the peak as concurrency: requests a second times the seconds "
-    "of an answer",
-    "workload.demand": "state the peak as concurrency, and quiet_share for other hours",
 }
 """Fields of a case that a portfolio states elsewhere."""
 OWNING_FIELDS: Final = frozenset(
@@ -105,15 +102,13 @@ class FleetWorkload(Noun):
 
     @model_validator(mode="after")
     def _nothing_stated_twice(self) -> Self:
-        limits, work = self.case.limits, self.case.workload
+        limits = self.case.limits
         stated = {
             "hardware": self.case.hardware is not None,
             "layout": self.case.layout is not None,
             "limits.owned": bool(limits.owned),
             "limits.budget_usd": limits.budget_usd is not None,
             "limits.price_kind": limits.price_kind is not PriceKind.ON_DEMAND,
-            "workload.requests_per_s": getattr(work, "requests_per_s", None) is not None,
-            "workload.demand": getattr(work, "demand", None) is not None,
         }
         for field, given in stated.items():
             if given:
