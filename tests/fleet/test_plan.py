@@ -141,6 +141,7 @@ def test_a_week_holds_what_the_machines_are_used_for() -> None:
     [machine] = plan.fleet
     office = 10 * 365.25 / 12 * 5 / 7 / 730
 
+    assert len(machine.utilisation) >= 2
     for month, use in zip((0, 3), machine.utilisation, strict=False):
         shares = {"office": 0.0, "quiet": 0.0}
         for item in plan.weeks:

@@ -67,6 +67,7 @@ def test_many_cases_at_once_get_the_same_plans() -> None:
     # The second budget allows only what is slower than people read.
     cases = [case(100), case(100, budget_usd=5_000)]
 
+    assert advisor.recommend(cases[0]).plans
     for asked, found in zip(cases, estimate_many(cases), strict=True):
         alone = advisor.recommend(asked).plans
         if not alone:
