@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date
 from typing import Final
 
 from advisor.catalog.catalog import Catalog
@@ -79,7 +78,6 @@ def list_offers(
     count: int | None = None,
     spot: bool = False,
     order: str = "price",
-    today: date | None = None,
 ) -> OfferList:
     """Return the offers that meet every condition.
 
@@ -93,8 +91,6 @@ def list_offers(
         Only offers with a spot price, sorted by it.
     order : str, optional
         One of ``ORDERS``.
-    today : date, optional
-        Default: the current day.
 
     Raises
     ------
@@ -112,7 +108,7 @@ def list_offers(
         and (not wanted_providers or offer.provider.casefold() in wanted_providers)
         and (not wanted_regions or offer.region.casefold() in wanted_regions)
         and (count is None or offer.accelerators == count)
-        and (line := _line(catalog, offer, spot=spot, today=today))
+        and (line := _line(catalog, offer, spot=spot))
     ]
     sort = _ORDERS[order]
     return OfferList(
@@ -138,7 +134,7 @@ def _known(field: str, names: Sequence[str], known: Iterable[str]) -> set[str]:
     return {name.casefold() for name in names}
 
 
-def _line(catalog: Catalog, offer: Offer, *, spot: bool, today: date | None) -> OfferLine | None:
+def _line(catalog: Catalog, offer: Offer, *, spot: bool) -> OfferLine | None:
     demand, cheap = offer.on_demand_usd_per_hour, offer.spot_usd_per_hour
     price = cheap if spot else (demand if demand is not None else cheap)
     if price is None:
@@ -164,7 +160,7 @@ def _line(catalog: Catalog, offer: Offer, *, spot: bool, today: date | None) -> 
         price_date=offer.price_date,
         first_seen=past[0].date if past else offer.price_date,
         past_usd_per_hour=tuple(item.usd_per_hour for item in past),
-        age_days=age_days(offer.price_date, today=today),
+        age_days=age_days(offer.price_date),
         source=offer.provenance.source,
         notes=offer.notes,
     )

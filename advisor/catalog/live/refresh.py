@@ -36,7 +36,6 @@ def refresh_prices(
     progress: Progress | None = None,
     now: datetime | None = None,
     path: Path | None = None,
-    snapshot: Catalog | None = None,
     online: bool = False,
 ) -> RefreshReport:
     """Fetch live prices of all offline providers of gpuhunt into the user's cache.
@@ -49,8 +48,6 @@ def refresh_prices(
         Time with time zone. Default: the current time.
     path : Path, optional
         The cache file. Default: in the user's cache folder.
-    snapshot : Catalog, optional
-        The catalog without live prices. Default: the shipped one.
     online : bool, optional
         Also ask providers without a published list, with keys from the environment.
 
@@ -60,11 +57,7 @@ def refresh_prices(
         If gpuhunt is missing, no provider sent usable prices, the clock is wrong, or the cache
         cannot be written. The cache then stays unchanged.
     """
-    now, path, snapshot = (
-        now or datetime.now(UTC),
-        path or cache_file(),
-        snapshot or load_snapshot(),
-    )
+    now, path, snapshot = now or datetime.now(UTC), path or cache_file(), load_snapshot()
     check_names({card.key for card in snapshot.accelerators})
     old = _current(path, now, snapshot)
     newest = dict(newest_dates(snapshot.offers))
@@ -91,11 +84,11 @@ def refresh_prices(
     return RefreshReport(fetched_at=now, path=str(path), providers=tuple(reports))
 
 
-def prices_age_s(*, now: datetime | None = None, path: Path | None = None) -> float:
+def prices_age_s(*, now: datetime | None = None) -> float:
     """Return the age of the live prices in use; infinite if there are none. [s]"""
     now = now or datetime.now(UTC)
     try:
-        live = read_cache(path or cache_file(), now=now)
+        live = read_cache(cache_file(), now=now)
     except CacheRefusedError:
         return math.inf
     return (now - live.fetched_at).total_seconds() if live else math.inf
