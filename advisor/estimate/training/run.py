@@ -207,38 +207,29 @@ def resolve_training(
     """
     assumptions: list[str] = []
     sequence = _sequence_length(workload, architecture, assumptions)
-    method = workload.method if isinstance(workload, FineTuning) else None
-    if isinstance(workload, FineTuning):
-        _check_targets(workload, architecture)
-    tokens = workload.tokens
-    if workload.samples is not None:
-        pair = 2 if isinstance(workload, FineTuning) and workload.preference else 1
-        tokens = workload.samples * sequence * pair
+    tuned = workload if isinstance(workload, FineTuning) else None
+    method, preference = (tuned.method, tuned.preference) if tuned else (None, None)
+    if tuned:
+        _check_targets(tuned, architecture)
+    item = sequence * (1 if preference is None else 2)
+    tokens = workload.tokens if workload.samples is None else float(workload.samples * item)
     if tokens is None:
         tokens = _default_amount(architecture, method, assumptions)
-    preference = workload.preference if isinstance(workload, FineTuning) else None
     batch = workload.global_batch or default_batch(
         architecture,
         method,
-        sequence=sequence * (1 if preference is None else 2),
+        sequence=item,
         tokens=tokens,
         paired=preference is not None,
         assumptions=assumptions,
     )
     if preference is Preference.DPO:
         assumptions.append(_REFERENCE[method in ADAPTED])
-    optimizer = workload.optimizer
-    if optimizer is None:
-        row = usual(architecture, method)
-        optimizer = row.optimizer
-        if optimizer is not Optimizer.ADAMW:
-            assumptions.append(f"{optimizer.label}, {row.told} (--optimizer)")
+    optimizer = workload.optimizer or _usual_optimizer(architecture, method, assumptions)
     software = software_of(workload, architecture.unit, tool)
-    runs = "trl" if tool is None else tool.name
     cross_entropy = workload.cross_entropy
-    if workload.software in (None, runs) and cross_entropy is None and method and not preference:
-        cross_entropy, told = usual_loss(runs)
-        assumptions.extend([f"{told} (--cross-entropy)"] if told else [])
+    if cross_entropy is None and method and not preference:
+        cross_entropy = _usual_loss(workload, tool, assumptions)
     sentence = (method in ADAPTED and software.sentence_with_adapters) or software.sentence
     if tool is not None:
         assumptions.append(f"{tool.named}, estimated as {sentence}")
@@ -254,8 +245,8 @@ def resolve_training(
         attention=workload.attention,
         software=software.name,
         method=method,
-        lora_rank=workload.lora_rank if isinstance(workload, FineTuning) else 0,
-        lora_targets=workload.lora_targets if isinstance(workload, FineTuning) else (),
+        lora_rank=tuned.lora_rank if tuned else 0,
+        lora_targets=tuned.lora_targets if tuned else (),
         assumptions=tuple(assumptions),
         cross_entropy=cross_entropy,
         preference=preference,
@@ -268,6 +259,27 @@ def resolve_training(
             reduce_format=workload.reduce_format, gradient_sync=workload.gradient_sync
         ),
     )
+
+
+def _usual_optimizer(
+    architecture: ModelArchitecture, method: FineTuningMethod | None, assumptions: list[str]
+) -> Optimizer:
+    row = usual(architecture, method)
+    if row.optimizer is not Optimizer.ADAMW:
+        assumptions.append(f"{row.optimizer.label}, {row.told} (--optimizer)")
+    return row.optimizer
+
+
+def _usual_loss(
+    workload: Training, tool: Tool | None, assumptions: list[str]
+) -> CrossEntropy | None:
+    """Return the loss that the tool computes; None for the software's default."""
+    runs = "trl" if tool is None else tool.name
+    if workload.software not in (None, runs):
+        return None
+    cross_entropy, told = usual_loss(runs)
+    assumptions.extend([f"{told} (--cross-entropy)"] if told else [])
+    return cross_entropy
 
 
 def trains_adapters(workload: Training) -> bool:
