@@ -244,7 +244,8 @@ def _host_memory(accelerator: Accelerator) -> dict[str, float]:
 def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
     """Return accelerators per machine, network of each [Gbit/s], and the machine in words."""
     form, link = accelerator.form_factor, accelerator.interconnect
-    if form in _UNIFIED_FORMS or accelerator.segment in _SMALL_MACHINES:
+    small = accelerator.is_instance or accelerator.segment in _SMALL_MACHINES
+    if form in _UNIFIED_FORMS or small:
         return _small_shape(accelerator)
     generation = accelerator.pcie_generation or ASSUMED_PCIE_GENERATION
     port = PORT_GBIT_PER_S[max(generation, ASSUMED_PCIE_GENERATION)]
@@ -272,7 +273,7 @@ def _small_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
     server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
     if accelerator.segment is Segment.CPU and server:
         return 1, PCIE_SERVER_GBIT_PER_S, "a server with one processor"
-    if accelerator.form_factor in _UNIFIED_FORMS:
+    if accelerator.is_instance or accelerator.form_factor in _UNIFIED_FORMS:
         return 1, None, "one of them"
     if accelerator.segment is Segment.CONSUMER:
         return 2, None, "a desktop computer with two cards"

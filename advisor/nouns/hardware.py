@@ -123,6 +123,11 @@ class Accelerator(Noun):
         return max(self.memory_reported_bytes, whole - SYSTEM_BYTES)
 
     @property
+    def is_instance(self) -> bool:
+        """Whether it is a MIG instance: a part of a card that its owner divided."""
+        return self.form_factor == "MIG instance"
+
+    @property
     def shares_host_memory(self) -> bool:
         """Whether its memory is that of its host: processors and chips that hold both."""
         return self.segment is Segment.CPU or self.memory_type.endswith(("(unified)", "(shared)"))

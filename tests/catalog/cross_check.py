@@ -42,11 +42,11 @@ def explained() -> dict[str, Any]:
 
 
 def compared_cards() -> list[Accelerator]:
-    """Return the cards of the three vendors; processors are not in the database."""
+    """Return the cards of the three vendors; the database has no processors and MIG instances."""
     return [
         item
         for item in load_catalog().accelerators
-        if item.vendor in VENDORS and item.segment is not Segment.CPU
+        if item.vendor in VENDORS and item.segment is not Segment.CPU and not item.is_instance
     ]
 
 

@@ -192,7 +192,7 @@ def test_derived_memory_says_so() -> None:
 
 def test_bandwidth_suits_the_memory() -> None:
     for card in CATALOG.accelerators:
-        if card.segment is Segment.CPU:
+        if card.segment is Segment.CPU or card.is_instance:
             continue
         low, high = BANDWIDTH_GB_PER_S[card.memory_type]
         assert low <= card.memory_bandwidth_bytes_per_s / 1e9 <= high, card.key
@@ -333,3 +333,29 @@ def test_the_readme_describes_every_column(root: Path) -> None:
     fields = [*type(next(iter(schema.accelerators.values()))).model_fields, *columns]
 
     assert [name for name in fields if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("whole", "profile", "gib", "memory_eighths", "multiprocessors", "of"),
+    [
+        # nvidia-smi mig -lgip: memory and multiprocessors; NVIDIA's MIG guide: shares of memory.
+        ("h100-sxm", "1g-10gb", 9.75, 1, 16, 132),
+        ("h100-sxm", "3g-40gb", 39.5, 4, 60, 132),
+        ("h200-sxm", "1g-35gb", 32.25, 2, 26, 132),
+        ("a100-sxm-40gb", "3g-20gb", 19.62, 4, 42, 108),
+        ("b200-sxm", "2g-45gb", 44.25, 2, 36, 148),
+    ],
+)
+def test_an_instance_is_its_share_of_the_card(
+    whole: str, profile: str, gib: float, memory_eighths: int, multiprocessors: int, of: int
+) -> None:
+    card, part = CATALOG.accelerator(whole), CATALOG.accelerator(f"{whole}-mig-{profile}")
+
+    assert part.memory_reported_bytes / 2**30 == pytest.approx(gib, abs=0.01)
+    assert part.memory_bandwidth_bytes_per_s == pytest.approx(
+        card.memory_bandwidth_bytes_per_s * memory_eighths / 8, rel=1e-3
+    )
+    for name, rate in card.peak_flops_per_s.items():
+        assert part.peak_flops_per_s[name] == pytest.approx(rate * multiprocessors / of, rel=1e-3)
+    assert part.interconnect is None
+    assert part.purchase_usd is None
