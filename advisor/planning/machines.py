@@ -64,7 +64,9 @@ def hardware_systems(
         if max(system.node.accelerators, system.node.intra_domain) >= together
         or system.node.inter_bytes_per_s is not None
     ]
-    return rented or [replace(owned_system(accelerator, count), counts=(count,))]
+    # MIG instances do not reach each other: each is a machine of its own.
+    joined = 1 if accelerator.is_instance else count
+    return rented or [replace(owned_system(accelerator, joined), counts=(count,))]
 
 
 def machines_of(case: Case, architecture: ModelArchitecture, catalog: Catalog) -> list[System]:

@@ -172,3 +172,17 @@ def test_a_large_mixture_on_one_desktop_card_needs_memory_in_the_host_first() ->
     # 671 billion parameters in 2 to 3 bits.
     assert 671e9 * 2 / 8 <= first.host_bytes <= 671e9 * 3 / 8
     assert [item.sacrifice for item in estimate.ways_out] == ["host", "cards"]
+
+
+def test_instances_of_a_divided_card_serve_apart_and_never_train_together() -> None:
+    """NVIDIA's MIG guide: no peer-to-peer between GPU instances."""
+    case: dict[str, Any] = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving"},
+        "hardware": {"accelerator": "h100-sxm-mig-1g-20gb", "count": 4},
+    }
+    assert advisor.estimate(case).layout.data == 4
+
+    case["workload"] = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e6}
+    with pytest.raises(advisor.InputError, match="no network connects"):
+        advisor.estimate(case)
