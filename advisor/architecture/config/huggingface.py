@@ -213,7 +213,7 @@ def _left_out(fields: ConfigFields) -> tuple[str, ...]:
     predicted = next(filter(None, (fields.count(name, 0, minimum=0) for name in names)), 0)
     notes = []
     if predicted:
-        notes.append(f"{predicted} multi-token prediction layer(s) of the checkpoint are left out")
+        notes.append(f"without the checkpoint's layers for multi-token prediction: {predicted}")
     if fields.has("index_topk"):
         notes.append("decoding counts as reading the whole cache, not only the picked keys")
     return tuple(notes)
