@@ -18,7 +18,7 @@ from advisor.catalog.economy import load_economy
 from advisor.catalog.economy import places as places
 from advisor.estimate.results import Estimate as Estimate
 from advisor.foundation.dates import current_day
-from advisor.foundation.names import check_known, weights_name
+from advisor.foundation.names import weights_name
 from advisor.nouns.case import Case as Case
 from advisor.nouns.case_files import input_error as input_error
 from advisor.nouns.case_files import load_case as load_case
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from advisor.estimate.curve_results import Curve as Curve
     from advisor.export.answer import export_formats as export_formats
     from advisor.export.checks.steps import platforms as platforms
+    from advisor.export.fleet_report import fleet_report as fleet_report
     from advisor.export.formats import Export as Export
     from advisor.export.offers import offers_csv as offers_csv
     from advisor.fleet.machines import list_machines as list_machines
@@ -73,6 +74,7 @@ _LATER: Final = {
         "fleet.results": "FleetPlan",
         "export.answer": "export_formats",
         "export.checks.steps": "platforms",
+        "export.fleet_report": "fleet_report",
         "export.formats": "Export",
         "planning.fits.request": "fits",
         "planning.fits.results": "Fits",
@@ -374,29 +376,6 @@ def export(
         link=link,
         platform=platform,
     )
-
-
-def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) -> Export:
-    """Write the plan of a fleet as a report of about two pages.
-
-    Parameters
-    ----------
-    to : str
-        ``html`` or ``markdown``.
-    link : str, optional
-        Address that opens the plan on the page.
-
-    Raises
-    ------
-    InputError
-        If the format is no report.
-    """
-    from advisor.export.fleet_report import fleet_report as written
-    from advisor.export.formats import Format
-
-    check_known(to, (Format.HTML, Format.MARKDOWN), what="report", field="to")
-    made = f"Made on {current_day().isoformat()} by gpu-advisor."
-    return written(plan, Format(to), made=made, link=link)
 
 
 def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Accelerator, ...]:

@@ -8,7 +8,9 @@ from typing import Final
 from advisor.export.formats import Export, Format
 from advisor.export.report import Bar, Report, Section, rendered
 from advisor.fleet.results import FleetPlan
+from advisor.foundation.dates import current_day
 from advisor.foundation.formatting import money
+from advisor.foundation.names import check_known
 from advisor.foundation.rounding import round_significant
 
 LEAST_GAP: Final = 1e-3
@@ -16,27 +18,31 @@ ROWS: Final = 16
 """Rows of a table, so that the report stays on two pages."""
 
 
-def fleet_report(plan: FleetPlan, to: Format, *, made: str, link: str | None = None) -> Export:
-    """Return the plan of a fleet as a report.
+def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) -> Export:
+    """Write the plan of a fleet as a report of about two pages.
 
     Parameters
     ----------
-    to : Format
-        HTML or Markdown.
-    made : str
-        Date and program, as one sentence.
+    to : str
+        ``html`` or ``markdown``.
     link : str, optional
         Address that opens the plan on the page.
+
+    Raises
+    ------
+    InputError
+        If the format is no report.
     """
+    check_known(to, (Format.HTML, Format.MARKDOWN), what="report", field="to")
     name = plan.portfolio.name or f"{len(plan.portfolio.workloads)} workloads"
     report = Report(
         title=f"What to own and what to rent: {name}",
         answer=plan.sentence,
-        made=made,
+        made=f"Made on {current_day().isoformat()} by gpu-advisor.",
         link=link,
         sections=tuple(_sections(plan)),
     )
-    return Export.of(to, rendered(report, to))
+    return Export.of(Format(to), rendered(report, Format(to)))
 
 
 def _sections(plan: FleetPlan) -> Iterator[Section]:
