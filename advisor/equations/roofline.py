@@ -275,3 +275,91 @@ def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
     with np.errstate(divide="ignore", invalid="ignore"):
         share: Number = np.where(total > 0, memory_s * memory_s / total, 0.0)
     return share
+
+
+def launch_wait_s(*, queue_s: Number, kernels_s: Number) -> Number:
+    r"""Time that an accelerator waits for the host to launch its kernels.
+
+    Parameters
+    ----------
+    queue_s : float or ndarray
+        Time of the host to launch the kernels, :math:`t_q`. [s]
+    kernels_s : float or ndarray
+        Time of the kernels, :math:`t_k`. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = \max(0, t_q - t_k)
+
+    Launches run ahead of the kernels. Leaves out the first launch, and points where the host waits
+    for the accelerator.
+
+    Examples
+    --------
+    >>> float(launch_wait_s(queue_s=0.5, kernels_s=0.375))
+    0.125
+    """
+    wait: Number = np.maximum(0.0, queue_s - kernels_s)
+    return wait
+
+
+def cached_share(*, held_bytes: Number, cache_bytes: Number) -> Number:
+    r"""Share of the data of a step that stays in a processor's cache until the next step.
+
+    Parameters
+    ----------
+    held_bytes : float or ndarray
+        Data of a step, :math:`M`. [bytes]
+    cache_bytes : float or ndarray
+        Last-level cache, :math:`C`. [bytes]
+
+    Returns
+    -------
+    float or ndarray
+        1 if the data fit, 0 from twice the cache on. [fraction]
+
+    Notes
+    -----
+    .. math:: s = \min(\max(2 - M / C,\; 0),\; 1)
+
+    The linear fall between is assumed: data that are used in turn replace each other.
+
+    Examples
+    --------
+    >>> float(cached_share(held_bytes=12e6, cache_bytes=8e6))
+    0.5
+    """
+    share: Number = np.clip(2.0 - held_bytes / cache_bytes, 0.0, 1.0)
+    return share
+
+
+def cached_time_share(*, cached: Number, cache_speed: Number) -> Number:
+    r"""Time to move data of which a part is in the cache, over the time without a cache.
+
+    Parameters
+    ----------
+    cached : float or ndarray
+        Share in the cache, :math:`s`. [fraction]
+    cache_speed : float or ndarray
+        Bandwidth of the cache over that of the memory, :math:`v`.
+
+    Returns
+    -------
+    float or ndarray
+        [fraction]
+
+    Notes
+    -----
+    .. math:: r = 1 - s + s / v
+
+    Examples
+    --------
+    >>> cached_time_share(cached=0.5, cache_speed=4.0)
+    0.625
+    """
+    return 1.0 - cached + cached / cache_speed

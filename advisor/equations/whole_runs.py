@@ -109,3 +109,33 @@ def spread_out(*, machines: Number, ramp_machines: float) -> Number:
     """
     grown: Number = 1.0 - np.exp(-(machines - 1.0) / ramp_machines)
     return grown
+
+
+def blended_bound(*, step: Number, whole: Number, weight: Number) -> Number:
+    r"""Bound of a run's hours between that of its step and that of whole runs.
+
+    Parameters
+    ----------
+    step, whole : float or ndarray
+        Bounds over the expected values, :math:`b_s` and :math:`b_w`.
+    weight : float or ndarray
+        Of whole runs, :math:`r`: see :func:`spread_out`. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        Over the expected hours.
+
+    Notes
+    -----
+    .. math:: b = b_s^{1-r}\,b_w^{r}
+
+    Errors are factors, so their logarithms are averaged.
+
+    Examples
+    --------
+    >>> blended_bound(step=1.0, whole=4.0, weight=0.5)
+    2.0
+    """
+    bound: Number = step ** (1 - weight) * whole**weight
+    return bound

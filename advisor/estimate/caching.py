@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.equations.roofline import cached_share, cached_time_share
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
@@ -64,8 +65,7 @@ def in_cache(
     -------
     Candidates
         Faster if held data and moved data fit into the cache; unchanged if they exceed twice its
-        size. In between, the share that stays is assumed to fall linearly, because data that are
-        used in turn replace each other.
+        size.
     """
     hardware = candidates.hardware
     if not np.any(hardware.cache_bytes):
@@ -73,8 +73,9 @@ def in_cache(
     moved = sum(op.layers * moved_elements(op) for op in architecture.operators)
     weights = parameter_bytes * architecture.total_parameters
     held = weights + FORMAT_BYTES[run.recipe.stream] * moved * tokens
-    stays = np.clip(2.0 - held / np.maximum(hardware.cache_bytes, 1.0), 0.0, 1.0)
-    slower = 1.0 - stays + stays / CACHE_SPEED
+    cache = np.maximum(hardware.cache_bytes, 1.0)
+    stays = np.asarray(cached_share(held_bytes=held, cache_bytes=cache))
+    slower = np.asarray(cached_time_share(cached=stays, cache_speed=CACHE_SPEED))
     faster = replace(
         hardware,
         memory_bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s / slower,

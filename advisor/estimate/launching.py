@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.equations.roofline import launch_wait_s
 from advisor.estimate.candidates import Floats, HardwareArrays
 from advisor.nouns.software.stacks import SoftwareFacts
 
@@ -55,7 +56,8 @@ def launch_time(
     ndarray
         Waiting time of accelerators, and dispatch time of processors.
     """
-    waits = np.maximum(0.0, queue_time(launches, hardware, software) - kernels)
+    queue_s = queue_time(launches, hardware, software)
+    waits = np.asarray(launch_wait_s(queue_s=queue_s, kernels_s=kernels))
     return waits + dispatch_time(launches, hardware, software)
 
 

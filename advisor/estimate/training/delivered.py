@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.equations.whole_runs import beyond_named, spread_out, straggling
+from advisor.equations.whole_runs import beyond_named, blended_bound, spread_out, straggling
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.nouns.software.delivery import Delivery, Operator
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -72,8 +72,8 @@ def delivered_interval(
     weight = float(spread_out(machines=machines, ramp_machines=calibration.delivery.ramp_machines))
     return step.model_copy(
         update={
-            "low": step.low ** (1 - weight) * min(step.low, whole.low) ** weight,
-            "high": step.high ** (1 - weight) * max(step.high, whole.high) ** weight,
+            "low": blended_bound(step=step.low, whole=min(step.low, whole.low), weight=weight),
+            "high": blended_bound(step=step.high, whole=max(step.high, whole.high), weight=weight),
             "evidence": step.evidence.weakest(whole.evidence) if weight > 0 else step.evidence,
         }
     )
