@@ -87,6 +87,8 @@ def _server(name: str, *shared: str) -> EngineFit:
 SERVERS: Final = (
     _server("vllm"),
     _server("tensorrt_llm", "layer_overhead_s", "unpacked_compute"),
+    # The first releases with PyTorch's runtime answer later.
+    _server("tensorrt_llm_2025", "layer_overhead_s", "unpacked_compute"),
     _server(
         "sglang",
         "layer_overhead_s",
@@ -101,8 +103,7 @@ BURSTS: Final = EngineFit(
     "vllm",
     (BURST,),
     (
-        _share("pipeline_share", 0.5),
-        _overhead("admission_s", 1e-3),
+        _overhead("admission_s", 6e-3),
         Parameter("burst_slowdown", starts=(1.1,), low=1.0, high=3.0),
     ),
 )

@@ -111,6 +111,14 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
     return tuple(found.items())
 
 
+def _small_limits(facts: ServingFacts) -> tuple[tuple[str, float], ...]:
+    """Return the limits that an engine takes by itself on cards where it keeps steps small."""
+    return (
+        ("batched_tokens", facts.small_batched_tokens),
+        ("sampled_sequences", facts.small_sampled_sequences),
+    )
+
+
 def row_kind(row: Row) -> str:
     """Return a row's kind: a finite burst is apart from an engine that stays full."""
     kind, arrival = cell(row, "kind"), cell(row, "arrival")
@@ -163,6 +171,8 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     interface = cell(row, "backend")
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
     settings = _settings(row)
+    if name == FIRST_ENGINE and accelerator.architecture in facts.small_step_cards:
+        settings = (*_small_limits(facts), *settings)
     strange = name != FIRST_ENGINE and name not in engines
     if row_kind(row) == SINGLE and not facts.backends:
         # Bare generation has no scheduler.

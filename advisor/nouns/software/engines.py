@@ -99,7 +99,8 @@ class ServingFacts(Noun):
     routed_request_overhead_s: Seconds = 0.0
     """What each layer of routed experts adds to that time. [s]"""
     admission_s: Seconds = 0.0
-    """Time of the host to take in one of many requests that arrive together. [s]"""
+    """Time of the host to take in one of many requests that arrive together; meanwhile the engine
+    works. [s]"""
     burst_slowdown: Positive = 1.0
     """Time of a finite burst over that of its ramp, full engine and tail: start-up, prompts that
     collide, memory that fragments."""
@@ -111,6 +112,9 @@ class ServingFacts(Noun):
     """The same on accelerators with less than ``large_memory_bytes``."""
     large_memory_bytes: Bytes = 70.0 * 2**30
     """Reported memory from which the engine uses the larger limits (vLLM V1). [bytes]"""
+    small_step_cards: tuple[str, ...] = ()
+    """Generations on which an engine that is started without limits takes the small ones, however
+    large the memory. Exports state their limits."""
     graph_bytes: Bytes
     """CUDA graphs captured at start-up. [bytes]"""
     driver_bytes: Bytes = 0.0
