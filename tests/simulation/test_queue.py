@@ -21,11 +21,11 @@ PROMPT, ANSWER, SPREAD = 1024, 256, 0.25
 REQUESTS, SEEDS = 6000, (1, 2, 3)
 
 
-def curve_of(engine: Engine) -> EngineCurve:
+def curve_of(engine: Engine, prompt: int = PROMPT) -> EngineCurve:
     """Return the closed formulas of ``equations.serving`` for an engine's step times."""
     states = state_grid(1024)
     step = engine.base + engine.per_request * states
-    extra = np.full_like(states, engine.per_token * PROMPT)
+    extra = np.full_like(states, engine.per_token * prompt)
     first = engine.base + engine.per_request * (states - 1) + extra
     others = extra * (states - 1) / states
     rate = request_rate_per_s(
@@ -35,7 +35,7 @@ def curve_of(engine: Engine) -> EngineCurve:
         first_token_s=first,
         output_tokens=ANSWER,
     )
-    occupied = PROMPT / engine.budget
+    occupied = prompt / engine.budget
     tpot = np.asarray(
         time_per_output_token_s(
             decode_step_s=step, prefill_extra_s=others, request_rate_per_s=rate, steps=occupied
@@ -71,37 +71,60 @@ def most(curve: EngineCurve, limit: int) -> float:
 
 
 @lru_cache
-def simulated(load: float) -> tuple[dict[str, float], Queued]:
+def simulated(
+    load: float, prompt: int = PROMPT, scv: float = 1.0, requests: int = REQUESTS
+) -> tuple[dict[str, float], Queued]:
     """Return times to the first token and per token, simulated and by formula. [s]"""
     engine = Engine(limit=512)
-    curve = curve_of(engine)
+    curve = curve_of(engine, prompt)
     rate = load * most(curve, engine.limit)
     first, later = [], []
     for seed in SEEDS:
         arrived = poisson(
-            rate, REQUESTS, prompt=PROMPT, answer=ANSWER, seed=seed, answer_scv=SPREAD
+            rate, requests, prompt=prompt, answer=ANSWER, seed=seed, scv=scv, answer_scv=SPREAD
         )
         done = sorted(Engine(limit=512).run(arrived), key=lambda one: one.arrived_s)
-        for one in done[REQUESTS // 6 : -REQUESTS // 20]:
+        for one in done[requests // 6 : -requests // 20]:
             first.append(one.first_s - one.arrived_s)
             later.append((one.last_s - one.first_s) / (one.answer - 1))
     figures = {"ttft": float(np.mean(first)), "tpot": float(np.mean(later))}
     for name, share in PERCENTILES.items():
         figures[f"ttft {name}"] = float(np.quantile(first, share))
         figures[f"tpot {name}"] = float(np.quantile(later, share))
-    arrivals = Arrivals(np.array([rate]), answer_scv=SPREAD, output_tokens=ANSWER)
+    arrivals = Arrivals(np.array([rate]), arrival_scv=scv, answer_scv=SPREAD, output_tokens=ANSWER)
     return figures, queued(curve, arrivals)
 
 
-@pytest.mark.parametrize("load", [0.3, 0.5, 0.7, 0.8, 0.9, 0.95])
-def test_means_and_percentiles_are_those_of_the_simulation(load: float) -> None:
-    figures, found = simulated(load)
+def errors_of(figures: dict[str, float], found: Queued) -> dict[str, float]:
+    """Return the errors of the formulas, in shares of the simulated times."""
     formula = {"ttft": found.ttft_s[0], "tpot": found.tpot_s[0]}
     for name in PERCENTILES:
         formula[f"ttft {name}"] = found.ttft_at[name][0]
         formula[f"tpot {name}"] = found.tpot_at[name][0]
-    errors = {name: float(formula[name] / value - 1) for name, value in figures.items()}
+    return {name: float(formula[name] / value - 1) for name, value in figures.items()}
+
+
+@pytest.mark.parametrize("load", [0.3, 0.5, 0.7, 0.8, 0.9, 0.95])
+def test_means_and_percentiles_are_those_of_the_simulation(load: float) -> None:
+    errors = errors_of(*simulated(load))
     assert max(abs(error) for error in errors.values()) < 0.10, errors
+
+
+@pytest.mark.parametrize("prompt", [256, 4096, 8192])
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8, 0.95])
+def test_short_and_long_prompts_wait_as_in_the_simulation(load: float, prompt: int) -> None:
+    errors = errors_of(*simulated(load, prompt))
+    means = {name: abs(errors[name]) for name in ("ttft", "tpot")}
+    assert max(means.values()) < 0.10, errors
+    usual = {name: abs(errors[name]) for name in ("ttft p50", "tpot p50", "ttft p95", "tpot p95")}
+    assert max(usual.values()) < 0.16, errors
+
+
+@pytest.mark.parametrize("prompt", [256, 1024, 4096, 8192])
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_bursty_requests_wait_as_in_the_simulation(load: float, prompt: int) -> None:
+    errors = errors_of(*simulated(load, prompt, 4.0))
+    assert max(abs(errors[name]) for name in ("ttft", "tpot")) < 0.10, errors
 
 
 def test_the_mean_number_in_flight_is_littles() -> None:

@@ -87,8 +87,6 @@ def _server(name: str, *shared: str) -> EngineFit:
 SERVERS: Final = (
     _server("vllm"),
     _server("tensorrt_llm", "layer_overhead_s", "unpacked_compute"),
-    # The first releases with PyTorch's runtime answer later.
-    _server("tensorrt_llm_2025", "layer_overhead_s", "unpacked_compute"),
     _server(
         "sglang",
         "layer_overhead_s",

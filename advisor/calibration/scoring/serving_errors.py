@@ -183,7 +183,7 @@ def _bursts(
     """Predict the finite bursts of a server; only those of the first one have been fitted."""
     own = replace(BURSTS, name=name, parameters=BURSTS.parameters if name == BURSTS.name else ())
     packs = engine_packs(own, engine)
-    return held_out(own, facts, values_of(own, facts), packs, calibration)
+    return held_out(own, facts, values_of(own, facts), packs, calibration) if packs else ()
 
 
 def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:

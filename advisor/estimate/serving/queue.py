@@ -17,6 +17,12 @@ from advisor.equations.queueing import (
     tail_quantile_s,
     weighted_quantile,
 )
+from advisor.equations.shared_steps import (
+    MOST_READ,
+    Number,
+    token_time_s,
+    token_time_variance,
+)
 from advisor.estimate.candidates import Floats
 
 PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -145,10 +151,10 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     Notes
     -----
     The number of requests in flight is a birth-death process with the completions of the curve
-    (``equations.queueing``). A request waits for the end of the running step, then rides with the
-    prompts that arrived with it (gated service); full steps of prompts are servers of their own;
-    beyond the engine's limit it waits for another to leave. The tail of the time to the first
-    token is a gamma distribution of the same mean and variance.
+    (``equations.queueing``). A request waits for the end of the running step and for the prompts
+    before it, then rides with the prompts that arrived with it; beyond the engine's limit it waits
+    for another to leave. Later tokens share their steps with the prompts that arrive
+    (``equations.shared_steps``). The tails are gamma distributions of the same mean and variance.
     """
     held = _within_limit(curve)
     rate, most = arrivals.rate_per_s, held.completions_per_s[:, -1]
@@ -162,12 +168,15 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     # What waits outside is in the last state for those inside.
     some = some.copy()
     some[:, -1] += beyond
-    tpot, tpot_at = _token_times(held, some, arrivals)
     outside = (some * (curve.states >= curve.limit[:, None])).sum(axis=1)
     # Bursts lengthen the wait of those that find the engine full.
     variation = (arrivals.arrival_scv + arrivals.answer_scv) / 2
     drain = variation / np.maximum(most - rate, 1e-300)
-    ttft, ttft_at = _first_token_times(held, none, some, arrivals)
+    steps = _steps(held, arrivals)
+    ttft, varied, ttft_at = _first_token_times(held, steps, none, some, arrivals)
+    tpot, tpot_at = _token_times(
+        arrivals, steps, some * held.completions_per_s, waited_s=ttft, waited_variance=varied
+    )
     stable = (rate < most) & (curve.limit >= 1)
     inside = np.minimum(curve.states, curve.limit[:, None])
 
@@ -213,67 +222,124 @@ def _within_limit(curve: EngineCurve) -> EngineCurve:
     )
 
 
-def _token_times(
-    curve: EngineCurve, some: Floats, arrivals: Arrivals
-) -> tuple[Floats, Iterator[Floats]]:
-    """Return the time per token: its mean, and its value at each percentile."""
-    # Requests are counted where they complete: one that meets many others is there for longer.
-    lived = some * curve.completions_per_s
-    counted = np.maximum(lived.sum(axis=1), 1e-300)
-    mean = (lived * curve.tpot_s).sum(axis=1) / counted
-    # Prompts of others fall into one lifetime in a random number.
-    prompts = (lived * np.square(curve.prompt_extra_s)).sum(axis=1) / counted
-    random = (
-        prompts * (1 + arrivals.prompt_scv) * mean * arrivals.rate_per_s / arrivals.output_tokens
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Steps of engines under arrivals, by state."""
+
+    plain_s: Floats
+    """Without prompts. [s]"""
+    prompt_s: Floats
+    """What a prompt adds. [s]"""
+    longest_s: Floats
+    """Full of prompts. [s]"""
+    seen_s: Floats
+    """Into which an arrival falls, on average. [s]"""
+    seen_variance: Floats
+
+
+def _steps(curve: EngineCurve, arrivals: Arrivals) -> _Steps:
+    step, extra = curve.step_s, curve.prompt_extra_s
+    longest = step + curve.slots[:, None] * extra
+    seen, varied = gated_cycle_s(
+        step_s=step,
+        prompt_s=extra,
+        rate_per_s=arrivals.rate_per_s[:, None],
+        prompt_scv=arrivals.prompt_scv,
     )
-    rising = np.maximum.accumulate(curve.tpot_s, axis=1)
+    short = np.minimum(1.0, longest / seen)
+    return _Steps(step, extra, longest, seen * short, varied * np.square(short))
 
-    def at(name: str, share: float) -> Floats:
-        value = LIFETIME_SHARE * (weighted_quantile(rising, lived, share) - mean)
-        further = SIGMAS[name] * np.sqrt(random)
-        return np.asarray(mean + (np.hypot(value, further) if SIGMAS[name] else value))
 
-    return mean, (at(name, share) for name, share in PERCENTILES.items())
+def _token_times(
+    arrivals: Arrivals, steps: _Steps, lived: Floats, *, waited_s: Floats, waited_variance: Floats
+) -> tuple[Floats, Iterator[Floats]]:
+    """Return the time per token: its mean, and its value at each percentile.
+
+    Requests are counted where they complete (``lived``): one that meets many others is there for
+    longer. What prompts add is a gamma distribution.
+    """
+    common = {
+        "step_s": steps.plain_s,
+        "prompt_s": steps.prompt_s,
+        "rate_per_s": arrivals.rate_per_s[:, None],
+    }
+    tpot = np.asarray(
+        token_time_s(
+            **common,
+            waited_s=waited_s[:, None],
+            seen_step_s=steps.seen_s,
+            longest_step_s=steps.longest_s,
+            arrival_scv=arrivals.arrival_scv,
+            output_tokens=arrivals.output_tokens,
+        )
+    )
+    each = token_time_variance(
+        **common,
+        waited_variance=waited_variance[:, None],
+        prompt_scv=arrivals.prompt_scv,
+        arrival_scv=arrivals.arrival_scv,
+        output_tokens=arrivals.output_tokens,
+    )
+    counted = np.maximum(lived.sum(axis=1), 1e-300)
+    mean, plain, longest, random = (
+        (lived * values).sum(axis=1) / counted
+        for values in (tpot, steps.plain_s, steps.longest_s, each)
+    )
+    rising = np.maximum.accumulate(tpot, axis=1)
+    high = weighted_quantile(rising, lived, PERCENTILES["p95"]) - mean
+    variance = random + np.square(LIFETIME_SHARE * high / SIGMAS["p95"])
+    added = np.maximum(mean - plain, 1e-12)
+    return mean, (
+        np.minimum(plain + gamma_quantile(added, variance, SIGMAS[name]), longest)
+        for name in PERCENTILES
+    )
 
 
 def _first_token_times(
-    curve: EngineCurve, none: Floats, some: Floats, arrivals: Arrivals
-) -> tuple[Floats, Iterator[Floats]]:
-    """Return the time to the first token inside the engine: its mean, and at each percentile."""
-    wait, spread = _prompt_wait(curve, arrivals)
+    curve: EngineCurve, steps: _Steps, none: Floats, some: Floats, arrivals: Arrivals
+) -> tuple[Floats, Floats, Iterator[Floats]]:
+    """Return the time to the first token inside the engine: mean, variance, and each percentile."""
+    wait, spread = _prompt_wait(curve, arrivals, steps)
     alone, later = curve.first_token_s[:, 0], curve.first_token_s + wait
     mean = none * alone + (some * later).sum(axis=1)
     square = none * alone**2 + (some * (np.square(later) + spread)).sum(axis=1)
     variance = np.maximum(square - mean**2, 0.0)
     shift = alone - (curve.prompt_extra_s[:, 0] if arrivals.prompt_scv > 0 else 0.0)
     above = np.maximum(mean - shift, 1e-9)
-    return mean, (shift + gamma_quantile(above, variance, SIGMAS[name]) for name in PERCENTILES)
+    tails = (shift + gamma_quantile(above, variance, SIGMAS[name]) for name in PERCENTILES)
+    return mean, variance, tails
 
 
-def _prompt_wait(curve: EngineCurve, arrivals: Arrivals) -> tuple[Floats, Floats]:
-    """Return mean and variance of the wait for the running step and for prompts, by state."""
-    step, extra = curve.step_s, curve.prompt_extra_s
+def _prompt_wait(curve: EngineCurve, arrivals: Arrivals, steps: _Steps) -> tuple[Floats, Floats]:
+    """Return mean and variance of the wait for the running step and for prompts, by state.
+
+    An engine whose steps carry one prompt is a queue with one server, one whose steps carry all
+    that wait is gated service. The places of a step that others can fill weigh the two.
+    """
     rate, prompt_scv = arrivals.rate_per_s[:, None], arrivals.prompt_scv
-    seen, varied = gated_cycle_s(
-        step_s=step, prompt_s=extra, rate_per_s=rate, prompt_scv=prompt_scv
-    )
-    work = np.minimum(rate * extra, 0.99)
-    slots = curve.slots[:, None]
-    together = 1 - 1 / slots
+    step, extra, seen = steps.plain_s, steps.prompt_s, steps.seen_s
+    together = 1 - 1 / curve.slots[:, None]
+    work = np.minimum(rate * extra, MOST_READ)
     service = step / curve.slots_per_step[:, None] + extra
-    queue = many_servers_wait_s(
-        servers=slots,
-        service_s=slots * service,
-        load=np.minimum(rate * service, 0.99),
-        arrival_scv=arrivals.arrival_scv,
-        service_scv=prompt_scv,
-    )
-    queue = np.minimum(queue, curve.states * service)
-    burst = extra * (arrivals.arrival_scv - 1) / 4 * (1 + together) / (1 - work)
-    # A prompt that fills a step is waited for as such: only the rest of a plain step comes first.
+
+    def one_server(service_s: Floats) -> Number:
+        return many_servers_wait_s(
+            servers=1.0,
+            service_s=service_s,
+            load=np.minimum(rate * service_s, MOST_READ),
+            arrival_scv=arrivals.arrival_scv,
+            service_scv=prompt_scv,
+        )
+
+    # Gated service counts the prompts before a request already. A missing link makes both infinite.
+    with np.errstate(invalid="ignore"):
+        queue = one_server(service) - together * one_server(extra)
+    queue = np.clip(queue, 0.0, curve.states * service)
+    burst = extra * (arrivals.arrival_scv - 1) / 8 * (1 + 3 * together) / (1 - work)
     rest = together * seen + (1 - together) * step
     wait = np.maximum(rest / 2 + together * work * seen + queue + burst, 0.0)
+    varied = steps.seen_variance
     spread = (np.square(rest) + varied) / 12 + varied * (0.5 + work) ** 2
     spread = spread + together * work * seen * extra * (1 + prompt_scv)
-    spread = spread + np.square(extra) * prompt_scv + np.square(queue) + np.square(burst)
+    spread = spread + np.square(extra) * prompt_scv + np.square(queue) + 1.5 * np.square(burst)
     return wait, spread
