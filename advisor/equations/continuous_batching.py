@@ -112,39 +112,6 @@ def burst_s(
     return running * prompt_s + (requests - running) / rate_per_s + output_tokens * draining_s
 
 
-def admitted_burst_s(*, requests: Number, admission_s: Number, engine_s: Number) -> Number:
-    r"""Time of a burst whose requests a server takes in one after the other.
-
-    Parameters
-    ----------
-    requests : float or ndarray
-        Requests, :math:`N`.
-    admission_s : float or ndarray
-        Time of the host for each: chat template, tokens, transport; :math:`h`. [s]
-    engine_s : float or ndarray
-        Time of the burst if all requests waited at the engine, :math:`T`. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
-
-    Notes
-    -----
-    .. math:: \left((N h)^2 + T^2\right)^{1/2}
-
-    Host and engine work at the same time, and the slower one decides; the sum of squares counts
-    that neither starts nor ends at full speed.
-
-    Examples
-    --------
-    >>> round(float(admitted_burst_s(requests=1000.0, admission_s=0.003, engine_s=4.0)), 9)
-    5.0
-    """
-    time: Number = np.hypot(requests * admission_s, engine_s)
-    return time
-
-
 def burst_first_token_s(
     *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number
 ) -> Number:

@@ -7,6 +7,7 @@ from statistics import median
 import pytest
 
 from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.deployments import row_deployment
 from advisor.calibration.tables.reading import shipped_rows
 from advisor.calibration.tables.serving_rows import predict_serving_row
 from advisor.errors import InputError
@@ -98,3 +99,20 @@ def test_the_last_of_a_burst_waits_nearly_twice_as_long_as_the_mean(engine: Engi
 def test_other_percentiles_are_refused(engine: Engine) -> None:
     with pytest.raises(InputError, match="unknown percentile"):
         times(engine, percentile="p42")
+
+
+@pytest.mark.parametrize(
+    ("cells", "limits"),
+    [
+        ({}, (8192, 1024)),
+        # vllm-project/vllm, pull 17885: large steps cost the A100 throughput.
+        ({"accelerator": "a100-sxm-80gb"}, (2048, 256)),
+        ({"accelerator": "a100-sxm-80gb", "step_tokens": "4096"}, (4096, 256)),
+        ({"accelerator": "a100-sxm-80gb", "engine": "sglang"}, (8192, 1024)),
+    ],
+)
+def test_vllm_keeps_its_steps_small_on_a100(
+    engine: Engine, cells: dict[str, str], limits: tuple[int, int]
+) -> None:
+    facts = row_deployment(ROW | cells, engine).engine
+    assert (facts.batched_tokens, facts.sampled_sequences) == limits

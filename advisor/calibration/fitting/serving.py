@@ -101,12 +101,12 @@ BURSTS: Final = EngineFit(
     "vllm",
     (BURST,),
     (
-        _overhead("admission_s", 6e-3),
+        _overhead("admission_s", 1e-3),
         Parameter("burst_slowdown", starts=(1.1,), low=1.0, high=3.0),
     ),
 )
-"""What finite bursts add, once the other constants of the first server are fitted. The other
-servers take the same: too few of their bursts run a model that the release supports well."""
+"""What finite bursts add, once the other constants of the servers are fitted. All servers share it:
+too few bursts of each run a model that the release supports well."""
 
 APPLE: Final = "Apple silicon"
 TWO_DIES: Final = ", ".join(f"{APPLE} apple{family} x2" for family in (7, 8, 9))
@@ -264,20 +264,20 @@ def values_of(fit: EngineFit, facts: ServingFacts) -> dict[str, float]:
 
 def fit_engine(
     fit: EngineFit,
-    facts: ServingFacts,
+    facts: ServingFacts | Mapping[str, ServingFacts],
     packs: Sequence[Pack],
     calibration: Calibration,
     without: int | None = None,
     tolerance: float = TOLERANCE,
 ) -> dict[str, float]:
-    """Fit the constants of one engine.
+    """Fit the constants of one engine, or those that several share.
 
     Parameters
     ----------
-    facts : ServingFacts
-        Everything that is not fitted.
+    facts : ServingFacts or mapping
+        Everything that is not fitted; of several engines, by name.
     packs : sequence of Pack
-        Runs of this engine.
+        Runs of these engines.
     without : int, optional
         Part of the readings to leave out, see :func:`folds_of`.
     tolerance : float, optional
@@ -288,7 +288,9 @@ def fit_engine(
     dict of str to float
         By name, in the order of ``fit.parameters``. Every group of like runs weighs one.
     """
-    readings = readings_of(packs)
+    each = facts if isinstance(facts, Mapping) else {one.engine: facts for one in packs}
+    engines = [(own, [one for one in packs if one.engine == name]) for name, own in each.items()]
+    readings = readings_of(one for _, runs in engines for one in runs)
     kept = np.array(
         [
             not one.excluded and fold != without
@@ -301,11 +303,15 @@ def fit_engine(
     )
     measured = np.array([one.measured_s for one in readings])
     names = [parameter.name for parameter in fit.parameters]
-    remembered: Known = {}
+    remembered: list[Known] = [{} for _ in engines]
 
     def predict(values: Floats) -> Floats:
-        chosen = with_values(facts, dict(zip(names, values.tolist(), strict=True)))
-        return np.asarray(predicted_s(packs, calibration, chosen, remembered)[kept])
+        chosen = dict(zip(names, values.tolist(), strict=True))
+        times = [
+            predicted_s(runs, calibration, with_values(own, chosen), known)
+            for (own, runs), known in zip(engines, remembered, strict=True)
+        ]
+        return np.asarray(np.concatenate(times)[kept])
 
     found = fit_log_times(
         predict, measured[kept], fit.parameters, weights=weights, tolerance=tolerance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -180,10 +180,22 @@ def all_held_out(
 def _bursts(
     name: str, facts: ServingFacts, calibration: Calibration, engine: Engine
 ) -> tuple[ServedReading, ...]:
-    """Predict the finite bursts of a server; only those of the first one have been fitted."""
+    """Predict the finite bursts of a server; those of the first one are held out."""
     own = replace(BURSTS, name=name, parameters=BURSTS.parameters if name == BURSTS.name else ())
     packs = engine_packs(own, engine)
     return held_out(own, facts, values_of(own, facts), packs, calibration) if packs else ()
+
+
+def _all_bursts(
+    common: dict[str, float], fitted: Mapping[str, Any], fixed: Section, engine: Engine
+) -> tuple[dict[str, ServingFacts], tuple[Pack, ...]]:
+    """Return the facts of all servers by name, and their finite bursts."""
+    start = {one.name: one.starts[0] for one in BURSTS.parameters}
+    sections = {"serving": section_of(common | start), "engines": fitted}
+    found = join_calibration(fixed | sections, data_path(FITTED))
+    facts = {fit.name: found.engines.get(fit.name, found.serving) for fit in SERVERS}
+    packs = [engine_packs(replace(BURSTS, name=name), engine) for name in facts]
+    return facts, tuple(pack for own in packs for pack in own)
 
 
 def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
@@ -342,13 +354,11 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     first, *others = SERVERS
     common = fit_engine(first, calibration.serving, runs[first.name], calibration)
     serving = with_values(calibration.serving, common)
-    bursts = fit_engine(BURSTS, serving, engine_packs(BURSTS, engine), calibration)
-    common |= bursts
-    serving = with_values(serving, bursts)
     fitted = {
         fit.name: section_of(fit_engine(fit, serving, runs[fit.name], calibration))
         for fit in others
     }
+    common |= fit_engine(BURSTS, *_all_bursts(common, fitted, fixed | blank, engine), calibration)
     for fit in anew:
         # Builds that differ on some cards start from what is fitted of their engine.
         known = {"engines": fitted} if fitted.keys() & {each.name for each in CALLED} else {}

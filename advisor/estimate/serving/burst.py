@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 
 from advisor.equations.continuous_batching import (
-    admitted_burst_s,
     burst_first_token_quantile_s,
     burst_first_token_s,
     burst_s,
@@ -75,6 +74,7 @@ def burst_times(
     ends = (steps[0] / running + steps[-1]) / 2
     draining = np.asarray(sum(pieces)) * np.log(running) / HALVINGS + ends
     rate = full.requests_per_s / layout.data
+    taken_s = asked * engine.admission_s
     common = {
         "requests": asked,
         "running": running,
@@ -86,20 +86,13 @@ def burst_times(
         if percentile is None
         else burst_first_token_quantile_s(**common, share=percentile)
     )
-    whole = burst_s(**common, output_tokens=load.output_tokens, draining_s=draining)
     before = 0.5 if percentile is None else percentile
-
-    def admitted(engine_s: Floats, requests: Floats) -> Floats:
-        time = admitted_burst_s(
-            requests=requests,
-            admission_s=engine.admission_s,
-            engine_s=engine.burst_slowdown * engine_s,
-        )
-        return np.asarray(time) + first.ttft_s
-
     return BurstTimes(
-        whole_s=admitted(np.asarray(whole), asked),
-        first_s=admitted(np.asarray(waits), before * asked),
+        whole_s=engine.burst_slowdown
+        * np.asarray(burst_s(**common, output_tokens=load.output_tokens, draining_s=draining))
+        + first.ttft_s
+        + taken_s,
+        first_s=engine.burst_slowdown * np.asarray(waits) + first.ttft_s + before * taken_s,
         token_s=full.tpot_s,
         running=running,
     )

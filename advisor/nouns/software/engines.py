@@ -99,8 +99,7 @@ class ServingFacts(Noun):
     routed_request_overhead_s: Seconds = 0.0
     """What each layer of routed experts adds to that time. [s]"""
     admission_s: Seconds = 0.0
-    """Time of the host to take in one of many requests that arrive together; meanwhile the engine
-    works. [s]"""
+    """Time of the host to take in one of many requests that arrive together. [s]"""
     burst_slowdown: Positive = 1.0
     """Time of a finite burst over that of its ramp, full engine and tail: start-up, prompts that
     collide, memory that fragments."""
