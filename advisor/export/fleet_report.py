@@ -59,6 +59,15 @@ def _sections(plan: FleetPlan) -> Iterator[Section]:
             for item in plan.purchases
         ),
     )
+    places: dict[str, list[str]] = {}
+    for item in plan.assignments:
+        if item.month == 0:
+            places.setdefault(item.workload, []).append(item.words)
+    yield Section(
+        "Where each workload runs at first",
+        columns=("Workload", "Runs on"),
+        rows=_short((name, "; ".join(words)) for name, words in places.items()),
+    )
     yield _use(plan)
     yield Section(
         "Cost by workload",
@@ -124,5 +133,5 @@ def _short(rows: Iterator[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     found = tuple(rows)
     if len(found) <= ROWS:
         return found
-    blank = ("",) * (len(found[0]) - 2)
-    return (*found[: ROWS - 1], (f"{len(found) - ROWS + 1} more", "in the plan (JSON)", *blank))
+    more = (f"{len(found) - ROWS + 1} more", "in the plan (JSON)")
+    return (*found[: ROWS - 1], (*more, *("",) * (len(found[0]) - len(more))))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from advisor.fleet.portfolio import Portfolio
+from advisor.foundation.formatting import duration
 from advisor.foundation.noun import Noun
+from advisor.foundation.units import HOUR_S
+
+WHOLE = 0.995
+"""Larger shares are shown as all of it."""
 
 
 class Purchase(Noun):
@@ -77,6 +82,19 @@ class Assignment(Noun):
     hours: float
     """Of a run; 0 for services. [h]"""
     detail: str
+
+    @property
+    def words(self) -> str:
+        """Where it runs, how much of it there and when."""
+        where = f"{'rented ' if self.rented and not self.hosted else ''}{self.where}"
+        if not self.slot:
+            part = "" if self.share > WHOLE else f"{self.share:.0%} of the runs on "
+            return f"{part}{where}, {duration(self.hours * HOUR_S)} a run"
+        hours = "in office hours" if self.slot == "office" else "in other hours"
+        if self.hosted:
+            return f"{where} for {self.replicas} requests at a time {hours} ({self.detail})"
+        cards = f" of {self.cards:g} cards" if self.cards > 1 else ""
+        return f"{self.replicas} x {where}{cards} {hours}"
 
 
 class Charge(Noun):

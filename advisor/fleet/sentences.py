@@ -36,7 +36,11 @@ def answer(
     terms = [item for item in purchases if item.committed]
     if terms:
         parts.append(f"rent {_counted(terms)} for a term")
-    if account.lines["rent"] > 0:
+    modes = [account.mode(use) for use, _ in account.solution.used()]
+    hosts = sorted({mode.title for mode in modes if mode.hosted})
+    if hosts:
+        parts.append(f"call the {' and the '.join(hosts)}")
+    if any(mode.supply is None and not mode.hosted for mode in modes):
         parts.append("rent the rest on demand" if parts else "rent everything on demand")
     if not parts:
         parts.append("use the machines that you have")

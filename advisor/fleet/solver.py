@@ -26,7 +26,7 @@ LIKED: Final = 2e-3
 COVER_GAP: Final = 1e-3
 WIDE_GAP: Final = 0.08
 """Above this gap, all ways to do the work are tried together."""
-STAGES: Final = ((4, 0.3, 5e-3), (12, 0.9, COVER_GAP))
+STAGES: Final = ((4, 0.6, 5e-3), (12, 0.9, COVER_GAP))
 """A large program is solved with few ways to do the work of one job in one slot, then with more:
 number of ways, share of the time that is left, and gap. What is left then raises the bound."""
 LEAST_SECONDS: Final = 1.0

@@ -37,6 +37,7 @@ from advisor.frames.fits import (
 from advisor.frames.fleet import (
     cash_table,
     charges_table,
+    places_table,
     purchases_table,
     use_table,
     ways_table,
@@ -150,6 +151,7 @@ __all__ = [
     "offers_frame",
     "picks",
     "picks_frame",
+    "places_table",
     "points_table",
     "processors_table",
     "products_table",

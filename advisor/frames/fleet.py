@@ -41,6 +41,17 @@ def use_table(plan: FleetPlan) -> pd.DataFrame:
     )
 
 
+def places_table(plan: FleetPlan) -> pd.DataFrame:
+    """Return where each workload runs in the first period."""
+    places: dict[str, list[str]] = {}
+    for item in plan.assignments:
+        if item.month == 0:
+            places.setdefault(item.workload, []).append(item.words)
+    return pd.DataFrame(
+        [{"Workload": name, "Runs on": "; ".join(words)} for name, words in places.items()]
+    )
+
+
 def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
     """Return who holds the machines in a week of the period that starts in a month.
 

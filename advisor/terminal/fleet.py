@@ -167,6 +167,8 @@ def _jobs(assignments: Iterable[Assignment]) -> Padding:
     for item in assignments:
         if item.slot:
             amount = f"{item.replicas} x {item.cards:g} card{'s' * (item.cards > 1)}"
+            if item.hosted:
+                amount = f"{item.replicas} requests at a time"
             when = "office hours" if item.slot == "office" else "other hours"
         else:
             amount = f"{item.share:.0%} of runs, {duration(item.hours * HOUR_S)} each"
@@ -183,18 +185,7 @@ def _first(plan: FleetPlan) -> dict[str, list[str]]:
     for item in plan.assignments:
         if item.month:
             continue
-        where = f"{'rented ' if item.rented else ''}{item.where}"
-        if item.hosted:
-            hours = "in office hours" if item.slot == "office" else "in other hours"
-            words = f"{item.where} for {item.replicas} requests at a time {hours} ({item.detail})"
-        elif item.slot:
-            cards = f" of {item.cards:g} cards" if item.cards > 1 else ""
-            hours = "in office hours" if item.slot == "office" else "in other hours"
-            words = f"{item.replicas} x {where}{cards} {hours}"
-        else:
-            part = "" if item.share > 0.995 else f"{item.share:.0%} of the runs on "
-            words = f"{part}{where}, {duration(item.hours * HOUR_S)} a run"
-        found.setdefault(item.workload, []).append(words)
+        found.setdefault(item.workload, []).append(item.words)
     return found
 
 

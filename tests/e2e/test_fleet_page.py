@@ -54,10 +54,11 @@ def test_a_person_asks_for_a_group(
         )
     )
     expect(page.locator(STATUS).first).to_contain_text(plan.sentence, timeout=60_000)
-    page.wait_for_selector(CHART)
-    drawn = page.locator(".js-plotly-plot").first
-    expect(drawn).to_contain_text(plan.charges[0].workload)
-    expect(drawn).to_contain_text(f"{plan.fleet[0].title}, office hours")
+    runs = page.get_by_role("table").filter(has_text="Runs on")
+    expect(runs).to_contain_text(plan.assignments[0].words)
+    for machine in plan.fleet[:1]:
+        drawn = page.locator(".js-plotly-plot").first
+        expect(drawn).to_contain_text(f"{machine.title}, office hours")
 
 
 def test_the_report_of_a_fleet_prints_on_two_pages(page: Page) -> None:

@@ -56,6 +56,7 @@ def test_an_hour_of_one_request_at_a_time_costs_its_tokens() -> None:
     hours = 10 * 365.25 * 5 / 7
     usd = hours * 360 * (1000 * 0.039 + 200 * 0.18) / 1e6
     assert hosted(answer)
+    assert answer.sentence.startswith("Call the OpenRouter API: ")
     assert answer.total_usd == pytest.approx(usd, rel=1e-3)
 
 

@@ -133,6 +133,8 @@ def show(portfolio: api.Portfolio, *, theme: Theme) -> None:
     if plan.purchases:
         st.header("Machines", anchor=False)
         text_table(frames.purchases_table(plan))
+    st.header("Where each workload runs at first", anchor=False)
+    text_table(frames.places_table(plan))
     if plan.fleet:
         st.header("Use of the machines, by workload", anchor=False)
         _week(plan, theme)
