@@ -131,6 +131,8 @@ def behind_nginx(folder: Path, count: int = 2) -> Iterator[Replicas]:
     site = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
     [line] = re.findall(r"^ *server app:8501.*;$", site, flags=re.MULTILINE)
     servers = "\n".join(line.replace("app:8501", f"127.0.0.1:{one}") for one in ports)
+    # All visitors of a test have one address.
+    site = re.sub(r"^ *limit_(conn|req) .*$", "", site, flags=re.MULTILINE)
     site = site.replace(line, servers).replace("listen 8080", f"listen 127.0.0.1:{port}")
     (folder / "site.conf").write_text(site, encoding="utf-8")
     user = "user root;" if os.geteuid() == 0 else ""

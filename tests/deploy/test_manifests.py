@@ -1,5 +1,7 @@
 """The files of deploy/ as an administrator uses them: valid, read-only, without rights."""
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from benchmarks.replicas import MAIN, find_nginx
 from tests.export.test_serving import KUBERNETES
 
 
@@ -67,8 +70,25 @@ def test_containers_have_no_rights(services: dict[str, Any]) -> None:
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
+        assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}
+        assert re.search(r":\d+\.\d+\.\d+", service.get("image", ":0.0.0"))
     assert services["app"]["volumes"] == ["prices:/prices:ro"]
     assert services["app"]["deploy"]["replicas"] == 2
+
+
+@pytest.mark.skipif(find_nginx() is None, reason="needs nginx")
+def test_the_proxy_takes_its_configuration_and_has_limits(root: Path, tmp_path: Path) -> None:
+    site = (root / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+    assert {"limit_conn", "limit_req", "client_header_timeout", "client_body_timeout"} <= {
+        line.split()[0] for line in site.splitlines() if line.strip()
+    }
+    (tmp_path / "site.conf").write_text(site.replace("app:8501", "127.0.0.1:8501"))
+    (tmp_path / "nginx.conf").write_text(MAIN.format(folder=tmp_path, user=""))
+    command = [str(find_nginx()), "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=30)
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_proxy_knows_the_port_of_the_app(root: Path) -> None:

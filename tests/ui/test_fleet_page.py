@@ -52,6 +52,16 @@ def test_a_portfolio_of_ones_own_opens_no_file_of_the_server(model: str, said: s
     assert said in page.error[0].value
 
 
+def test_a_portfolio_that_would_keep_others_waiting_is_refused() -> None:
+    page = opened("fleet", {"ask": "own"})
+    case = "{model: {preset: gpt2}, workload: {kind: serving}}"
+    lines = [f"  - {{name: w{place}, case: {case}}}\n" for place in range(31)]
+    page.text_area(key="fleet_text").set_value("workloads:\n" + "".join(lines)).run()
+
+    assert not page.exception
+    assert "too many workloads for a page" in page.error[0].value
+
+
 def test_a_link_to_a_portfolio_opens_no_file_of_the_server() -> None:
     portfolio = (
         "workloads:\n"

@@ -32,6 +32,8 @@ QUESTIONS: Final = {
 }
 MOST_BUDGET: Final = 1e8
 MOST_PEOPLE: Final = 10_000.0
+MOST_WORKLOADS: Final = 30
+"""More would keep other visitors waiting: each workload is a search of its own."""
 EXAMPLE: Final = """\
 workloads:
   - name: chatbot
@@ -109,7 +111,16 @@ def ask() -> api.Portfolio | None:
 
 def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
     if values["ask"] == OWN:
-        return load_sent(api.Portfolio, api.parse_case(str(values["portfolio"])))
+        portfolio = load_sent(api.Portfolio, api.parse_case(str(values["portfolio"])))
+        if len(portfolio.workloads) > MOST_WORKLOADS:
+            raise InputError(
+                "the portfolio has too many workloads for a page",
+                value=len(portfolio.workloads),
+                allowed=f"up to {MOST_WORKLOADS}",
+                remedy="Plan it on your machine: gpu-advisor fleet portfolio.yaml",
+                field="workloads",
+            )
+        return portfolio
     return api.quick_portfolio(
         str(values["ask"]),
         budget_usd=float(values["budget"] or 0.0),
