@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.equations.bursts import start_burst_s
+from advisor.equations.collectives import direct_all_reduce_time_s
 from advisor.equations.flops import attended_keys
 from advisor.equations.serving import (
     cache_share,
-    direct_all_reduce_time_s,
     experts_touched,
     mean_attended_tokens,
     prefill_wait_s,
     request_rate_per_s,
-    start_burst_s,
     time_per_output_token_s,
 )
 

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from advisor.calibration.fitting.kernel_tables import Collectives, Floats
 from advisor.calibration.fitting.robust import Parameter, errors, fit_log_times, quality, rounded
-from advisor.equations.collectives import all_gather_time_s, all_reduce_time_s
-from advisor.equations.serving import direct_all_reduce_time_s
+from advisor.equations.collectives import (
+    all_gather_time_s,
+    all_reduce_time_s,
+    direct_all_reduce_time_s,
+)
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import BITS_PER_BYTE, KIB, MIB
 from advisor.nouns.hardware import Accelerator

@@ -7,11 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from advisor.equations.continuous_batching import (
-    burst_first_token_quantile_s,
-    burst_first_token_s,
-    burst_s,
-)
+from advisor.equations.bursts import burst_first_token_quantile_s, burst_first_token_s, burst_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
 from advisor.estimate.serving.times import ServingTimes, serving_times

@@ -61,7 +61,7 @@ class ServingTimes:
     """From arrival to the last token. [s]"""
     prompt_service_s: Floats
     """Time for which one prompt occupies the engine. A load generator that starts all requests at
-    once adds more to the first token: see ``equations.serving.start_burst_s``. [s]"""
+    once adds more to the first token: see ``equations.bursts.start_burst_s``. [s]"""
     first_token_s: Floats
     """To the first token of a request that waits for no other. [s]"""
     prompt_extra_s: Floats

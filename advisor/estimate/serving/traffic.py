@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.equations.collectives import all_to_all_time_s, point_to_point_time_s
-from advisor.equations.serving import direct_all_reduce_time_s
+from advisor.equations.collectives import (
+    all_to_all_time_s,
+    direct_all_reduce_time_s,
+    point_to_point_time_s,
+)
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.links import group_link
 from advisor.estimate.serving.demand import SIXTEEN_BIT_BYTES, ServedModel

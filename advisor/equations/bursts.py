@@ -1,0 +1,207 @@
+"""Requests that arrive together: how long an engine takes, and how long they wait.
+
+Every function takes floats or arrays and broadcasts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+
+def burst_s(
+    *,
+    requests: Number,
+    running: Number,
+    rate_per_s: Number,
+    prompt_s: Number,
+    output_tokens: Number,
+    draining_s: Number,
+) -> Number:
+    r"""Time to serve a finite number of requests that arrive together.
+
+    Parameters
+    ----------
+    requests : float or ndarray
+        Requests, :math:`N`.
+    running : float or ndarray
+        Requests that run at the same time at most, :math:`R`.
+    rate_per_s : float or ndarray
+        Rate with :math:`R` requests in flight, :math:`X`. [requests/s]
+    prompt_s : float or ndarray
+        Time for which one prompt occupies the engine, :math:`s`. [s]
+    output_tokens : float or ndarray
+        Mean generated tokens per request, :math:`O`. [tokens]
+    draining_s : float or ndarray
+        Sum of the step times over the batches from :math:`R` to 1, each divided by the batch,
+        :math:`\sum_b d(b)/b`. [s]
+
+    Returns
+    -------
+    float or ndarray
+        From the first request to the last token. [s]
+
+    Notes
+    -----
+    .. math:: T = R s + \frac{N - R}{X} + O \sum_{b=1}^{R} \frac{d(b)}{b}
+
+    First the engine reads the prompts that fit. Then it runs full until no request waits. At the
+    end the batch shrinks: with exponentially distributed answers, a batch of :math:`b` loses one
+    request after :math:`O / b` steps. For answers of one length the end is shorter.
+
+    References
+    ----------
+    .. [1] The order statistics of exponential variables: Rényi, 1953, doi:10.1007/BF02127580.
+
+    Examples
+    --------
+    >>> burst_s(
+    ...     requests=12.0,
+    ...     running=2.0,
+    ...     rate_per_s=1.0,
+    ...     prompt_s=0.5,
+    ...     output_tokens=10.0,
+    ...     draining_s=0.15,
+    ... )
+    12.5
+    """
+    return running * prompt_s + (requests - running) / rate_per_s + output_tokens * draining_s
+
+
+def burst_first_token_s(
+    *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number
+) -> Number:
+    r"""Mean wait of requests that arrive together for the prompts and answers before them.
+
+    Parameters
+    ----------
+    requests, running, rate_per_s, prompt_s : float or ndarray
+        As for :func:`burst_s`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: \bar W = \frac{1}{N}\left(\frac{R^2 s}{2} + M R s + \frac{M^2}{2X}\right),
+        \quad M = N - R
+
+    The first :math:`R` requests wait for half of their prompts, the others for a place.
+
+    Examples
+    --------
+    >>> burst_first_token_s(requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5)
+    1.25
+    """
+    waiting = requests - running
+    read = running * prompt_s
+    return (running * read / 2 + waiting * read + waiting**2 / (2 * rate_per_s)) / requests
+
+
+def burst_first_token_quantile_s(
+    *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number, share: float
+) -> Number:
+    r"""Percentile of the waits whose mean is :func:`burst_first_token_s`.
+
+    Parameters
+    ----------
+    requests, running, rate_per_s, prompt_s : float or ndarray
+        As for :func:`burst_s`.
+    share : float
+        Share of the requests that wait less, :math:`q`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: W_q = \min(qN, R)\,s + \frac{\max(qN - R, 0)}{X}
+
+    Examples
+    --------
+    >>> float(
+    ...     burst_first_token_quantile_s(
+    ...         requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5, share=0.75
+    ...     )
+    ... )
+    2.0
+    """
+    before = share * requests
+    wait: Number = (
+        np.minimum(before, running) * prompt_s + np.maximum(before - running, 0.0) / rate_per_s
+    )
+    return wait
+
+
+def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> Number:
+    r"""Mean extra wait for the first token in a benchmark that starts all requests at once.
+
+    Parameters
+    ----------
+    concurrency : float or ndarray
+        Requests in flight in the replica, :math:`N`.
+    service_s : float or ndarray
+        Time for which one prompt occupies the engine, :math:`s`. [s]
+    rounds : float or ndarray
+        Requests of the benchmark divided by its concurrency, :math:`r`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: B = \frac{(N-1)\,s}{2 r}
+
+    The first round waits on average for half of the other prompts; later rounds are out of phase.
+    Only for comparison with published measurements: a steady service has no such burst.
+
+    References
+    ----------
+    .. [1] SemiAnalysis InferenceMAX benchmark scripts: ten requests per concurrent one.
+
+    Examples
+    --------
+    >>> start_burst_s(concurrency=11, service_s=0.1, rounds=10)
+    0.05
+    """
+    return (concurrency - 1) * service_s / (2 * rounds)
+
+
+def start_burst_quantile_s(
+    *, concurrency: Number, service_s: Number, rounds: Number, share: float
+) -> Number:
+    r"""Percentile of the extra wait of :func:`start_burst_s`.
+
+    Parameters
+    ----------
+    concurrency, service_s, rounds : float or ndarray
+        As for :func:`start_burst_s`.
+    share : float
+        Share of the requests that wait less, :math:`q`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: B_q = (N-1)\,s\,\max\left(1 - r (1 - q),\, 0\right)
+
+    The waits of the first round, one in :math:`r`, are spread evenly from 0 to :math:`(N-1) s`;
+    all others are 0.
+
+    Examples
+    --------
+    >>> round(start_burst_quantile_s(concurrency=11, service_s=0.1, rounds=10, share=0.99), 6)
+    0.9
+    """
+    return (concurrency - 1) * service_s * max(1 - rounds * (1 - share), 0.0)
