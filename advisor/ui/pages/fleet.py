@@ -2,13 +2,12 @@
 
 import streamlit as st
 
-from advisor.charts import theme_named
 from advisor.ui.parts import fleet
 from advisor.ui.session import state
 
 with state.Boundary():
     portfolio = fleet.ask()
     if portfolio is not None:
-        fleet.show(portfolio, theme=theme_named(st.context.theme.type))
+        fleet.show(portfolio)
     else:
         st.caption("A plan appears here once the inputs can be used.")

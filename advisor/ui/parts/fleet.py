@@ -10,12 +10,12 @@ from typing import Any, Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, weeks_alt, weeks_chart
+from advisor.charts import weeks_alt, weeks_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import money
 from advisor.nouns.case_files import load_sent
 from advisor.ui.parts import question
-from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.results import status
 from advisor.ui.parts.widgets import download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
@@ -130,7 +130,7 @@ def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
     )
 
 
-def show(portfolio: api.Portfolio, *, theme: Theme) -> None:
+def show(portfolio: api.Portfolio) -> None:
     """Plan the portfolio and show the answer, what it rests on, and the other ways."""
     try:
         with st.spinner("Planning"):
@@ -148,7 +148,7 @@ def show(portfolio: api.Portfolio, *, theme: Theme) -> None:
     text_table(frames.places_table(plan))
     if plan.fleet:
         st.header("Use of the machines, by workload", anchor=False)
-        _week(plan, theme)
+        _week(plan)
         text_table(frames.use_table(plan))
     st.header("Cost by workload", anchor=False)
     text_table(frames.charges_table(plan))
@@ -184,7 +184,7 @@ def show(portfolio: api.Portfolio, *, theme: Theme) -> None:
     )
 
 
-def _week(plan: api.FleetPlan, theme: Theme) -> None:
+def _week(plan: api.FleetPlan) -> None:
     """Draw who holds the machines in a week of a period."""
     months = sorted({item.month for item in plan.weeks})
     if not months:
@@ -195,4 +195,4 @@ def _week(plan: api.FleetPlan, theme: Theme) -> None:
             "Week of the period that starts in month", months, key="fleet_month"
         )
     frame = frames.weeks_frame(plan, month)
-    draw(weeks_chart(frame, theme=theme), key="fleet_weeks", alt=weeks_alt(frame))
+    draw(weeks_chart(frame, theme=theme()), key="fleet_weeks", alt=weeks_alt(frame))
