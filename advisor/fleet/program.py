@@ -57,6 +57,9 @@ class Program:
         self.rows: list[tuple[float, float]] = []
         self.entries: tuple[list[int], list[int], list[float]] = ([], [], [])
         self.impossible = False
+        self._months = [
+            months * problem.period_factor(period) for period, months in enumerate(problem.months)
+        ]
         self._add_purchases()
         dearest = self._add_jobs(leave_out, whole_loads)
         self._weigh(dearest)
@@ -135,7 +138,7 @@ class Program:
         """Present cost of a use over its period, without its machines. [USD]"""
         job = self.problem.jobs[use.job]
         each = use_usd(self.problem, job, job.modes[use.mode], use.period, use.slot)
-        return each * self.problem.months[use.period] * self.problem.period_factor(use.period)
+        return each * self._months[use.period]
 
     def _uses(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for the replicas or the runs of each mode; return what each serves."""

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,21 +19,32 @@ GAP: Final = 1e-4
 """Plans within this share of the least cost count as equal."""
 MANY: Final = 20_000
 """Programs with more ways to do work, over all periods and slots, are solved by covers."""
-PROMISING: Final = 20
-"""Kinds of machines that a large program may buy: those that the relaxed program likes best."""
-LIKED: Final = 2e-3
-"""Ways that add more than this share of the whole cost stay out of a large program."""
 COVER_GAP: Final = 1e-3
 WIDE_GAP: Final = 0.08
 """Above this gap, all ways to do the work are tried together."""
-STAGES: Final = ((4, 0.6, 5e-3), (12, 0.9, COVER_GAP))
-"""A large program is solved with few ways to do the work of one job in one slot, then with more:
-number of ways, share of the time that is left, and gap. What is left then raises the bound."""
 LEAST_SECONDS: Final = 1.0
 BOUND_SECONDS: Final = 2.0
 """A better bound takes at least so long. [s]"""
 TIME_LIMIT: Final = 1
 """Status of ``scipy.optimize.milp`` if the time ran out."""
+
+
+class Stage(NamedTuple):
+    """What a large program may use at first, and later."""
+
+    kinds: int
+    """Kinds of machines to buy: those that the relaxed program likes best."""
+    share: float
+    """Ways that add more than this share of the whole cost stay out."""
+    ways: int
+    """Most ways to do the work of one job in one slot."""
+    time: float
+    """Of the time that is left."""
+    gap: float
+
+
+STAGES: Final = (Stage(12, 1e-3, 2, 0.5, 2e-2), Stage(20, 2e-3, 12, 0.9, COVER_GAP))
+"""A quick plan first, then a better one. The time that is left raises the bound."""
 
 
 def solve(
@@ -125,11 +136,11 @@ def _by_covers(
         return None
     found = _Found(None, math.inf, -math.inf, timed_out=False)
     bound = relaxed.cost
-    for ways, share, close in STAGES:
-        if found.cost - bound > close * found.cost or found.values is None:
-            few = np.where(_liked(program, relaxed, ways), upper, lower)
-            left = max(LEAST_SECONDS, share * (end - time.monotonic()))
-            more = _best(program, lower, few, seconds=left, gap=close)
+    for stage in STAGES:
+        if found.cost - bound > stage.gap * found.cost or found.values is None:
+            few = np.where(_liked(program, relaxed, stage), upper, lower)
+            left = max(LEAST_SECONDS, stage.time * (end - time.monotonic()))
+            more = _best(program, lower, few, seconds=left, gap=stage.gap)
             found = min(found, more, key=lambda item: item.cost)
     left = end - time.monotonic()
     if found.values is None or bound < (1 - WIDE_GAP) * found.cost:
@@ -221,7 +232,7 @@ def _relaxed(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
     return _Relaxed(float(found.fun), found.x, reduced)
 
 
-def _liked(program: Program, relaxed: _Relaxed, ways: int) -> NDArray[np.bool_]:
+def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool_]:
     """Return which columns stay: promising machines, and so many good ways on them for a job."""
     jobs = program.problem.jobs
     short: dict[int, float] = {}
@@ -230,7 +241,7 @@ def _liked(program: Program, relaxed: _Relaxed, ways: int) -> NDArray[np.bool_]:
             each = float(relaxed.reduced[place]) / max(program.cost[place] / THOUSAND, SLACK)
             bought = relaxed.values[place] > SLACK
             short[column.supply] = min(-1.0 if bought else each, short.get(column.supply, math.inf))
-    barred = set(sorted(short, key=lambda supply: (short[supply], supply))[PROMISING:])
+    barred = set(sorted(short, key=lambda supply: (short[supply], supply))[stage.kinds :])
     stays = np.ones(len(program.columns), dtype=bool)
     work: dict[tuple[int, int, int], list[int]] = {}
     for place, column in enumerate(program.columns):
@@ -241,9 +252,9 @@ def _liked(program: Program, relaxed: _Relaxed, ways: int) -> NDArray[np.bool_]:
             stays[place] = False
             if not barred & {jobs[use.job].modes[use.mode].supply for use in uses}:
                 work.setdefault((uses[0].job, uses[0].period, uses[0].slot), []).append(place)
-    most = LIKED * max(relaxed.cost, 1.0)
+    most = stage.share * max(relaxed.cost, 1.0)
     for places in work.values():
-        best = sorted(places, key=lambda place: float(relaxed.reduced[place]))[:ways]
+        best = sorted(places, key=lambda place: float(relaxed.reduced[place]))[: stage.ways]
         stays[[place for place in best if relaxed.reduced[place] <= most]] = True
     return stays
 

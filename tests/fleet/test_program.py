@@ -213,7 +213,7 @@ def test_a_large_program_finds_the_best_plan_with_one_kind_of_machine_for_a_serv
     problem = random_problem(seed)
     best = least_cost(problem, split=False)
     monkeypatch.setattr(solver, "MANY", 0)
-    monkeypatch.setattr(solver, "LIKED", 10.0)
+    monkeypatch.setattr(solver, "STAGES", (solver.Stage(20, 10.0, 12, 0.9, 1e-3),))
 
     found = solve(problem, seconds=20, gap=0.0)
 
