@@ -4,23 +4,26 @@ from plotly.graph_objects import Figure
 
 from advisor.charts.accuracy import accuracy_alt, accuracy_chart
 from advisor.charts.catalog import spread_alt, spread_chart
-from advisor.charts.cost_time import cost_time_alt, cost_time_chart
+from advisor.charts.cost_time import cost_time_alt, cost_time_chart, cost_time_finding
 from advisor.charts.curves import curve_alt, curve_chart
 from advisor.charts.day import day_alt, day_chart
-from advisor.charts.fits import fits_alt, fits_chart
+from advisor.charts.fits import fits_alt, fits_chart, fits_finding
 from advisor.charts.fleet import weeks_alt, weeks_chart
 from advisor.charts.lessons import lesson_alt, lesson_chart
-from advisor.charts.memory import memory_alt, memory_chart
+from advisor.charts.memory import memory_alt, memory_chart, memory_finding
 from advisor.charts.ownership import (
+    dollars,
     effects_alt,
     effects_chart,
+    effects_finding,
     strip_alt,
     strip_chart,
     timeline_alt,
     timeline_chart,
+    timeline_finding,
 )
 from advisor.charts.roofline import roofline_alt, roofline_chart
-from advisor.charts.scaling import scaling_alt, scaling_chart
+from advisor.charts.scaling import scaling_alt, scaling_chart, scaling_finding
 from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
 
 __all__ = [
@@ -32,22 +35,28 @@ __all__ = [
     "accuracy_chart",
     "cost_time_alt",
     "cost_time_chart",
+    "cost_time_finding",
     "curve_alt",
     "curve_chart",
     "day_alt",
     "day_chart",
+    "dollars",
     "effects_alt",
     "effects_chart",
+    "effects_finding",
     "fits_alt",
     "fits_chart",
+    "fits_finding",
     "lesson_alt",
     "lesson_chart",
     "memory_alt",
     "memory_chart",
+    "memory_finding",
     "roofline_alt",
     "roofline_chart",
     "scaling_alt",
     "scaling_chart",
+    "scaling_finding",
     "spread_alt",
     "spread_chart",
     "strip_alt",
@@ -55,6 +64,7 @@ __all__ = [
     "theme_named",
     "timeline_alt",
     "timeline_chart",
+    "timeline_finding",
     "weeks_alt",
     "weeks_chart",
 ]

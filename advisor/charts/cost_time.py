@@ -105,6 +105,25 @@ def cost_time_chart(
     return unvalidated(traces, layout)
 
 
+def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
+    """Return what the chart shows: what the fastest plan costs beside the cheapest.
+
+    Empty where the plans are one point, or have no price.
+    """
+    plans = [item for item in as_points(chosen) if item.priced]
+    if not plans:
+        return ""
+    cheap, fast = min(plans, key=lambda item: item.cost), min(plans, key=lambda item: item.time)
+    if fast.cost <= cheap.cost or cheap.time <= fast.time:
+        return ""
+    return (
+        f"The fastest plan takes {time_text(fast.time, axes)} instead of "
+        f"{time_text(cheap.time, axes)} ({cheap.time / fast.time:.2g} times as fast) and costs "
+        f"{money(fast.cost)} instead of {money(cheap.cost)} ({fast.cost / cheap.cost:.2g} times as "
+        "much)."
+    )
+
+
 def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str:
     """Return the chart in words: the finding, the axes and their range."""
     found = "; ".join(

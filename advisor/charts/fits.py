@@ -95,12 +95,19 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     return unvalidated(traces, layout)
 
 
-def fits_alt(frame: pd.DataFrame) -> str:
-    """Return the chart in words."""
+def fits_finding(frame: pd.DataFrame) -> str:
+    """Return what the chart shows: how many models stay below the limit."""
     models = frame.drop_duplicates("model")
     fitting = int((models["total_high_gib"] <= models["usable_gib"]).sum())
     return (
-        f"Bar chart of the memory that {len(models)} models need on each card, linear from 0: "
-        f"{fitting} stay below the {models['usable_gib'].min():.1f} GiB usable; bars that reach "
-        "the right edge are longer. The tables hold the numbers."
+        f"{fitting} of {len(models)} models stay below the {models['usable_gib'].min():.1f} GiB "
+        "usable on each card. Bars that reach the right edge are longer."
+    )
+
+
+def fits_alt(frame: pd.DataFrame) -> str:
+    """Return the chart in words."""
+    return (
+        f"{fits_finding(frame)} Bar chart of the memory that each model needs, linear from 0. The "
+        "tables hold the numbers."
     )

@@ -18,6 +18,7 @@ from advisor.charts.theme import (
     uncertain_end,
     unvalidated,
 )
+from advisor.foundation.formatting import percent
 from advisor.frames import MEMORY_GROUPS
 
 ROW_PX: Final = 84
@@ -83,6 +84,21 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
         "showlegend": True,
     }
     return unvalidated(traces, layout)
+
+
+def memory_finding(memory: pd.DataFrame) -> str:
+    """Return what the chart shows of the first plan: its largest part and what stays free."""
+    first = memory.iloc[0]
+    terms = memory[memory["plan"] == first["plan"]].groupby("group", sort=False)["gib"].sum()
+    largest = str(terms.idxmax())
+    share = percent(float(terms.max()) / float(first["total_gib"]))
+    free = float(first["usable_gib"] - first["total_high_gib"])
+    left = (
+        f"at least {free:.2g} GiB stay free"
+        if free > 0
+        else f"the range ends {-free:.2g} GiB above what is usable"
+    )
+    return f"{largest} take {share} of the memory of the first plan; {left}."
 
 
 def memory_alt(memory: pd.DataFrame) -> str:

@@ -26,6 +26,8 @@ STRIP_PX: Final = 110
 OWN, RENT = 0, 3
 """Hues of the two sides in every chart of the page."""
 BAND_OPACITY: Final = 0.18
+LEAST_WHOLE_USD: Final = 8.0
+"""From this span of an axis, ticks stand a dollar or more apart. [USD]"""
 LABEL_ROOM: Final = 0.4
 """Room for labels on each side, as a share of the span of all bars."""
 
@@ -69,12 +71,15 @@ def timeline_chart(
             },
         ]
     last = frame.iloc[-1]
+    highest = float(frame[["own_high_usd", "rent_high_usd"]].max().max())
     first, middle, final = months
     dearer = bool(last["own_usd"] >= last["rent_usd"])  # labels of near ends stand apart
     layout = base_layout(theme, height=HEIGHT) | {
         "margin": {"l": 8, "r": 90, "t": 40, "b": 8},
         "xaxis": axis(theme, "Months", range=[0, float(last["month"])], dtick=6),
-        "yaxis": axis(theme, "USD paid, money of today", rangemode="tozero", tickformat="$~s"),
+        "yaxis": axis(
+            theme, "USD paid, money of today", rangemode="tozero", tickformat=dollars(highest)
+        ),
         "shapes": _crossing(first, middle, final or int(last["month"]), theme),
         "annotations": [
             _end_label(last, "own_usd", "Owning", theme.hues[OWN], theme)
@@ -85,6 +90,20 @@ def timeline_chart(
         "showlegend": False,
     }
     return unvalidated(traces, layout)
+
+
+def timeline_finding(frame: pd.DataFrame, *, month: int | None) -> str:
+    """Return what the chart of cumulative cost shows, in one sentence."""
+    last = frame.iloc[-1]
+    crossing = (
+        f"Owning overtakes renting in month {month}"
+        if month is not None
+        else "Owning does not overtake renting within the horizon"
+    )
+    return (
+        f"{crossing}: after {int(last['month'])} months owning has cost {money(last['own_usd'])}, "
+        f"renting {money(last['rent_usd'])}."
+    )
 
 
 def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:
@@ -153,7 +172,7 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
             else "Owning dearer \u2190 USD \u2192 owning cheaper",
             nticks=4 if compact else 8,
             range=[float(ends.min()) - room, float(ends.max()) + room],
-            tickformat="$~s",
+            tickformat=dollars(float(ends.max() - ends.min())),
         ),
         "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
         | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
@@ -163,16 +182,21 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     return unvalidated(traces, layout)
 
 
-def effects_alt(frame: pd.DataFrame) -> str:
-    """Return the tornado in words."""
+def effects_finding(frame: pd.DataFrame) -> str:
+    """Return what the tornado shows: the strongest input, and how many can turn the answer."""
     top = frame.iloc[0]
     flips = int(((frame["low_usd"] < 0) != (frame["high_usd"] < 0)).sum())
     return (
         f"{top['title']} matters most: from {top['low_text']} to {top['high_text']} it moves the "
         f"saving from {signed_money(top['low_usd'])} to {signed_money(top['high_usd'])}. "
-        f"{flips} of {len(frame)} inputs alone can turn the answer. Bar chart around the expected "
-        f"{signed_money(top['expected_usd'])}."
+        f"{flips} of {len(frame)} inputs alone can turn the answer."
     )
+
+
+def effects_alt(frame: pd.DataFrame) -> str:
+    """Return the tornado in words."""
+    expected = signed_money(frame["expected_usd"].iloc[0])
+    return f"{effects_finding(frame)} Bar chart around the expected {expected}."
 
 
 def strip_chart(
@@ -189,7 +213,7 @@ def strip_chart(
     hours : float or None
         Hours a month in use, drawn as a level.
     ticks : str
-        Format of the tick labels, e.g. ``$~s``.
+        Format of the tick labels, e.g. ``$,.0f``.
     """
     shapes = [_vertical(value, theme.text, 2)]
     if hours is not None:
@@ -245,6 +269,11 @@ def strip_alt(frame: pd.DataFrame, *, title: str, value_text: str) -> str:
         f"{title}: break-even between {low:,.0f} and {high:,.0f} hours a month{missing}; "
         f"you are at {value_text}."
     )
+
+
+def dollars(span: float) -> str:
+    """Return the format of ticks: cents where whole dollars would repeat. ``span`` in USD."""
+    return "$,.0f" if span >= LEAST_WHOLE_USD else "$,.2f"
 
 
 def _edge(frame: pd.DataFrame, column: str, color: str) -> dict[str, object]:

@@ -86,12 +86,20 @@ def _hovers(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def scaling_alt(frame: pd.DataFrame) -> str:
-    """Return the chart in words."""
+def scaling_finding(frame: pd.DataFrame) -> str:
+    """Return what the chart shows: how fast each of the most accelerators still is."""
     first, last = frame.iloc[0], frame.iloc[-1]
     return (
-        f"Line of efficiency over {len(frame)} numbers of accelerators, on a logarithmic axis from "
-        f"{first['count']:,} to {last['count']:,}: with {last['count']:,} each reaches "
-        f"{percent(float(last['efficiency']))} of its speed with {first['count']:,}, limited by "
-        f"{last['bound']}."
+        f"With {last['count']:,} accelerators, each reaches "
+        f"{percent(float(last['efficiency']))} of its speed with {first['count']:,}, "
+        f"limited by {last['bound']}."
+    )
+
+
+def scaling_alt(frame: pd.DataFrame) -> str:
+    """Return the chart in words."""
+    first, last = frame["count"].iloc[0], frame["count"].iloc[-1]
+    return (
+        f"{scaling_finding(frame)} Line of efficiency over {len(frame)} numbers of accelerators, "
+        f"on a logarithmic axis from {first:,} to {last:,}."
     )

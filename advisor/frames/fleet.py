@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from advisor.fleet.results import FleetPlan
-from advisor.foundation.formatting import money
+from advisor.foundation.formatting import money, percent
 
 
 def purchases_table(plan: FleetPlan) -> pd.DataFrame:
@@ -33,8 +33,8 @@ def use_table(plan: FleetPlan) -> pd.DataFrame:
             {
                 "Machine": machine.title,
                 "Most at a time": str(max(machine.count)),
-                **{name: f"{machine.by_workload.get(name, 0.0):.0%}" for name in names},
-                "Free": f"{max(0.0, 1 - sum(machine.by_workload.values())):.0%}",
+                **{name: percent(machine.by_workload.get(name, 0.0)) for name in names},
+                "Free": percent(max(0.0, 1 - sum(machine.by_workload.values()))),
             }
             for machine in plan.fleet
         ]
@@ -84,7 +84,7 @@ def charges_table(plan: FleetPlan) -> pd.DataFrame:
                 "Total": money(item.usd),
                 "Own machines": money(item.own_usd),
                 "Rent": money(item.rent_usd),
-                "Left out": f"{item.left_out:.0%}" if item.left_out > 0.005 else "-",
+                "Left out": percent(item.left_out) if item.left_out > 0.005 else "-",
             }
             for item in plan.charges
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.foundation.formatting import count
+from advisor.foundation.formatting import count, percent
 from advisor.foundation.rounding import plain
 from advisor.owning.results import ProcessorOption, RentCost, RentKind
 
@@ -29,12 +29,12 @@ def input_text(value: float, unit: str) -> str:
     Examples
     --------
     >>> input_text(0.38, "of the accelerators' price")
-    '38.0%'
+    '38 %'
     >>> input_text(0.145, "USD/kWh")
     '0.145 USD/kWh'
     """
     if unit.startswith("of ") or unit == "per year":
-        return f"{value:.1%}"
+        return f"{f'{100 * value:.1f}'.removesuffix('.0')} %"
     return f"{plain(value, 3)} {unit}".rstrip()
 
 
@@ -50,4 +50,4 @@ def processors_text(item: ProcessorOption) -> str:
         return f"{number} apart"
     if item.scaling is None or item.count == 1 or item.scaling >= ROUNDED_UP:
         return number
-    return f"{number} ({item.scaling:.0%})"
+    return f"{number} ({percent(item.scaling)})"

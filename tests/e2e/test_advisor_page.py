@@ -17,6 +17,14 @@ from tests.e2e.browsing import (
     width_beyond_the_window,
 )
 
+COUNT_ANSWERS = """
+window.mostAnswers = 0
+new MutationObserver(() => {
+    const answers = document.querySelectorAll('p[role=status] .answer').length
+    window.mostAnswers = Math.max(window.mostAnswers, answers)
+}).observe(document.body, {childList: true, subtree: true, characterData: true})
+"""
+
 
 def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendation:
     return advisor.recommend(
@@ -50,6 +58,7 @@ def test_the_first_screen_holds_controls_answer_and_numbers(page: Page, app_url:
 
 def test_three_inputs_change_the_answer(page: Page, app_url: str) -> None:
     open_answer(page, app_url)
+    page.evaluate(COUNT_ANSWERS)
 
     fill(page, "Tokens", "200M")
     expect(page.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
@@ -71,6 +80,7 @@ def test_three_inputs_change_the_answer(page: Page, app_url: str) -> None:
         }
     )
     expect(page.locator(ANSWER)).to_have_text(serving.answer)
+    assert page.evaluate("window.mostAnswers") == 1, "an old answer stood beside the new one"
 
 
 def test_why_not_gives_the_reason(page: Page, app_url: str) -> None:

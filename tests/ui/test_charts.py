@@ -244,6 +244,23 @@ def test_the_memory_alt_text_holds_the_numbers() -> None:
     assert "most of it weights (15 GiB)" in text
 
 
+def test_the_findings_say_what_the_charts_show() -> None:
+    found = factory.recommend(
+        Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
+    )
+    memory = frames.memory_frame(frames.picks(found))
+    # 15 of 29 GiB; 45 GiB less the high end of 31.9.
+    assert charts.memory_finding(memory).startswith("Weights take 52 % of the memory")
+    assert "at least 13 GiB stay free" in charts.memory_finding(memory)
+
+    chosen = frames.picks_frame(frames.picks(found)).iloc[[0, 0]].reset_index(drop=True)
+    chosen = chosen.assign(pick=["Cheapest", "Fastest"], time=[10.0, 2.0], cost=[12.0, 36.0])
+    words = charts.cost_time_finding(chosen, frames.axes(found))
+    assert "2 h instead of 10 h (5 times as fast)" in words
+    assert "$36 instead of $12 (3 times as much)" in words
+    assert not charts.cost_time_finding(chosen.head(1), frames.axes(found))
+
+
 @pytest.mark.parametrize(
     ("low", "high", "at_most", "expected"),
     [

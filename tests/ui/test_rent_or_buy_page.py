@@ -12,12 +12,14 @@ import advisor.ui.pages
 from advisor import frames
 from advisor.charts import (
     LIGHT,
+    dollars,
     effects_alt,
     effects_chart,
     strip_alt,
     strip_chart,
     timeline_alt,
     timeline_chart,
+    timeline_finding,
 )
 from advisor.owning.results import Ownership
 
@@ -154,6 +156,9 @@ def test_the_lines_of_the_timeline(found: Ownership) -> None:
     anchors = {item.text: item.yanchor for item in chart.layout.annotations}
     assert [anchors[name] for name in anchors if "Owning" in name] == ["top"]
     assert [anchors[name] for name in anchors if "Renting" in name] == ["bottom"]
+    assert "overtakes renting in month 4" in timeline_finding(frame, month=even.month)
+    assert chart.layout.yaxis.tickformat == "$,.0f"
+    assert dollars(0.8) == "$,.2f"  # no two ticks of $0 and $1 for fifty cents
     words = timeline_alt(frame, month=even.month)
     assert "month 4" in words
     assert "$6,000" in words
@@ -177,7 +182,7 @@ def test_a_strip_is_the_break_even_along_one_input(found: Ownership) -> None:
     # 400 USD are lost of 2000 in twelve months: 33.3 h a month at 1 USD; in proportion to price.
     assert frame["value"].iloc[[0, -1]].tolist() == pytest.approx([500.0, 5000.0])
     assert frame["hours"].iloc[[0, -1]].tolist() == pytest.approx([400 / 12 / 4, 400 / 12 * 2.5])
-    chart = strip_chart(frame, value=2000.0, hours=500.0, ticks="$~s", theme=LIGHT)
+    chart = strip_chart(frame, value=2000.0, hours=500.0, ticks="$,.0f", theme=LIGHT)
     assert chart.layout.shapes[0].x0 == 2000.0
     assert "between 8 and 83 hours" in strip_alt(frame, title="Price", value_text="$2,000")
 

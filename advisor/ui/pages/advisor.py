@@ -21,15 +21,20 @@ from advisor.ui.session import state
 
 tools = question.head("Which GPU, how many, at what cost?")
 with state.Boundary():
-    opened = state.open_page()
-    inputs = state.current()
-    examples.offer(inputs)
-    slots = controls.controls(inputs)
+    # What comes and goes stands in containers: an answer that changes its place on the page would
+    # stand beside the one before until the script ends.
+    with st.container():
+        opened = state.open_page()
+        inputs = state.current()
+        examples.offer(inputs)
+        slots = controls.controls(inputs)
     if state.current() != inputs:  # Boxes of a page that this server has just met.
         st.rerun()
     state.write()
     about = work_words(state.usable(inputs))
-    found = state.answer(inputs, lambda sentence: results.status(sentence, about))
+    said = st.container()
+    with st.container():  # for the notice of a question that waits
+        found = state.answer(inputs, lambda sentence: results.status(sentence, about, said))
     if isinstance(found, state.Unanswered):
         controls.show_problems(found.problems, None, inputs, slots)
         st.stop()

@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import day_alt, day_chart, scaling_alt, scaling_chart
+from advisor.charts import day_alt, day_chart, scaling_alt, scaling_chart, scaling_finding
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.forms.cases import without_options
@@ -138,6 +138,7 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
                 "No other number of these accelerators is rented together and holds the work."
             )
             return
+        st.markdown(plain(scaling_finding(frame)))
         draw(
             scaling_chart(frame, theme=theme()),
             key="scaling_chart",

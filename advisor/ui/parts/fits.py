@@ -12,7 +12,7 @@ import streamlit as st
 from advisor import api, frames
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
-from advisor.charts import fits_alt, fits_chart
+from advisor.charts import fits_alt, fits_chart, fits_finding
 from advisor.errors import InputError
 from advisor.foundation.formatting import memory as memory_size
 from advisor.foundation.formatting import memory_against
@@ -205,8 +205,8 @@ def show(inputs: Inputs, fits: api.Fits) -> None:
         st.dataframe(training, hide_index=True, width="stretch", height="content")
     st.header("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)
-    draw(fits_chart(frame, theme=theme()), key="fits_chart")
-    st.caption(fits_alt(frame))
+    st.markdown(plain(fits_finding(frame)))
+    draw(fits_chart(frame, theme=theme()), key="fits_chart", alt=fits_alt(frame))
     _how_far(inputs, fits)
     st.header("Assumed", anchor=False)
     st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))

@@ -30,7 +30,8 @@ def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = 
         Inputs of the question that the page has in another place.
     """
     tools = head(heading)
-    state.open_page(page)
+    with st.container():  # Its notes come and go; what follows keeps its place.
+        state.open_page(page)
     before = state.current(page)
     st.markdown(f"**{plain(question_words(state.usable(before)))}**")
     part = folded("Change the question", key="question", icon="edit")

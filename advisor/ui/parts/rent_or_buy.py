@@ -6,15 +6,18 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import (
+    dollars,
     effects_alt,
     effects_chart,
+    effects_finding,
     strip_alt,
     strip_chart,
     timeline_alt,
     timeline_chart,
+    timeline_finding,
 )
 from advisor.errors import InputError
-from advisor.foundation.formatting import hourly_price, money, rate, years
+from advisor.foundation.formatting import hourly_price, money, percent, rate, years
 from advisor.foundation.quantities import Range
 from advisor.ui.forms import controls, money_inputs
 from advisor.ui.parts import question
@@ -23,9 +26,6 @@ from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.widgets import show_mistake
 from advisor.ui.parts.wording import on_phone, plain, span, text_table
 from advisor.ui.session import state
-
-KILO = 1000.0
-"""Dollars are written out below: an axis would call fifty cents 500m. [USD]"""
 
 
 def page() -> None:
@@ -123,12 +123,12 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
 def _strip_text(field: str, value: float) -> tuple[str, str]:
     """Return the format of a strip's ticks, and the value in use as text."""
     if field == "resale_share":
-        return "~%", f"{value:.0%}"
+        return "~%", percent(value)
     if field == "electricity_usd_per_kwh":
         return "$.2f", f"${value:.3f}/kWh"
     if field == "usd_per_hour":
-        return "$~s" if value >= KILO else "$.2f", hourly_price(value)
-    return "$~s" if value >= KILO else "$,.0f", money(value)
+        return dollars(value), hourly_price(value)
+    return dollars(value), money(value)
 
 
 def _span(value: Range) -> str:
@@ -142,13 +142,14 @@ def _charts(found: api.Ownership) -> None:
     main = found.rents[found.against]
     even = main.break_even
     st.header("When does owning overtake?", anchor=False)
+    timeline = frames.timeline_frame(found)
+    st.markdown(plain(timeline_finding(timeline, month=even.month)))
     st.caption(
         plain(
             f"Against {main.title}. Bands hold 80 %: their inputs are assumptions. What the "
             "machines are worth at the end counts in the last month."
         )
     )
-    timeline = frames.timeline_frame(found)
     draw(
         timeline_chart(
             timeline, months=(even.first_month, even.month, even.last_month), theme=theme()
@@ -161,6 +162,7 @@ def _charts(found: api.Ownership) -> None:
     if effects.empty:
         return
     st.header("What matters?", anchor=False)
+    st.markdown(plain(effects_finding(effects)))
     draw(
         effects_chart(effects, theme=theme(), compact=on_phone()),
         key="own_effects",

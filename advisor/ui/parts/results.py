@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import cost_time_alt, cost_time_chart, memory_alt, memory_chart
+from advisor.charts import (
+    cost_time_alt,
+    cost_time_chart,
+    cost_time_finding,
+    memory_alt,
+    memory_chart,
+    memory_finding,
+)
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Range
@@ -27,6 +34,9 @@ from advisor.ui.session import state
 from advisor.ui.session.links import Opened
 from advisor.ui.session.state import Answer
 
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 8
 CARD_PX: Final = 260
@@ -38,13 +48,14 @@ SAME_PRICE: Final = 0.01
 """A change of the answer below this share is not worth a sentence."""
 
 
-def status(answer: str, work: str = "") -> None:
+def status(answer: str, work: str = "", place: DeltaGenerator | None = None) -> None:
     """Say an answer in one sentence, in a live region that screen readers announce.
 
-    ``work`` names what the answer is about, where the sentence does not.
+    ``work`` names what the answer is about, where the sentence does not; ``place`` is where it
+    stands, here unless given.
     """
     about = f"<span>{escape(work)}:</span> " if work else ""
-    st.html(
+    (place or st).html(
         '<p role="status" style="font-size:1.25rem;font-weight:600;margin:0;line-height:1.4">'
         f'{about}<span class="answer">{escape(answer)}</span></p>'
     )
@@ -297,11 +308,32 @@ def charts(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) ->
     points = frames.candidates_frame(recommendation)
     if points.empty:
         return
+    if len(points) > 1:  # One point is no chart: the answer has its numbers.
+        _cost_time(recommendation, chosen, points)
+    if not chosen:
+        return
+    st.header("What fills the memory", anchor=False)
+    terms = frames.memory_frame(chosen)
+    st.markdown(plain(memory_finding(terms)))
+    draw(
+        memory_chart(terms, theme=theme(), compact=on_phone()),
+        key="memory",
+        alt=memory_alt(terms),
+    )
+    table_below("memory", lambda: frames.memory_table(chosen), terms)
+
+
+def _cost_time(
+    recommendation: api.Recommendation, chosen: Sequence[frames.Pick], points: frames.Table
+) -> None:
+    """Say and draw what a faster plan costs."""
     axes = frames.axes(recommendation)
     selected = frames.picks_frame(chosen)
     shown = frames.charted(points, selected)
     axes, far_limits = frames.within_reach(axes, shown)
     st.header("What speed costs", anchor=False)
+    if finding := cost_time_finding(selected, axes):
+        st.markdown(plain(finding))
     note = (
         "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "
         "best trade-offs; a hollow point is beaten on cost and time at once."
@@ -315,13 +347,3 @@ def charts(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) ->
         alt=cost_time_alt(shown, selected, axes),
     )
     table_below("cost_time", lambda: frames.points_table(points, axes), points)
-    if not chosen:
-        return
-    st.header("What fills the memory", anchor=False)
-    terms = frames.memory_frame(chosen)
-    draw(
-        memory_chart(terms, theme=theme(), compact=on_phone()),
-        key="memory",
-        alt=memory_alt(terms),
-    )
-    table_below("memory", lambda: frames.memory_table(chosen), terms)
