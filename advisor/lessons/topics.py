@@ -10,6 +10,7 @@ from pydantic import Field
 
 from advisor import api
 from advisor.catalog import Catalog, load_catalog
+from advisor.errors import InputError
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 from advisor.foundation.references import REFERENCES
@@ -79,6 +80,14 @@ def lesson_texts() -> Mapping[str, LessonText]:
     return texts
 
 
+def _figures(topic: str, asked: Asked) -> Figures:
+    assert asked.plan is not None  # it raises where nothing does the work
+    try:
+        return FIGURES[topic](asked)
+    except InputError as error:  # a user's own card may have no price and no power
+        return Figures(sentences=(f"This case has no figures here: {error.what}.",))
+
+
 def lesson(
     case: Case | Mapping[str, Any],
     topic: str,
@@ -113,7 +122,7 @@ def lesson(
         topic=topic,
         question=text.question,
         belief=text.belief,
-        figures=FIGURES[topic](asked),
+        figures=_figures(topic, asked),
         teaches=(*text.both, *(text.serving if asked.serves else text.training)),
         references=text.references,
     )

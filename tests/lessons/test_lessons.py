@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import advisor
+from advisor.catalog.own_facts import using_catalog
 from advisor.errors import InputError
 from advisor.foundation.references import REFERENCES
 from advisor.foundation.units import GIB
@@ -104,6 +106,23 @@ def test_small_networks_answer_faster_on_a_processor() -> None:
 def test_each_question_stands_once() -> None:
     questions = [text.question for text in lesson_texts().values()]
     assert len(set(questions)) == len(questions) >= 12
+
+
+def test_a_card_that_cannot_be_priced_leaves_every_lesson(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(
+        "accelerators: {acme-1: {name: ACME One, vendor: NVIDIA, memory_gb: 96, "
+        "memory_bandwidth_gb_per_s: 4000, dense_tflops: {bf16: 500, fp16: 500, fp32: 60}}}\n"
+        "offers: [{provider: ACME, instance_type: x, accelerator: acme-1, accelerators: 1, "
+        "on_demand_per_hour: 0.01}]\n"
+    )
+    with using_catalog([str(tmp_path / "own.yaml")]):
+        answer = advisor.recommend(CASES["serve"])
+        found = {
+            topic: lesson(CASES["serve"], topic, recommendation=answer) for topic in lesson_texts()
+        }
+
+    assert answer.plans[0].estimate.accelerator == "acme-1"
+    assert "power is not known" in found["own"].figures.sentences[0]
 
 
 def test_an_unknown_topic_is_refused() -> None:
