@@ -37,6 +37,7 @@ _NOUN_FIELDS: Mapping[str, str] = {
     "memory_reported_mib": "memory_reported_bytes",
     "memory_bandwidth_gb_per_s": "memory_bandwidth_bytes_per_s",
     "cache_mib": "cache_bytes",
+    "network_gbit_per_s": "network_bytes_per_s",
     "dense_tflops": "peak_flops_per_s",
     "fp16_accumulate_tflops": "peak_flops_per_s_fp16_accumulate",
     "purchase": "purchase_usd",
@@ -102,6 +103,9 @@ def accelerator_of(
             domain_size=link.domain_size,
         )
         if link
+        else None,
+        network_bytes_per_s=record.network_gbit_per_s * GIGABIT_PER_S
+        if record.network_gbit_per_s
         else None,
         pcie_generation=record.pcie_generation,
         pcie_lanes=record.pcie_lanes,

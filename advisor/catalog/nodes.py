@@ -250,7 +250,9 @@ def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
     generation = accelerator.pcie_generation or ASSUMED_PCIE_GENERATION
     port = PORT_GBIT_PER_S[max(generation, ASSUMED_PCIE_GENERATION)]
     if accelerator.segment is Segment.TPU:
-        return 4, None, "a host with four chips of one slice"
+        rate = accelerator.network_bytes_per_s
+        network = rate / GIGABIT_PER_S if rate else None
+        return 4, network, "a host with four chips of one slice"
     if "superchip" in form.casefold() and link is None:
         return 1, port, "a superchip with one port"
     if link is not None and link.domain_size == RACK_DOMAIN:

@@ -19,6 +19,7 @@ Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
 PerHour = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 """Price of an instance. [currency/h]"""
 UsdPerKwh = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
+Gigabits = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Gigabytes = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 """GB or GiB of one machine, or GB/s or Gbit/s of its memory and links."""
 Mebibytes = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
@@ -132,6 +133,8 @@ class AcceleratorRecord(Record):
     """Why a rate above twice that of the next wider format is dense all the same."""
     board_power_w: Watts | None = None
     interconnect: InterconnectRecord | None = None
+    network_gbit_per_s: Gigabits | None = None
+    """Network of each accelerator beyond its link domain, where the maker builds it in."""
     pcie_generation: Annotated[int, Field(ge=1, le=6)] | None = None
     pcie_lanes: Literal[1, 4, 8, 16] = 16
     """Lanes that the card connects, whatever the slot offers."""

@@ -93,6 +93,9 @@ class Accelerator(Noun):
     board_power_w: Positive | None
     interconnect: Interconnect | None
     """None where accelerators meet over PCIe or the network only."""
+    network_bytes_per_s: Positive | None = None
+    """Network of each accelerator beyond its link domain, where the maker builds it in. None: that
+    of the machine."""
     pcie_generation: int | None
     pcie_lanes: int = 16
     """Lanes that the card connects, whatever the slot offers."""

@@ -43,16 +43,20 @@ def test_no_stack_is_faster_than_its_kernels_and_one_without_runs_takes_the_medi
     assert slowdowns["compiled"] == 1.05
 
 
-def test_an_unfused_stack_with_few_groups_is_drawn_towards_the_others() -> None:
-    # Four groups of 1.5 count as much as the median of all unfused runs, 1.5: DeepSpeed's one group
-    # of 2.0 is drawn to 2.0^(1/5) 1.5^(4/5) = 1.589, and the Trainer without runs takes 1.5.
+def test_a_stack_with_runs_has_their_median_whatever_other_stacks_took() -> None:
     plain = [run(1.5, f"p{i}", stack="plain") for i in range(4)]
     slowdowns = fit_slowdowns([*plain, run(2.0, "d", stack="deepspeed"), run(1.1, "m")])
 
     assert slowdowns["plain"] == 1.5
-    assert slowdowns["deepspeed"] == 1.59
+    assert slowdowns["deepspeed"] == 2.0
     assert slowdowns["huggingface"] == 1.5
     assert slowdowns["megatron"] == 1.1
+
+
+def test_the_trainer_takes_less_than_a_quarter_above_its_kernels() -> None:
+    """LoRA and QLoRA of Llama 2 7B to 70B on two RTX 4090 (AnswerDotAI/fsdp_qlora, March 2024) take 1.00
+    to 1.12 times the sum of the terms; no fit reads them."""
+    assert 1.0 <= load_calibration().software["huggingface"].slowdown <= 1.25
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,11 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.software.stacks import fitted_stacks, known_stacks, stack_named
+from advisor.nouns.software.stacks import fitted_stacks, known_stacks
 
 TABLE: Final = "training_runs.csv"
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
 TIMES: Final = ("step_time_s",)
-KIN_GROUPS: Final = 4.0
-"""Weight of the median of all unfused stacks in the slowdown of one of them. [groups]"""
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
 WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
@@ -199,23 +197,12 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
     Returns
     -------
     dict of str to float
-        At least 1; a stack without runs takes the median over all. Unfused stacks run the same
-        kernels: each is drawn towards the median over all of them, as if that were the median of
-        ``KIN_GROUPS`` more of its own groups. Under None, networks that take images: their runs
-        tell no difference between stacks.
+        At least 1; a stack without runs takes the median over all. Under None, networks that take
+        images: their runs show no difference between stacks.
     """
     overall = median(group_ratios(runs))
-    kin = group_ratios(run for run in runs if run.kind and _unfused(run.kind))
     found: dict[str | None, float] = {}
     for kind in (*known_stacks(), None):
         own = group_ratios(run for run in runs if run.kind == kind)
-        center = median(own) if own else overall
-        if kind and _unfused(kind) and kin:
-            share = len(own) / (len(own) + KIN_GROUPS)
-            center = center**share * median(kin) ** (1.0 - share)
-        found[kind] = rounded(max(1.0, center), 3)
+        found[kind] = rounded(max(1.0, median(own) if own else overall), 4)
     return found
-
-
-def _unfused(stack: str) -> bool:
-    return not stack_named(stack).fused_elementwise

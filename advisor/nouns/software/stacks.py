@@ -145,7 +145,7 @@ class SoftwareFacts(SoftwareStack):
             return ()
         loss = f"how much time {self.title} loses between kernels"
         if not self.slowdown_groups:
-            return (f"No published run shows {loss}: it takes the median of its kind.",)
+            return (f"No published run shows {loss}: it takes the median of all stacks.",)
         return (f"Too few published runs show {loss}: {self.slowdown_groups}. Take it as a guess.",)
 
     def slowdown_of(self, *, samples: bool) -> float:
