@@ -54,8 +54,10 @@ def test_a_stack_with_runs_has_their_median_whatever_other_stacks_took() -> None
 
 
 def test_the_trainer_takes_less_than_a_quarter_above_its_kernels() -> None:
-    """LoRA and QLoRA of Llama 2 7B to 70B on two RTX 4090 (AnswerDotAI/fsdp_qlora, March 2024) take 1.00
-    to 1.12 times the sum of the terms; no fit reads them."""
+    """Llama 2 7B to 70B with adapters on two RTX 4090 take 1.00 to 1.12 times the sum of the terms.
+
+    No fit reads these runs (AnswerDotAI/fsdp_qlora, March 2024).
+    """
     assert 1.0 <= load_calibration().software["huggingface"].slowdown <= 1.25
 
 
