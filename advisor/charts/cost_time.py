@@ -17,6 +17,7 @@ from advisor.charts.theme import (
     Theme,
     axis,
     base_layout,
+    faint,
     log_ticks,
     refuse_empty,
     unvalidated,
@@ -35,6 +36,8 @@ LEAST_SPAN: Final = 5.0
 """An axis spans at least this factor, so that it has at least two ticks."""
 PAD: Final = 1.25
 """Factor beyond the outermost point."""
+LABEL_OPACITY: Final = 0.6
+"""Of what is behind the text of a label."""
 EXCLUDED_PAD: Final = 1.7
 """Factor beyond a limit, so that the excluded area is visible."""
 
@@ -283,8 +286,7 @@ def _annotation(placed: Placed, theme: Theme) -> dict[str, object]:
         "yanchor": placed.yanchor,
         "font": {"size": FONT_SIZE - 1, "color": theme.text},
         "arrowcolor": theme.muted,
-        "bgcolor": theme.page,
-        "opacity": 0.92,
+        "bgcolor": faint(theme.page, LABEL_OPACITY),  # points below it stay visible
         "borderpad": 1,
     }
 

@@ -17,6 +17,7 @@ from advisor.charts.theme import (
     unvalidated,
 )
 from advisor.foundation.formatting import money, signed_money
+from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOURS_PER_MONTH
 
 HEIGHT: Final = 360
@@ -101,9 +102,16 @@ def timeline_finding(frame: pd.DataFrame, *, month: int | None) -> str:
         else "Owning does not overtake renting within the horizon"
     )
     return (
-        f"{crossing}: after {int(last['month'])} months owning has cost {money(last['own_usd'])}, "
-        f"renting {money(last['rent_usd'])}."
+        f"{crossing}: after {int(last['month'])} months owning has cost {_paid(last, 'own')}, "
+        f"renting {_paid(last, 'rent')}."
     )
+
+
+def _paid(month: pd.Series[float], way: str) -> str:
+    """Return a sum with the digits and range of the figures on the page."""
+    low, expected, high = (float(month[f"{way}{end}_usd"]) for end in ("_low", "", "_high"))
+    paid = Range(low=low, expected=expected, high=high, evidence=Evidence.ASSUMED)
+    return money(paid, with_range=True)
 
 
 def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from advisor import api
+from advisor.architecture.titles import model_title
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import count, memory, milliseconds, percent, rate
 from advisor.foundation.formatting import duration as spelled
@@ -55,8 +56,10 @@ def parts(asked: Asked) -> Figures:
     first, most = found[0]
     share = f"{percent(most / total.expected)} of it: {first.lower()}"
     card = plan.accelerator_name
+    preset = asked.case.model.preset
+    model = model_title(preset) if preset else plan.model
     sentences = [
-        f"{plan.model} has {count(parameters)} parameters: {forms}.",
+        f"{model} has {count(parameters)} parameters: {forms}.",
         f"The plan needs {memory(total, with_range=True)} on each {card}, {share}.",
     ]
     if not asked.serves:
