@@ -36,7 +36,8 @@ BOUNDS = (
     Bound("outside_training_2", "wall_hours", 13, 12, 12),
     # Adapters on Llama 4 Scout are predicted six to ten times too fast.
     Bound("outside_training_2", "tokens_per_s_per_accelerator", 4, 400, 390),
-    Bound("outside_whole_runs", "wall_hours", 6, 18, 8),
+    # Five groups: the middle one is LLaMA-13B of Megatron-LLaMA, 17 and 19 % slow.
+    Bound("outside_whole_runs", "wall_hours", 6, 18.5, 8),
     Bound("outside_whole_runs", "accelerator_hours", 3, 5, 5),
     Bound("outside_kv_logs", "kv_cache_gib", 12, 3, 3),
     Bound("outside_kv_logs", "kv_tokens", 9, 3, 2),
