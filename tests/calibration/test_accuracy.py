@@ -33,7 +33,7 @@ BOUNDS = (
     Bound("memory_tp", "peak_total", 15, 1, 3, 1),
     Bound("memory_lora", "peak_total", 31, 0.5, 2, 0.5),
     Bound("training_runs", "tokens_per_s_per_accelerator", 376, 9.5, 31, 3),
-    # TPU slices over their published network are no longer 48 to 88 % slow, which balanced the bias.
+    # TPU slices over their network are no longer 48 to 88 % slow, which balanced the bias.
     Bound("training_runs_2", "tokens_per_s_per_accelerator", 21, 13, 25, 4),
     # Runs on Gaudi 2 and 3 are predicted up to five times too fast.
     Bound("training_runs_2", "samples_per_s", 54, 24, 210, 22),
