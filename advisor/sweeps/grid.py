@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -34,7 +34,7 @@ class Grid:
     """Fields with one value, and axes with several. The last axis varies fastest."""
 
     fixed: dict[str, Any]
-    axes: dict[str, tuple[object, ...]]
+    axes: dict[str, Sequence[object]]
 
     @property
     def count(self) -> int:
@@ -141,7 +141,7 @@ def _place(path: str, value: object, grid: Grid) -> None:
         grid.fixed[path] = value
 
 
-def _range(path: str, given: Mapping[str, object], *, most: int) -> tuple[float, ...]:
+def _range(path: str, given: Mapping[str, object], *, most: int) -> Sequence[float]:
     """Return the values of a range, both ends included; ``most`` of them leave the grid usable."""
     numbers = {name: _number(path, name, value) for name, value in given.items()}
     low, high = numbers["from"], numbers["to"]
@@ -160,8 +160,11 @@ def _range(path: str, given: Mapping[str, object], *, most: int) -> tuple[float,
     if count >= most:
         raise _many_rows(path)
     places = range(math.floor(count + ROUNDING) + 1)
-    values = (low + by * place if way == ["step"] else low * by**place for place in places)
     whole = all(isinstance(one, int) for one in numbers.values())
+    if whole and way == ["step"]:  # It may be long, and the grid may still be refused.
+        first, step = int(low), int(by)
+        return range(first, first + step * len(places), step)
+    values = (low + by * place if way == ["step"] else low * by**place for place in places)
     return tuple(int(value) if whole else float(value) for value in values)
 
 

@@ -155,12 +155,14 @@ def test_quick_presses_of_back_leave_boxes_and_address_together(page: Page, app_
     both = visit.query | visit.added
     twice = shows(page, both)
 
-    for pause in (0, 200):
-        page.evaluate(f"() => {{ history.back(); setTimeout(() => history.back(), {pause}); }}")
+    # A browser may drop the first of two presses that it gets at once, so they are one jump.
+    for jump in (
+        "history.go({0}2)",
+        "history.go({0}1); setTimeout(() => history.go({0}1), 200)",
+    ):
+        page.evaluate(f"() => {{ {jump.format('-')}; }}")
         shows(page, {}, at_first)
-        page.evaluate(
-            f"() => {{ history.forward(); setTimeout(() => history.forward(), {pause}); }}"
-        )
+        page.evaluate(f"() => {{ {jump.format('')}; }}")
         shows(page, both, twice)
 
 

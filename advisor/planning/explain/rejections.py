@@ -59,8 +59,6 @@ def reject(
         else _reason(card, catalog, case, outcome)
         for card in catalog.accelerators
         if card.key not in chosen
-        # Nobody rents an instance alone: it is asked for by name.
-        and (not card.is_instance or card.key in allowed | owned)
     )
 
 
