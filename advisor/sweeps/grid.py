@@ -161,7 +161,8 @@ def _range(path: str, given: Mapping[str, object], *, most: int) -> Sequence[flo
         raise _many_rows(path)
     places = range(math.floor(count + ROUNDING) + 1)
     whole = all(isinstance(one, int) for one in numbers.values())
-    if whole and way == ["step"]:  # It may be long, and the grid may still be refused.
+    if way == ["step"] and all(float(one).is_integer() for one in numbers.values()):
+        # Not spelled out: it may be long, and the grid may still be refused.
         first, step = int(low), int(by)
         return range(first, first + step * len(places), step)
     values = (low + by * place if way == ["step"] else low * by**place for place in places)
