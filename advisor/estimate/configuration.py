@@ -9,8 +9,8 @@ from functools import partial
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.batch.report import describe_batch
-from advisor.estimate.card_formats import cache_format
 from advisor.estimate.cost import Prompts, cost_breakdown
+from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.refusals import (
     check_batch,
@@ -23,8 +23,8 @@ from advisor.estimate.refusals import (
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
 from advisor.estimate.serving.notes import serving_notes
 from advisor.estimate.serving.report import ServingReport, describe_serving
-from advisor.estimate.software import engine_of
 from advisor.estimate.spot import interrupted_time
+from advisor.estimate.tools.software import engine_of
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator
 from advisor.estimate.training.notes import training_notes
 from advisor.estimate.training.report import count_flops, describe_time, parameters_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.results import SoftwareUse
-from advisor.estimate.software import tool_of
+from advisor.estimate.tools.software import tool_of
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.foundation.quantities import Range
 from advisor.nouns.case import Case

@@ -8,7 +8,7 @@ from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
-from advisor.estimate.card_formats import serves_in, stored_format
+from advisor.estimate.hardware.card_formats import serves_in, stored_format
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.hardware import Accelerator

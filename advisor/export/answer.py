@@ -10,9 +10,9 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
-from advisor.estimate.duty import duty_of
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
+from advisor.estimate.tools.duty import duty_of
 from advisor.export.checks.guide import Run, guide
 from advisor.export.checks.steps import Platform, platform_named, usual_platform
 from advisor.export.engines.choice import (

@@ -18,14 +18,14 @@ from advisor.equations.autoscaling import (
     running_replicas,
 )
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import cache_format, compute_format
 from advisor.estimate.day import Day, DayHour, DayWay
+from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel
 from advisor.estimate.serving.queue import queued
-from advisor.estimate.software import engine_of
+from advisor.estimate.tools.software import engine_of
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import GB, HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case

@@ -11,7 +11,7 @@ from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
-from advisor.estimate.software import ToolRules
+from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.loading import decodes_images
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case

@@ -17,7 +17,7 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
-from advisor.estimate.software import Lack, ToolRules, served_format
+from advisor.estimate.tools.software import Lack, ToolRules, served_format
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import recipe_named, resolve_training
 from advisor.foundation import cents

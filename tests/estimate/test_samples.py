@@ -25,7 +25,7 @@ from advisor.estimate.batch.forward import inputs_per_answer
 from advisor.estimate.batch.report import describe_batch
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops, keys_attended
-from advisor.estimate.kernel_times import matmul_forward, recurrence_passes
+from advisor.estimate.hardware.kernel_times import matmul_forward, recurrence_passes
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import describe_time

@@ -10,7 +10,7 @@ from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.memory import ServingMemory
 from advisor.estimate.serving.report import ServingReport, describe_serving

@@ -13,12 +13,12 @@ from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import cache_format, compute_format
+from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import serving_times
-from advisor.estimate.software import engine_of, served_format
+from advisor.estimate.tools.software import engine_of, served_format
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS

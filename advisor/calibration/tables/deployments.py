@@ -16,7 +16,7 @@ from advisor.equations.bursts import start_burst_quantile_s, start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.burst import burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import serving_times

@@ -14,7 +14,7 @@ from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_times
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.sample import SIZES
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout

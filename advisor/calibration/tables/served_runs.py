@@ -26,7 +26,7 @@ from advisor.calibration.tables.serving_rows import FIRST, TOKEN, WHOLE
 from advisor.catalog.nodes import owned_node
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import MILLISECOND

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
-from advisor.estimate.caching import in_cache
 from advisor.estimate.candidates import Candidates, Floats, Shares
-from advisor.estimate.kernel_times import (
+from advisor.estimate.hardware.caching import in_cache
+from advisor.estimate.hardware.kernel_times import (
     attention_passes,
     elementwise_forward,
     is_product,
@@ -24,7 +24,7 @@ from advisor.estimate.kernel_times import (
     recurrence_passes,
     scan_forward,
 )
-from advisor.estimate.launching import ANSWER_COPIES, copies_time, launch_time
+from advisor.estimate.hardware.launching import ANSWER_COPIES, copies_time, launch_time
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
 from advisor.nouns.precision import FORMAT_BYTES, RECIPES, WeightFormat

@@ -17,8 +17,8 @@ from advisor.estimate.batch.forward import (
     passes_per_answer,
 )
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import compute_format
 from advisor.estimate.fold import fold_flops
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving.report import ServingReport, serving_quantity
 from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, term

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
-from advisor.estimate.card_formats import cache_format
+from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published

@@ -14,7 +14,7 @@ from advisor.errors import InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import (
     FlopCount,
     LatencyAt,

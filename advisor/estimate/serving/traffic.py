@@ -10,7 +10,7 @@ from advisor.equations.collectives import (
     point_to_point_time_s,
 )
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.links import group_link
+from advisor.estimate.hardware.links import group_link
 from advisor.estimate.serving.demand import SIXTEEN_BIT_BYTES, ServedModel
 from advisor.nouns.software.efficiency import NetworkEfficiency
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
-from advisor.estimate.caching import step_in_cache
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, made_again, remade_by_selection
-from advisor.estimate.kernel_times import (
+from advisor.estimate.hardware.caching import step_in_cache
+from advisor.estimate.hardware.kernel_times import (
     adapter_forward,
     attention_passes,
     dequantise_time,

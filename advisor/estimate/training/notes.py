@@ -8,7 +8,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import StepTime
-from advisor.estimate.software import able_tools
+from advisor.estimate.tools.software import able_tools
 from advisor.estimate.training.loading import host_note
 from advisor.estimate.training.report import time_quantity
 from advisor.estimate.training.run import TrainingRun

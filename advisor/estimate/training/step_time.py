@@ -17,13 +17,13 @@ from advisor.equations.optimizers import update_bytes
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.roofline import bandwidth_time_s
 from advisor.equations.training_traffic import slowest_s
-from advisor.estimate.caching import step_in_cache
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.fold import (
     fold_adapters,
 )
+from advisor.estimate.hardware.caching import step_in_cache
+from advisor.estimate.hardware.launching import STEP_COPIES, copies_time, launch_time
 from advisor.estimate.host_memory import offloads
-from advisor.estimate.launching import STEP_COPIES, copies_time, launch_time
 from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.loading import loading_time
 from advisor.estimate.training.micro_batch import one_micro_batch

@@ -28,7 +28,7 @@ from advisor.equations.training_traffic import (
 )
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import block_matrices, fold_adapters, fold_parameters
-from advisor.estimate.links import exchange_links, group_link, machines_of
+from advisor.estimate.hardware.links import exchange_links, group_link, machines_of
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
 from advisor.nouns.precision import FORMAT_BYTES

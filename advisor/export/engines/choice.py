@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
-from advisor.estimate.card_formats import cache_format
-from advisor.estimate.duty import duty_of
+from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.results import Estimate
+from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines.programs import Program, programs
 from advisor.export.formats import Format, cannot
 from advisor.nouns.case import Case, Hardware

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.card_formats import cache_format, stored_format
+from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.formats import cannot
 from advisor.export.quoting import yaml_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.estimate.card_formats import cache_format
+from advisor.estimate.hardware.card_formats import cache_format
 from advisor.export.engines.cluster import OPEN_HOST, launch_of
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.formats import cannot

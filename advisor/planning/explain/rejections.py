@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from advisor.catalog import Catalog
 from advisor.estimate.candidates import matmul_peak
-from advisor.estimate.software import Lack
+from advisor.estimate.tools.software import Lack
 from advisor.foundation.formatting import memory, memory_against, milliseconds
 from advisor.foundation.units import GIB
 from advisor.nouns.case import Case

@@ -14,7 +14,7 @@ from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
-from advisor.estimate.serving_formats import ways_of
+from advisor.estimate.tools.serving_formats import ways_of
 from advisor.foundation.units import GB
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding

@@ -11,11 +11,11 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.card_formats import stored_format
+from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.demand import EXPERTS_ONLY_FORMATS
 from advisor.estimate.serving.report import on_host
-from advisor.estimate.serving_formats import ladder_of
+from advisor.estimate.tools.serving_formats import ladder_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.run import recipe_named, resolve_training, takes_adapters
 from advisor.foundation.formatting import count as in_words

@@ -16,7 +16,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.report import on_host
-from advisor.estimate.software import ToolRules
+from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case

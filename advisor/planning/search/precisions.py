@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.candidates import matmul_peak
-from advisor.estimate.software import ToolRules
+from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
 from advisor.nouns.case import Case

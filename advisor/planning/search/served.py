@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.card_formats import cache_format, serves_in
+from advisor.estimate.hardware.card_formats import cache_format, serves_in
 from advisor.estimate.refusals import check_context
-from advisor.estimate.serving_formats import Way
-from advisor.estimate.software import ToolRules, engine_of
+from advisor.estimate.tools.serving_formats import Way
+from advisor.estimate.tools.software import ToolRules, engine_of
 from advisor.nouns.case import Case
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration

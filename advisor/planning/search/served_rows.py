@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import batch_times, generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import serving_capacity

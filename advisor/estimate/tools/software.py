@@ -9,9 +9,9 @@ from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
-from advisor.estimate.card_formats import stored_format
-from advisor.estimate.duty import duty_of
-from advisor.estimate.serving_formats import Way, hosted_ways, ladder_of, ways_of
+from advisor.estimate.hardware.card_formats import stored_format
+from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.serving_formats import Way, hosted_ways, ladder_of, ways_of
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence

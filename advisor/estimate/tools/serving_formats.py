@@ -7,7 +7,7 @@ from typing import NamedTuple
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
-from advisor.estimate.card_formats import SIXTEEN_BIT, serves_in, stored_format
+from advisor.estimate.hardware.card_formats import SIXTEEN_BIT, serves_in, stored_format
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
 from advisor.nouns.software.tool_offers import Support

@@ -1,0 +1,1 @@
+"""What cards, their links and the host add to an estimate: number formats, kernels, launches."""
