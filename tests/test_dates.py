@@ -57,8 +57,9 @@ def test_the_day_may_be_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_ADVISOR_TODAY", "2027-01-31")
     assert current_day() == date(2027, 1, 31)
     assert age_days("2027-01-01") == 30
-    monkeypatch.setenv("GPU_ADVISOR_TODAY", "tomorrow")
-    with pytest.raises(InputError, match="GPU_ADVISOR_TODAY is not a day: got 'tomorrow'"):
-        current_day()
+    for wrong in ("tomorrow", "2026-W01-1", "20260101"):
+        monkeypatch.setenv("GPU_ADVISOR_TODAY", wrong)
+        with pytest.raises(InputError, match=f"GPU_ADVISOR_TODAY is not a day: got '{wrong}'"):
+            current_day()
     monkeypatch.delenv("GPU_ADVISOR_TODAY")
     assert current_day() == date.today()

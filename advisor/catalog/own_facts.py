@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from advisor.catalog.catalog import Catalog, Source
 from advisor.catalog.checks import check_accelerator, check_offer
@@ -78,6 +78,13 @@ class OwnFacts(Record):
     providers: tuple[Name, ...] = ()
     """The providers that may be used; empty: all. Those of your own offers are always allowed."""
 
+    @field_validator("discounts")
+    @classmethod
+    def _once(cls, discounts: dict[str, float]) -> dict[str, float]:
+        if len({name.casefold() for name in discounts}) < len(discounts):
+            raise ValueError("one provider has two discounts; state each provider once")
+        return discounts
+
 
 @contextmanager
 def using_catalog(files: Sequence[str], *, discounts: Sequence[str] = ()) -> Iterator[None]:
@@ -123,13 +130,15 @@ def discount_facts(stated: Sequence[str]) -> OwnFacts:
     {'AWS': 0.22}
     """
     try:
-        pairs = dict(item.rsplit("=", 1) for item in stated)
-        return OwnFacts.model_validate(_filled({"discounts": pairs}))
+        pairs = [item.rsplit("=", 1) for item in stated]
+        if len({name.casefold() for name, _ in pairs}) < len(pairs):
+            raise ValueError
+        return OwnFacts.model_validate(_filled({"discounts": dict(pairs)}))
     except ValueError:
         raise InputError(
             "--discount is not a provider and a share",
             value=", ".join(stated),
-            allowed="a provider, = and a share from 0% to below 100%",
+            allowed="a provider, = and a share from 0% to below 100%, each provider once",
             remedy="Write --discount AWS=22%.",
             field="--discount",
         ) from None

@@ -115,14 +115,14 @@ class AcceleratorRecord(Record):
     year: Annotated[int, Field(ge=2010, le=2035)]
     segment: Segment
     form_factor: Name
-    memory_gb: Gigabytes
+    memory_gb: Annotated[Gigabytes, Field(ge=0.1)]
     """As marketed. [GB]"""
     memory_reported_mib: Mebibytes | None = None
     """As the driver shows it. [MiB]"""
     memory_reported_rule: Key | None = None
     """Rule that derives the reported memory if no figure is published."""
     memory_type: Name
-    memory_bandwidth_gb_per_s: Gigabytes
+    memory_bandwidth_gb_per_s: Annotated[Gigabytes, Field(ge=0.1)]
     cache_mib: Mebibytes | None = None
     """Last-level cache of a processor. [MiB]"""
     dense_tflops: Annotated[dict[Format, Teraflops], Field(min_length=1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 
 from advisor.errors import InputError
@@ -31,7 +31,7 @@ def current_day() -> date:
     if not given:
         return date.today()
     try:
-        return date.fromisoformat(given)
+        return datetime.strptime(given, "%Y-%m-%d").date()  # noqa: DTZ007 - a day has no zone
     except ValueError:
         raise InputError(
             f"{TODAY} is not a day",

@@ -23,6 +23,7 @@ from advisor.errors import (
     shortened,
     shown,
 )
+from advisor.foundation.noun import Noun
 from advisor.foundation.structured import NotPlainError, read_json
 from advisor.nouns.case_files import MAX_CASE_BYTES
 from advisor.services.questions import Door, asked, doors
@@ -70,8 +71,8 @@ def _refused(error: InputError) -> JSONResponse:
     )
 
 
-async def _body(request: Request) -> object:
-    """Return the JSON of a request, read within bounds of size and time."""
+async def _body(request: Request) -> bytes:
+    """Return the body of a request, read within bounds of size and time."""
     content = bytearray()
     try:
         async with asyncio.timeout(READ_S):
@@ -81,16 +82,22 @@ async def _body(request: Request) -> object:
                     raise _TooLargeError
     except TimeoutError:
         raise _SlowError from None
+    return bytes(content)
+
+
+def _question(door: Door, body: bytes) -> Noun:
+    """Return the question of a body."""
     try:
-        return read_json(content.decode("utf-8"))
+        content = read_json(body.decode("utf-8"))
     except (NotPlainError, UnicodeDecodeError) as error:
         reason = error.what if isinstance(error, NotPlainError) else "it is not UTF-8"
         raise InputError(
             f"the body is not plain JSON ({reason})",
-            value=bytes(content[:60]),
+            value=body[:60],
             allowed="a JSON object in UTF-8",
             remedy="Send the question as JSON.",
         ) from None
+    return asked(door, content)
 
 
 class _TooLargeError(AdvisorError):
@@ -152,8 +159,10 @@ def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
 async def _answered(work: Work, door: Door, request: Request, timeout_s: float) -> Response:
     """Answer one request; every failure has a status and a sentence."""
     try:
-        content = {} if request.method == "GET" else await _body(request)
-        future = asyncio.wrap_future(work.answer(door, asked(door, content)))
+        body = b"{}" if request.method == "GET" else await _body(request)
+        # In a thread: a large body takes a second to check, and others go on meanwhile.
+        question = await asyncio.to_thread(_question, door, body)
+        future = asyncio.wrap_future(work.answer(door, question))
         # Shielded: others may wait for the same answer.
         text = await asyncio.wait_for(asyncio.shield(future), timeout_s)
     except InputError as error:

@@ -25,9 +25,9 @@ class FitsQuestion(Noun):
     accelerator: Name
     """Key or name of the catalog, e.g. ``rtx-4090``."""
     count: Annotated[int, Field(ge=1, le=16384)] = 1
-    context_tokens: Annotated[int, Field(ge=1)] = 8192
+    context_tokens: Annotated[int, Field(ge=2, le=10_000_000)] = 8192
     """Prompt and answer (serving), or the sequence (training). [tokens]"""
-    concurrency: Annotated[int, Field(ge=1)] = 8
+    concurrency: Annotated[int, Field(ge=1, le=1_000_000)] = 8
     """Sequences served at once."""
     everything: bool = False
     """Check every preset that writes text instead of a short list."""

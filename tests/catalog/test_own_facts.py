@@ -119,6 +119,8 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         ("colour: red", "colour"),
         ("discounts: {Nobody: 3%}", "Nobody"),
         ("discounts: {AWS: 200%}", "discounts"),
+        ("discounts: {AWS: 2%, aws: 3%}", "two discounts"),
+        (QUOTES.replace("memory_gb: 96", "memory_gb: 1.0e-300"), "memory_gb"),
         ("providers: [Nobody]", "Nobody"),
         (QUOTES.replace("acme-1:", "h100-sxm:"), "exists already"),
         (QUOTES.replace("9.6", "-1"), "on_demand_per_hour"),
@@ -142,11 +144,14 @@ def test_a_wrong_file_is_a_callers_mistake(
     assert len(error) <= 640
 
 
-@pytest.mark.parametrize("discount", ["AWS", "AWS=", "AWS=-1%", "AWS=1000", "=5%", "Nobody=5%"])
+@pytest.mark.parametrize(
+    "discount", ["AWS", "AWS=", "AWS=-1%", "AWS=1000", "=5%", "Nobody=5%", "AWS=2% aws=3%"]
+)
 def test_a_wrong_discount_is_a_callers_mistake(
     discount: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["prices", "list", "--discount", discount]) == 2
+    stated = [word for part in discount.split() for word in ("--discount", part)]
+    assert cli.main(["prices", "list", *stated]) == 2
     assert "discount" in capsys.readouterr().err
 
 

@@ -64,7 +64,7 @@ class Stubs:
             assert found
             (self._programs / name).symlink_to(found)
 
-    def run(self, script: str) -> Ran:
+    def run(self, script: str, *, ends_with: int = 0) -> Ran:
         """Run a script in an empty folder."""
         shutil.rmtree(self._work, ignore_errors=True)
         self._work.mkdir()
@@ -78,7 +78,7 @@ class Stubs:
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, (done.stderr.decode(errors="replace"), script)
+        assert done.returncode == ends_with, (done.stderr.decode(errors="replace"), script)
         words = self._log.read_bytes().decode().split("\0")[:-1]
         calls = []
         while words:

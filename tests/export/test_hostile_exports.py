@@ -296,6 +296,16 @@ def test_a_checkpoint_is_refused_or_one_word(name: str, stubs: Stubs) -> None:
 
 
 @pytest.mark.parametrize("name", HARMLESS_WHEN_QUOTED.values(), ids=HARMLESS_WHEN_QUOTED)
+def test_the_check_of_a_machine_leaves_nothing(name: str, stubs: Stubs) -> None:
+    for case in (TRAIN, SERVE):
+        full = {"model": {"config": {**CONFIG, "_name_or_path": name}}, **case}
+        text = advisor.export(full, "check-script").content
+        ran = stubs.run(text, ends_with=1)  # the stubs print no versions
+        assert not ran.files
+        assert {call[0] for call in ran.calls} <= {"python", "python3"}
+
+
+@pytest.mark.parametrize("name", HARMLESS_WHEN_QUOTED.values(), ids=HARMLESS_WHEN_QUOTED)
 def test_a_python_script_holds_a_name_as_a_text(name: str) -> None:
     full = {"model": {"preset": "llama-3.2-1b"}, **TRAIN}
     full["hardware"] = {"accelerator": "h100-sxm", "count": 1}

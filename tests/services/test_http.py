@@ -144,6 +144,7 @@ def without(field: str, **update: object) -> dict[str, Any]:
         ("own", CASE | {"nonsense": 1}, "nonsense"),
         ("fits", {"accelerator": "rtx-4090", "count": 0}, "count"),
         ("fits", {}, "accelerator"),
+        ("fits", {"accelerator": "rtx-4090", "context_tokens": 10**9}, "context_tokens"),
         ("compare", {"accelerators": []}, "accelerators"),
         ("compare", ["l4"], ""),
     ],
