@@ -31,7 +31,7 @@ def current_day() -> date:
     if not given:
         return date.today()
     try:
-        return datetime.strptime(given, "%Y-%m-%d").date()  # noqa: DTZ007 - a day has no zone
+        return datetime.strptime(given, "%Y-%m-%d").date()
     except ValueError:
         raise InputError(
             f"{TODAY} is not a day",
