@@ -14,6 +14,8 @@ References
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,9 +42,9 @@ def state_grid(most: int) -> Floats:
     >>> state_grid(36)[18:].tolist()
     [19.0, 20.0, 25.0, 30.0, 36.0]
     """
-    steps = np.arange(9, 2 * int(np.ceil(np.sqrt(max(most, 20)))) + 1)
-    numbers = np.unique(np.r_[np.arange(1, 21), np.floor(steps * steps / 4), most])
-    return np.asarray(numbers[numbers <= most], dtype=np.float64)
+    last = 2 * math.ceil(math.sqrt(max(most, 20)))
+    numbers = {*range(1, 21), *(step * step // 4 for step in range(9, last + 1)), most}
+    return np.array(sorted(number for number in numbers if number <= most), dtype=np.float64)
 
 
 def state_probabilities(
