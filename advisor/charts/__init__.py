@@ -8,7 +8,7 @@ from advisor.charts.cost_time import cost_time_alt, cost_time_chart, cost_time_f
 from advisor.charts.curves import curve_alt, curve_chart
 from advisor.charts.day import day_alt, day_chart
 from advisor.charts.fits import fits_alt, fits_chart, fits_finding
-from advisor.charts.fleet import weeks_alt, weeks_chart
+from advisor.charts.fleet import weeks_alt, weeks_chart, weeks_finding
 from advisor.charts.lessons import lesson_alt, lesson_chart
 from advisor.charts.memory import memory_alt, memory_chart, memory_finding
 from advisor.charts.ownership import (
@@ -67,4 +67,5 @@ __all__ = [
     "timeline_finding",
     "weeks_alt",
     "weeks_chart",
+    "weeks_finding",
 ]

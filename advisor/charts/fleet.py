@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Final
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import Theme, axis, base_layout, refuse_empty, unvalidated
+from advisor.foundation.formatting import percent
 
-ROW_HEIGHT: Final = 34
+ROW_HEIGHT, COMPACT_ROW = 34, 72
 TOP_HEIGHT: Final = 110
 SHOWN: Final = 5
 """Workloads with a colour of their own."""
 REST: Final = "All others"
+LINE: Final = 22
+"""Characters of a line of a machine's name on a phone."""
 
 
-def weeks_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
+def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
     """Return one bar for each machine and part of the week, divided by workload.
 
     Parameters
     ----------
     frame : DataFrame
         As `advisor.frames.weeks_frame` makes it.
+    compact : bool, optional
+        For a phone: names over several lines, each workload in a line of the legend.
 
     Raises
     ------
@@ -35,14 +41,15 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
             "type": "bar",
             "orientation": "h",
             "name": name,
-            "y": shares.index.tolist(),
+            "y": [*map(_wrapped, shares.index)] if compact else shares.index.tolist(),
             "x": (100 * shares[name]).tolist(),
             "marker": {"color": theme.mark if name == REST else theme.hues[place]},
             "hovertemplate": f"{name}: %{{x:.0f}} %<extra></extra>",
         }
         for place, name in enumerate(shares.columns)
     ]
-    layout = base_layout(theme, height=TOP_HEIGHT + ROW_HEIGHT * len(shares)) | {
+    row = COMPACT_ROW if compact else ROW_HEIGHT
+    layout = base_layout(theme, height=TOP_HEIGHT + row * len(shares)) | {
         "barmode": "stack",
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "xaxis": axis(theme, "Share of the cards (%)", range=[0, 100]),
@@ -57,6 +64,21 @@ def weeks_alt(frame: pd.DataFrame) -> str:
     busy = frame.groupby("row", sort=False)["share"].sum()
     words = "; ".join(f"{row}: {share:.0%} in use" for row, share in busy.items())
     return f"Bars of the share of the cards that each workload holds. {words}."
+
+
+def weeks_finding(frame: pd.DataFrame) -> str:
+    """Return which machine is fullest, by which work, and which has most room."""
+    busy = frame.groupby("row", sort=False)["share"].sum()
+    fullest, emptiest = busy.idxmax(), busy.idxmin()
+    inside = frame[frame["row"] == fullest].groupby("workload", sort=False)["share"].sum()
+    text = f"{fullest}: {percent(busy[fullest])} in use, most of it by {inside.idxmax()}."
+    if fullest != emptiest:
+        text += f" Most room: {emptiest}, {percent(max(0.0, 1 - busy[emptiest]))} free."
+    return text
+
+
+def _wrapped(name: str) -> str:
+    return "<br>".join(wrap(name, LINE))
 
 
 def _by_workload(frame: pd.DataFrame) -> pd.DataFrame:

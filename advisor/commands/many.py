@@ -21,7 +21,10 @@ def fleet(arguments: Namespace) -> None:
         show_machines(new_console(), api.list_machines())
         return
     portfolio = _portfolio(arguments)
-    plan = api.plan_fleet(portfolio, regret=arguments.regret, queue=arguments.queue)
+    from advisor.terminal.prices import progress_bar
+
+    with progress_bar() as tell:
+        plan = api.plan_fleet(portfolio, regret=arguments.regret, queue=arguments.queue, tell=tell)
     if arguments.report is not None:
         path = Path(arguments.report)
         to = "markdown" if path.suffix == ".md" else "html"

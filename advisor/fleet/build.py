@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,8 @@ from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_su
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import FineTuning
 
+Tell = Callable[[float, str], object]
+
 QUARTER, HALF_YEAR, YEAR = 3, 6, 12
 FEW: Final = 12
 MANY: Final = 40
@@ -28,6 +30,10 @@ class Built:
 
     problem: Problem
     machines: tuple[Machine | None, ...]
+
+
+def untold(share: float, text: str) -> None:
+    """Show no progress."""
 
 
 def periods(portfolio: Portfolio, length: int | None = None) -> tuple[int, ...]:
@@ -46,6 +52,7 @@ def build(
     *,
     length: int | None = None,
     keep: Collection[str] = (),
+    tell: Tell = untold,
 ) -> Built:
     """Return the problem of a portfolio.
 
@@ -55,6 +62,8 @@ def build(
         Of a period; None chooses it by the number of workloads. [months]
     keep : collection of str, optional
         Keys of machines that stay even if others replace them at less cost.
+    tell : callable, optional
+        Receives the share that is done and what is done next.
 
     Raises
     ------
@@ -81,7 +90,10 @@ def build(
         ),
         coarse=len(portfolio.workloads) > MANY,
     )
-    jobs = [demand.job(workload, months) for workload in portfolio.workloads]
+    jobs = []
+    for place, workload in enumerate(portfolio.workloads):
+        tell(place / len(portfolio.workloads), f"Sizing {workload.name}")
+        jobs.append(demand.job(workload, months))
     default = economy.default("discount_rate").expected
     given = portfolio.owning.discount_rate
     site, budget = portfolio.site, portfolio.budget

@@ -20,7 +20,7 @@ from advisor.fleet.alternatives import (
     limit_prices,
     other_ways,
 )
-from advisor.fleet.build import Built, build
+from advisor.fleet.build import Built, Tell, build, untold
 from advisor.fleet.machines import Machine
 from advisor.fleet.platforms import Chosen, choose
 from advisor.fleet.portfolio import Portfolio, load_portfolio
@@ -39,6 +39,8 @@ SECONDS: Final = 8.0
 """Time for the best plan of a large portfolio. [s]"""
 SECONDS_OF_OTHERS: Final = 6.0
 """Time for all alternatives together. [s]"""
+SIZING, SOLVED = 0.6, 0.75
+"""Shares of the time when every workload is sized, and when the plan is found."""
 
 
 def plan_fleet(
@@ -48,6 +50,7 @@ def plan_fleet(
     alternatives: bool = True,
     regret: bool = False,
     queue: bool = False,
+    tell: Tell = untold,
 ) -> FleetPlan:
     """Plan what to buy and what to rent, and when, for the workloads of a portfolio.
 
@@ -63,6 +66,8 @@ def plan_fleet(
         Also compare plans under other prices, demands, models and generations of machines.
     queue : bool, optional
         Also simulate how long runs wait for cards (needs the extra ``fleet``).
+    tell : callable, optional
+        Receives the share that is done, from 0 to 1, and what is done next.
 
     Returns
     -------
@@ -79,13 +84,21 @@ def plan_fleet(
     if isinstance(portfolio, Mapping):
         portfolio = load_portfolio(portfolio)
     catalog, calibration, economy = catalog or load_catalog(), load_calibration(), load_economy()
-    built = build(portfolio, catalog, calibration, economy)
+    built = build(
+        portfolio,
+        catalog,
+        calibration,
+        economy,
+        tell=lambda share, text: tell(SIZING * share, text),
+    )
+    tell(SIZING, "Choosing machines and rentals")
     whole = built.problem
     chosen = choose(whole, portfolio.means, seconds=SECONDS)
     built = replace(built, problem=chosen.problem)
     found, feasible = chosen.solution, chosen.solution.feasible
     if not feasible:
         found = solve(built.problem, seconds=SECONDS, leave_out=True)
+    tell(SOLVED, "Comparing other ways")
     planned = _Planned(portfolio, built, Account(built.problem, found), economy, chosen)
     others: tuple[Variant, ...] = ()
     if alternatives and feasible:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
+from advisor.architecture.presets import find_preset
+from advisor.architecture.titles import model_title
 from advisor.fleet.portfolio import Portfolio
 from advisor.foundation.names import check_known
 from advisor.nouns.case_files import load_as
@@ -74,11 +76,15 @@ def _home(tune: str, serve: str | None, _: float | None) -> dict[str, Any]:
         "site": {"noise_dba": OFFICE_NOISE_DBA, "machines": 2},
         "workloads": [
             {
-                "name": f"chat with {serve or DEFAULT_MODELS['serve']}",
+                "name": f"chat with {_title(serve or DEFAULT_MODELS['serve'])}",
                 "case": chat,
                 "hours": "office",
             },
-            {"name": f"fine-tune {tune}", "case": _tune(tune, "qlora"), "runs_per_month": 4},
+            {
+                "name": f"fine-tune {_title(tune)}",
+                "case": _tune(tune, "qlora"),
+                "runs_per_month": 4,
+            },
         ],
     }
 
@@ -92,9 +98,13 @@ def _lab(tune: str, serve: str | None, people: float | None) -> dict[str, Any]:
         "means": {"rent": False},
         "workloads": [
             {"name": "people at work", "case": _tune(tune, "lora"), "people": busy},
-            {"name": f"fine-tune {tune}", "case": _tune(tune, "full"), "runs_per_month": group / 2},
             {
-                "name": f"chat with {model}",
+                "name": f"fine-tune {_title(tune)}",
+                "case": _tune(tune, "full"),
+                "runs_per_month": group / 2,
+            },
+            {
+                "name": f"chat with {_title(model)}",
                 "case": _chat(model, int(busy), weights="w4a16"),
             },
         ],
@@ -106,15 +116,21 @@ def _chatbot(tune: str, serve: str | None, people: float | None) -> dict[str, An
     return {
         "name": "A chatbot and its weekly fine-tune",
         "workloads": [
-            {"name": f"chatbot on {model}", "case": _chat(model, int(people or 16))},
+            {"name": f"chatbot on {_title(model)}", "case": _chat(model, int(people or 16))},
             {
-                "name": f"weekly fine-tune of {tune}",
+                "name": f"weekly fine-tune of {_title(tune)}",
                 "case": _tune(tune, "lora"),
                 "runs_per_month": 52 / 12,
                 "preemptible": True,
             },
         ],
     }
+
+
+def _title(model: str) -> str:
+    """Return how people write a preset; a name that is none stays, for the message about it."""
+    preset = find_preset(model)
+    return model_title(preset) if preset else model
 
 
 def _chat(model: str, at_once: int, *, weights: str | None = None) -> dict[str, Any]:

@@ -93,8 +93,9 @@ class Assignment(Noun):
         hours = "in office hours" if self.slot == "office" else "in other hours"
         if self.hosted:
             return f"{where} for {self.replicas} requests at a time {hours} ({self.detail})"
-        cards = f" of {self.cards:g} cards" if self.cards > 1 else ""
-        return f"{self.replicas} x {where}{cards} {hours}"
+        copies = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
+        cards = f" on {self.cards:g} cards" if self.cards > 1 else ""
+        return f"{where}: {copies}{cards} {hours}"
 
 
 class Charge(Noun):

@@ -16,7 +16,7 @@ def purchases_table(plan: FleetPlan) -> pd.DataFrame:
                 "": "Rent for a term" if item.committed else "Buy",
                 "Machine": f"{item.count} x {item.title}",
                 "Price": money(item.usd),
-                "There in month": str(item.month),
+                "Ready": f"in month {item.month}" if item.month else "at the start",
                 "Order": f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "-",
                 "Why": " ".join(item.why) or "-",
             }

@@ -91,7 +91,7 @@ def show_refresh(console: Console, report: RefreshReport) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[Told]:
-    """Draw a bar on standard error while prices are fetched, if it is a terminal."""
+    """Draw a bar on standard error while something long runs, if it is a terminal."""
     console = new_console(sys.stderr)
     columns = (BarColumn(), TextColumn("{task.description}"))
     with Progress(

@@ -16,6 +16,8 @@ STATUS = "p[role=status]"
 def test_a_person_plans_a_machine_for_the_home(page: Page, app_url: str) -> None:
     open_page(page, app_url)
     follow(page, "Fleet")
+    page.get_by_text("At home: fine-tune one model and run another", exact=True).click()
+    settle(page)
     budget = page.get_by_role("spinbutton", name="Budget for machines (USD)")
     budget.fill("3000")
     budget.press("Enter")

@@ -26,6 +26,20 @@ TUNE: dict[str, Any] = {
 }
 
 
+def test_a_plan_tells_how_far_it_is() -> None:
+    told: list[tuple[float, str]] = []
+    plan_fleet(portfolio(TUNE), tell=lambda share, text: told.append((share, text)))
+
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] <= shares[-1] <= 1
+    assert [text for _, text in told] == [
+        "Sizing weekly tune",
+        "Choosing machines and rentals",
+        "Comparing other ways",
+    ]
+
+
 def portfolio(*workloads: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"workloads": list(workloads), "owning": {"months": 12}, **more}
 

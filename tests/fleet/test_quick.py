@@ -21,7 +21,7 @@ def test_too_little_money_at_home_names_what_is_left_out() -> None:
     plan = plan_fleet(quick_portfolio("home", budget_usd=1200), alternatives=False)
 
     assert not plan.feasible
-    assert "chat with qwen3-32b" in plan.sentence
+    assert "chat with Qwen3 32B" in plan.sentence
 
 
 def test_a_lab_buys_machines_and_learns_how_far_its_budget_goes() -> None:

@@ -6,9 +6,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor import plan_fleet
-from advisor.api import quick_portfolio
+from advisor.api import parse_case, quick_portfolio
 from advisor.ui.session.links import packed
 from tests.ui.test_one_case import ROOT, opened, text
+
+SMALL = """\
+workloads:
+  - name: notes
+    case: {model: {preset: gpt2}, workload: {kind: fine_tuning, tokens: 1e6}}
+    runs_per_month: 1
+"""
 
 
 def test_the_page_gives_the_plan_of_python() -> None:
@@ -18,6 +25,65 @@ def test_the_page_gives_the_plan_of_python() -> None:
     )
 
     assert plan.sentence in text(page)
+
+
+def test_the_question_of_all_pages_is_planned_as_a_workload() -> None:
+    page = opened(
+        "fleet",
+        {"model": "qwen3-8b", "task": "qlora", "tokens": "20M", "runs": "8", "growth": "50"},
+    )
+    workload = {
+        "name": "QLoRA fine-tuning of Qwen3 8B",
+        "case": {
+            "model": {"preset": "qwen3-8b"},
+            "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 20e6},
+            "limits": {"deadline_hours": 24},
+        },
+        "runs_per_month": 8,
+        "growth_per_year": 0.5,
+    }
+    assert plan_fleet({"workloads": [workload]}).sentence in text(page)
+    assert "QLoRA fine-tuning of Qwen3 8B, tokens 20M" in text(page)
+
+
+def test_cards_of_the_question_count_as_owned_machines() -> None:
+    page = opened("fleet", {"rent": "own", "own_accelerator": "rtx-4090", "own_count": "1"})
+
+    assert "Yours already: 1 x Desktop computer with a used GeForce RTX 4090." in text(page)
+    assert "Use the machines that you have" in text(page)
+
+
+def test_the_page_shows_names_and_no_keys() -> None:
+    page = opened("fleet", {"ask": "home"})
+    said = text(page) + " ".join(str(item.value) for item in page.table)
+
+    assert "chat with Qwen3 32B" in said.replace("\\", "")
+    for key in ("qwen3-32b", "llama-3.1-8b", "w4a16", "fine_tuning"):
+        assert key not in said.replace("\\", "")
+
+
+def test_the_week_that_is_shown_stands_in_the_address() -> None:
+    page = opened("fleet", {"ask": "home", "month": "7"})
+    [week] = [item for item in page.select_slider if item.key == "fleet_month"]
+
+    assert week.value == 6  # the period that is nearest
+    assert page.query_params["month"] == "6"
+    assert "in use, most of it by chat with Qwen3 32B." in text(page)
+
+
+def test_the_question_is_added_to_a_portfolio_under_a_name_of_its_own() -> None:
+    page = opened("fleet", {"ask": "own", "portfolio": packed(SMALL) or ""})
+    for _ in range(2):
+        page.button(key="fleet_add").click().run()
+
+    held = parse_case(page.text_area(key="fleet_text").value)["workloads"]
+    assert [item["name"] for item in held] == [
+        "notes",
+        "LoRA fine-tuning of Llama 3.1 8B",
+        "LoRA fine-tuning of Llama 3.1 8B (2)",
+    ]
+    assert not page.exception
+    assert not page.error
 
 
 def test_a_question_stands_in_the_address() -> None:

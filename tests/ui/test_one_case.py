@@ -18,7 +18,7 @@ from advisor.ui.forms.inputs import DEFAULTS
 from advisor.ui.session.saved import inputs_spelled, spelled
 
 ROOT = Path(advisor.__file__).parents[1]
-PAGES = ("advisor", "fits", "rent_or_buy", "catalog", "learn", "my_machine", "accuracy")
+PAGES = ("advisor", "fits", "rent_or_buy", "fleet", "catalog", "learn", "my_machine", "accuracy")
 QUERY = {
     "model": "qwen3-8b",
     "task": "qlora",

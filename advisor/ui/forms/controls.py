@@ -203,7 +203,7 @@ def _read_back(text: str) -> None:
     st.markdown(plain(f"Read as: {read_as.family}, {parameters} parameters, {layers}."))
 
 
-def _take_config(content: bytes) -> None:
+def _take_config(_: str, content: bytes) -> None:
     """Put the text of an uploaded file into the text field."""
     st.session_state[state.key("config")] = short_config(content)
 

@@ -8,32 +8,48 @@ from dataclasses import replace
 from typing import Any, Final
 
 import streamlit as st
+import yaml
 
 from advisor import api, frames
-from advisor.charts import weeks_alt, weeks_chart
+from advisor.charts import weeks_alt, weeks_chart, weeks_finding
 from advisor.errors import InputError
 from advisor.foundation.formatting import money
 from advisor.nouns.case_files import load_sent
+from advisor.nouns.hardware import PriceKind
+from advisor.nouns.inputs import Task
+from advisor.ui.forms.asked import work_words
+from advisor.ui.forms.inputs import DEFAULTS, Inputs
+from advisor.ui.forms.rules import OWN as OWN_CARDS
 from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.results import status
-from advisor.ui.parts.widgets import download, show_mistake
-from advisor.ui.parts.wording import plain, text_table
-from advisor.ui.session import address
+from advisor.ui.parts.widgets import download, select, show_mistake
+from advisor.ui.parts.wording import on_phone, plain, text_table
+from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
-from advisor.ui.session.links import Field, Page, choice, number, packed, text, unpack
+from advisor.ui.session.links import Field, Page, choice, flag, number, packed, unpack
+from advisor.ui.session.uploads import uploader
 
-OWN: Final = "own"
+CASE, OWN = "case", "own"
 QUESTIONS: Final = {
+    CASE: "The question above, month after month",
     "home": "At home: fine-tune one model and run another",
     "lab": "A lab: machines for a group of people",
     "chatbot": "A chatbot: one server or the cloud",
-    OWN: "My own portfolio",
+    OWN: "My own portfolio of many workloads",
 }
+HOURS: Final = {"always": "Day and night", "office": "In office hours"}
 MOST_BUDGET: Final = 1e8
 MOST_PEOPLE: Final = 10_000.0
+MOST_RUNS: Final = 1e5
+MOST_MONTH: Final = 600
 MOST_WORKLOADS: Final = 30
 """More would keep other visitors waiting: each workload is a search of its own."""
+MOST_BYTES: Final = 200_000
+"""Of an uploaded portfolio."""
+ROOM: Final = 1.05
+"""Least times the work at which a budget has room for more."""
+MONTH: Final = "fleet_month"
 EXAMPLE: Final = """\
 workloads:
   - name: chatbot
@@ -63,15 +79,21 @@ def inputs() -> Page:
         write=packed,
         title=lambda value: "the example" if value == EXAMPLE else "your own",
     )
-    return Page(
+    return state.beside(
         "fleet",
         {
-            "ask": choice("fleet_ask", "Question", "home", lambda: QUESTIONS),
+            "ask": choice("fleet_ask", "Plan", CASE, lambda: QUESTIONS),
+            "runs": number("fleet_runs", "Runs a month", 4.0, 0.01, MOST_RUNS),
+            "when": choice("fleet_hours", "When", "always", lambda: HOURS),
+            "growth": number("fleet_growth", "Growth a year (%)", 0.0, -90.0, 900.0),
+            "here": flag("fleet_here", "Must stay on premises"),
+            "most": number("fleet_most", "Most for machines (USD)", None, 0.0, MOST_BUDGET),
             "budget": number("fleet_budget", "Budget", 2500.0, 0.0, MOST_BUDGET),
             "people": number("fleet_people", "People", 12.0, 1.0, MOST_PEOPLE),
-            "tune": replace(text("fleet_tune", "Fine-tuned model", "llama-3.1-8b")),
-            "serve": text("fleet_serve", "Served model", "qwen3-32b"),
+            "tune": choice("fleet_tune", "Fine-tuned model", "llama-3.1-8b", state.preset_titles),
+            "serve": choice("fleet_serve", "Served model", "qwen3-32b", state.preset_titles),
             "portfolio": own,
+            "month": number(MONTH, "Month of the week", 0, 0, MOST_MONTH),
         },
     )
 
@@ -82,64 +104,191 @@ def _unpacked(given: str) -> str:
 
 def ask() -> api.Portfolio | None:
     """Show the inputs; return the portfolio, or None after saying what is wrong with it."""
-    question.head("What to own, what to rent, and when?")
-    address.open_page(inputs())
-    st.radio("Question", [*QUESTIONS], format_func=QUESTIONS.__getitem__, key="fleet_ask")
-    asked = st.session_state["fleet_ask"]
-    if asked == OWN:
-        st.text_area("Portfolio (YAML or JSON)", key="fleet_text", height=320)
+    asked = question.asked(inputs(), title="Fleet", heading="What to own, what to rent, and when?")
+    st.radio(
+        "Plan",
+        [*QUESTIONS],
+        format_func=QUESTIONS.__getitem__,
+        key="fleet_ask",
+        persist_state="session",
+    )
+    plan = st.session_state["fleet_ask"]
+    if plan == OWN:
+        _ask_portfolio(asked)
+    elif plan == CASE:
+        _ask_how_often(asked)
     else:
-        columns = st.columns(4)
-        with columns[0]:
-            st.number_input("Budget for machines (USD)", 0.0, MOST_BUDGET, key="fleet_budget")
-        if asked != "home":
-            with columns[1]:
-                st.number_input("People", 1.0, MOST_PEOPLE, key="fleet_people", format="%.0f")
-        with columns[2]:
-            st.text_input("Fine-tuned model", key="fleet_tune")
-        with columns[3]:
-            st.text_input("Served model", key="fleet_serve")
-    address.write(inputs())
-    question_words = QUESTIONS[asked].partition(":")[0]
-    st.set_page_config(page_title=f"Fleet: {question_words}")
+        _ask_group(plan)
+        st.set_page_config(page_title=f"Fleet: {QUESTIONS[plan].partition(':')[0]}")
+    state.write(inputs())
     try:
-        return _portfolio(address.values(inputs()))
+        return _portfolio(asked, address.values(inputs()))
     except InputError as error:
         show_mistake(error)
         return None
 
 
-def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
+def _ask_portfolio(asked: Inputs) -> None:
+    st.text_area("Portfolio (YAML or JSON)", key="fleet_text", height=320, persist_state="session")
+    st.button("Add the question above", key="fleet_add", on_click=_add, args=(asked,))
+    if problem := st.session_state.pop("fleet_add_problem", None):
+        show_mistake(problem)
+    with st.expander("Open a portfolio file"):
+        uploader(
+            "Portfolio (YAML or JSON)",
+            key="fleet_file",
+            most=MOST_BYTES,
+            take=lambda _, content: _take(content),
+            kinds=("yaml", "yml", "json"),
+        )
+
+
+def _take(content: bytes) -> None:
+    """Put an uploaded portfolio into the box."""
+    text = content.decode("utf-8-sig", errors="replace")
+    _checked(api.parse_case(text))
+    st.session_state["fleet_text"] = text
+
+
+def _add(asked: Inputs) -> None:
+    """Add the question of all pages to the portfolio; a callback."""
+    try:
+        content = dict(api.parse_case(str(st.session_state["fleet_text"])))
+        held = content.get("workloads")
+        others = [*held] if isinstance(held, list) else []
+        names = {str(item.get("name")) for item in others if isinstance(item, Mapping)}
+        values = address.values(inputs())
+        work = _workload(asked, values)
+        place = 2
+        while work["name"] in names:
+            work["name"], place = f"{work_words(asked)} ({place})", place + 1
+        content["workloads"] = [*others, work]
+        _checked(content)
+    except InputError as error:
+        st.session_state["fleet_add_problem"] = error
+        return
+    st.session_state["fleet_text"] = yaml.safe_dump(content, sort_keys=False)
+
+
+def _ask_how_often(asked: Inputs) -> None:
+    columns = st.columns(4, vertical_alignment="bottom")
+    with columns[0]:
+        if asked.task == Task.SERVE:
+            select("When", HOURS, key="fleet_hours")
+        else:
+            _number("Runs a month", 0.01, MOST_RUNS, key="fleet_runs", format="%g")
+    with columns[1]:
+        _number("Growth a year (%)", -90.0, 900.0, key="fleet_growth", format="%g")
+    with columns[2]:
+        most = "Most for machines (USD)"
+        _number(most, 0.0, MOST_BUDGET, key="fleet_most", placeholder="no limit")
+    with columns[3]:
+        st.toggle("Must stay on premises", key="fleet_here", persist_state="session")
+
+
+def _ask_group(plan: str) -> None:
+    columns = st.columns(3 if plan == "home" else 4)
+    with columns[0]:
+        _number("Budget for machines (USD)", 0.0, MOST_BUDGET, key="fleet_budget")
+    if plan != "home":
+        with columns[1]:
+            _number("People", 1.0, MOST_PEOPLE, key="fleet_people")
+    with columns[-2]:
+        select("Fine-tuned model", state.preset_titles(), key="fleet_tune")
+    with columns[-1]:
+        select("Served model", state.preset_titles(), key="fleet_serve")
+
+
+def _number(label: str, low: float, high: float, *, key: str, **more: Any) -> None:
+    shown = {"format": "%.0f", "value": None} | more
+    st.number_input(label, low, high, key=key, persist_state="session", **shown)
+
+
+def _portfolio(asked: Inputs, values: Mapping[str, Any]) -> api.Portfolio:
     if values["ask"] == OWN:
-        portfolio = load_sent(api.Portfolio, api.parse_case(str(values["portfolio"])))
-        if len(portfolio.workloads) > MOST_WORKLOADS:
-            raise InputError(
-                "the portfolio has too many workloads for a page",
-                value=len(portfolio.workloads),
-                allowed=f"up to {MOST_WORKLOADS}",
-                remedy="Plan it on your machine: gpu-advisor fleet portfolio.yaml",
-                field="workloads",
-            )
-        return portfolio
+        return _checked(api.parse_case(str(values["portfolio"])))
+    if values["ask"] == CASE:
+        most = values["most"]
+        content = {
+            "name": work_words(asked),
+            "workloads": [_workload(asked, values)],
+            "owned": _owned(asked),
+            "budget": {} if most is None else {"purchase_usd": most},
+        }
+        return load_sent(api.Portfolio, content)
     return api.quick_portfolio(
         str(values["ask"]),
         budget_usd=float(values["budget"] or 0.0),
         people=float(values["people"] or 1.0),
-        tune=str(values["tune"]) or None,
-        serve=str(values["serve"]) or None,
+        tune=str(values["tune"]),
+        serve=str(values["serve"]),
     )
+
+
+def _checked(content: Mapping[str, Any]) -> api.Portfolio:
+    portfolio = load_sent(api.Portfolio, content)
+    if len(portfolio.workloads) > MOST_WORKLOADS:
+        raise InputError(
+            "the portfolio has too many workloads for a page",
+            value=len(portfolio.workloads),
+            allowed=f"up to {MOST_WORKLOADS}",
+            remedy="Plan it on your machine: gpu-advisor fleet portfolio.yaml",
+            field="workloads",
+        )
+    return portfolio
+
+
+def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the question of all pages as a workload: the plan decides what it runs on."""
+    case = state.case_mapping(replace(asked, rent=DEFAULTS.rent, budget=""))
+    case["limits"] = {key: item for key, item in case["limits"].items() if key != "price_kind"}
+    serving = asked.task == Task.SERVE
+    often = {"hours": values["when"]} if serving else {"runs_per_month": values["runs"] or 1.0}
+    return {
+        "name": work_words(asked)[:60],
+        "case": case,
+        **often,
+        "growth_per_year": (values["growth"] or 0.0) / 100,
+        "on_premises": bool(values["here"]),
+        "preemptible": asked.rent == PriceKind.SPOT,
+    }
+
+
+def _owned(asked: Inputs) -> list[dict[str, Any]]:
+    """Return machines of the list that hold exactly the cards that the question says are owned."""
+    if asked.rent != OWN_CARDS:
+        return []
+    card, count = state.card_of(asked)
+    whole = [
+        item
+        for item in api.list_machines()
+        if item.card.key == card and count % item.row.cards == 0
+    ]
+    if not whole:
+        st.caption("No machine of the list holds your cards, so the plan does not count them.")
+        return []
+    machine = max(whole, key=lambda item: (item.row.cards, not item.row.used))
+    number = count // machine.row.cards
+    st.caption(plain(f"Yours already: {number} x {machine.title}."))
+    return [{"machine": machine.key, "count": number}]
 
 
 def show(portfolio: api.Portfolio) -> None:
     """Plan the portfolio and show the answer, what it rests on, and the other ways."""
+    place = st.empty()
+
+    def tell(share: float, text: str) -> None:
+        place.progress(share, text=plain(text))
+
     try:
-        with st.spinner("Planning"):
-            plan: api.FleetPlan = kept(
-                lambda: api.plan_fleet(portfolio), "fleet", portfolio.to_json(indent=None)
-            )
+        plan: api.FleetPlan = kept(
+            lambda: api.plan_fleet(portfolio, tell=tell), "fleet", portfolio.to_json(indent=None)
+        )
     except InputError as error:
         show_mistake(error)
         return
+    finally:
+        place.empty()
     status(plan.sentence)
     if plan.purchases:
         st.header("Machines", anchor=False)
@@ -155,12 +304,7 @@ def show(portfolio: api.Portfolio) -> None:
     if plan.alternatives:
         st.header("Other ways", anchor=False)
         text_table(frames.ways_table(plan))
-    for price in plan.limit_prices:
-        st.markdown(plain(price.sentence))
-    budget = portfolio.budget.purchase_usd
-    if plan.headroom is not None and budget is not None:
-        times = f"{money(budget)} for machines carries {plan.headroom:.1f} times this work."
-        st.markdown(plain(times))
+    _limits(plan)
     with st.expander("Cash by quarter"):
         text_table(frames.cash_table(plan))
     with st.expander("Energy, and what the plan leaves out"):
@@ -168,6 +312,26 @@ def show(portfolio: api.Portfolio) -> None:
         st.markdown(plain(f"Machines on site: {energy} over the horizon."))
         for note in plan.notes:
             st.markdown(plain(note))
+    with st.container(horizontal=True):
+        _files(plan)
+
+
+def _limits(plan: api.FleetPlan) -> None:
+    """Say what looser limits would save, and whether the budget has room."""
+    for price in plan.limit_prices:
+        if price.saves_usd:
+            st.markdown(plain(price.sentence))
+    if plan.limit_prices and not any(price.saves_usd for price in plan.limit_prices):
+        st.markdown("No looser limit would save anything.")
+    budget = plan.portfolio.budget.purchase_usd
+    if plan.headroom is not None and budget is not None:
+        more = f"up to {plan.headroom:.1f} times this work"
+        carried = more if plan.headroom > ROOM else "this work and no more"
+        st.markdown(plain(f"{money(budget)} for machines carries {carried}."))
+
+
+def _files(plan: api.FleetPlan) -> None:
+    """Offer the report, the plan and the portfolio."""
     download(
         "Save the report (two pages)",
         lambda: api.fleet_report(plan).content,
@@ -182,6 +346,15 @@ def show(portfolio: api.Portfolio) -> None:
         media_type="application/json",
         key="fleet_json",
     )
+    download(
+        "Save the portfolio (YAML)",
+        lambda: yaml.safe_dump(
+            plan.portfolio.model_dump(mode="json", exclude_unset=True), sort_keys=False
+        ),
+        name="portfolio.yaml",
+        media_type="application/yaml",
+        key="fleet_yaml",
+    )
 
 
 def _week(plan: api.FleetPlan) -> None:
@@ -189,10 +362,17 @@ def _week(plan: api.FleetPlan) -> None:
     months = sorted({item.month for item in plan.weeks})
     if not months:
         return
-    month = months[0]
+    month = min(months, key=lambda one: abs(one - int(st.session_state.get(MONTH) or 0)))
     if len(months) > 1:
-        month = st.select_slider(
-            "Week of the period that starts in month", months, key="fleet_month"
+        st.session_state[MONTH] = month
+        st.select_slider(
+            "Week of the period that starts in month", months, key=MONTH, persist_state="session"
         )
+        state.write(inputs())
     frame = frames.weeks_frame(plan, month)
-    draw(weeks_chart(frame, theme=theme()), key="fleet_weeks", alt=weeks_alt(frame))
+    st.markdown(plain(weeks_finding(frame)))
+    draw(
+        weeks_chart(frame, theme=theme(), compact=on_phone()),
+        key="fleet_weeks",
+        alt=weeks_alt(frame),
+    )

@@ -106,7 +106,7 @@ def _follow(job: probe_job.Job) -> None:
     st.session_state[JOB] = None
 
 
-def _take(content: bytes) -> None:
+def _take(_: str, content: bytes) -> None:
     """Read an uploaded report."""
     st.session_state[REPORT] = parse_report(content)
 

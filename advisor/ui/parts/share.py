@@ -11,7 +11,7 @@ from advisor.ui.forms.asked import question_words
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.parts.widgets import download
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import links, saved, state
+from advisor.ui.session import address, saved, state
 from advisor.ui.session.links import Page
 from advisor.ui.session.question import MOST_SAVED
 from advisor.ui.session.state import Answer
@@ -32,11 +32,13 @@ def tools(page: Page, inputs: Inputs, found: Answer | None = None) -> None:
 
 
 def _share(page: Page, inputs: Inputs, found: Answer | None) -> None:
-    if inputs.config and links.packed(inputs.config) is None:
-        st.warning(
-            "The pasted config.json is too long for a link. Send the case file instead.",
-            icon=":material/link_off:",
-        )
+    held = address.values(page)
+    for name, field in page.fields.items():
+        if held[name] not in (None, field.default) and field.write(held[name]) is None:
+            st.warning(
+                f"{field.label} is too long for a link. Send its file instead.",
+                icon=":material/link_off:",
+            )
     price = " and the price you see now" if found else ""
     st.markdown(f"Link with every input, the versions{price}:")
     st.code(state.link(page, inputs, found), language=None, wrap_lines=True)

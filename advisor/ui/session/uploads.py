@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import streamlit as st
@@ -18,15 +18,21 @@ from advisor.ui.session.state import sentence
 MB: Final = 1_000_000
 
 
-def uploader(label: str, *, key: str, most: int, take: Callable[[bytes], object]) -> None:
-    """Draw a box for a JSON file of at most ``most`` bytes, and what was wrong with the last one.
+Take = Callable[[str, bytes], object]
+"""Takes the name of a file and its content."""
 
-    ``take`` takes the content. An `InputError` that it raises is shown below the box.
+
+def uploader(
+    label: str, *, key: str, most: int, take: Take, kinds: Sequence[str] = ("json",)
+) -> None:
+    """Draw a box for a file of at most ``most`` bytes, and what was wrong with the last one.
+
+    ``take`` takes its name and content. An `InputError` that it raises is shown below the box.
     """
     turn = st.session_state.setdefault(f"{key}_turn", 0)
     st.file_uploader(
         f"{label} ({most / MB:g} MB at most)",
-        type="json",
+        type=list(kinds),
         max_upload_size=math.ceil(most / MB),
         key=f"{key}_{turn}",
         on_change=_taken,
@@ -36,7 +42,7 @@ def uploader(label: str, *, key: str, most: int, take: Callable[[bytes], object]
         st.error(plain(problem), icon=":material/error:")
 
 
-def _taken(key: str, most: int, take: Callable[[bytes], object]) -> None:
+def _taken(key: str, most: int, take: Take) -> None:
     """Read an uploaded file and let go of it; a callback."""
     upload = st.session_state[f"{key}_{st.session_state[f'{key}_turn']}"]
     if upload is None:
@@ -45,7 +51,7 @@ def _taken(key: str, most: int, take: Callable[[bytes], object]) -> None:
     try:
         if upload.size > most:
             raise too_large(f"the file {upload.name}", most, remedy="Upload another.")
-        take(upload.getvalue())
+        take(upload.name, upload.getvalue())
     except InputError as error:
         st.session_state[f"{key}_problem"] = sentence(error)
     # A new box: the old one would keep the file for as long as the session lives.
