@@ -68,12 +68,13 @@ def weeks_alt(frame: pd.DataFrame) -> str:
 
 def weeks_finding(frame: pd.DataFrame) -> str:
     """Return which machine is fullest, by which work, and which has most room."""
-    busy = frame.groupby("row", sort=False)["share"].sum()
-    fullest, emptiest = busy.idxmax(), busy.idxmin()
+    busy = frame.groupby("row", sort=False)["share"].sum().sort_values(kind="stable")
+    rows = list(busy.items())
+    (emptiest, least), (fullest, most) = rows[0], rows[-1]
     inside = frame[frame["row"] == fullest].groupby("workload", sort=False)["share"].sum()
-    text = f"{fullest}: {percent(busy[fullest])} in use, most of it by {inside.idxmax()}."
+    text = f"{fullest}: {percent(most)} in use, most of it by {inside.idxmax()}."
     if fullest != emptiest:
-        text += f" Most room: {emptiest}, {percent(max(0.0, 1 - busy[emptiest]))} free."
+        text += f" Most room: {emptiest}, {percent(max(0.0, 1 - least))} free."
     return text
 
 

@@ -76,7 +76,7 @@ def test_the_question_is_added_to_a_portfolio_under_a_name_of_its_own() -> None:
     for _ in range(2):
         page.button(key="fleet_add").click().run()
 
-    held = parse_case(page.text_area(key="fleet_text").value)["workloads"]
+    held = parse_case(page.text_area(key="fleet_text").value or "")["workloads"]
     assert [item["name"] for item in held] == [
         "notes",
         "LoRA fine-tuning of Llama 3.1 8B",

@@ -240,8 +240,8 @@ def _checked(content: Mapping[str, Any]) -> api.Portfolio:
 
 def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the question of all pages as a workload: the plan decides what it runs on."""
-    case = state.case_mapping(replace(asked, rent=DEFAULTS.rent, budget=""))
-    case["limits"] = {key: item for key, item in case["limits"].items() if key != "price_kind"}
+    elsewhere = {name: getattr(DEFAULTS, name) for name in ("rent", "budget")}
+    case = state.case_mapping(replace(asked, **elsewhere))
     serving = asked.task == Task.SERVE
     often = {"hours": values["when"]} if serving else {"runs_per_month": values["runs"] or 1.0}
     return {
