@@ -35,11 +35,11 @@ BOUNDS = (
     Bound("training_runs", "tokens_per_s_per_accelerator", 376, 9.5, 31, 3),
     # TPU slices over their network are no longer 48 to 88 % slow, which balanced the bias.
     Bound("training_runs_2", "tokens_per_s_per_accelerator", 21, 13, 25, 4),
-    # Runs on Gaudi 2 and 3 are predicted up to five times too fast.
-    Bound("training_runs_2", "samples_per_s", 54, 24, 210, 22),
-    Bound("training_runs_2", "step_time_s", 27, 21, 65, 12),
+    # Whisper on Gaudi 2 and 3 is predicted up to five times too fast.
+    Bound("training_runs_2", "samples_per_s", 54, 21, 125, 12),
+    Bound("training_runs_2", "step_time_s", 27, 18, 62, 9),
     Bound("training_runs_2", "peak_memory_gib", 5, 11.5, 12, 6),
-    Bound("training_runs_2", "wall_hours", 10, 31, 48, 22),
+    Bound("training_runs_2", "wall_hours", 10, 11, 12, 3),
     Bound("memory_vision", "peak_total", 12, 1, 2.5, 1),
     Bound("training_runs", "samples_per_s", 159, 13.5, 39, 2),
     Bound("training_runs", "step_time_s", 119, 9, 32, 4),

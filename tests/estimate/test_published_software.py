@@ -12,6 +12,7 @@ from advisor.architecture.table.operators import Part
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.activations import fold_saved_bytes
+from advisor.estimate.training.flops import hardware_flops_per_token
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.optimizer_states import gradient_cast_bytes
 from advisor.estimate.training.run import TrainingRun, resolve_training
@@ -50,6 +51,30 @@ def test_deepspeed_casts_the_gradients_of_a_rank_at_once(
     layout = LayoutArrays.of(ParallelLayout(data=4, sharding=sharding))
     partition = np.array([PARAMETERS / (1 if sharding is Sharding.DDP else 4)])
     assert gradient_cast_bytes(MODEL, run, layout, partition) == pytest.approx(6 * cast_elements)
+
+
+def test_hugging_face_computes_every_expert_of_llama_4() -> None:
+    """modeling_llama4.py repeats its input for 16 experts; three matrices of 5,120 x 8,192 each.
+
+    Beside one expert of Megatron's, 15 more on each of 48 layers: 2 FLOPs a weight, in the forward
+    pass, for the input's gradient and once again.
+    """
+    scout = resolve_model(ModelSource(preset="llama-4-scout"))
+    workload = FineTuning(
+        method=FineTuningMethod.QLORA, lora_targets=("q", "v"), sequence_length=4096, global_batch=1
+    )
+    runs = [
+        resolve_training(
+            workload.model_copy(update={"software": stack}), scout, RECIPES["bf16_amp"]
+        )
+        for stack in ("megatron", "huggingface", "liger", "deepspeed")
+    ]
+    flops = [float(hardware_flops_per_token(scout, run, np.array([2]))[0]) for run in runs]
+
+    assert all("all 16 experts" in " ".join(run.assumptions) for run in runs[1:])
+    assert not any("experts" in sentence for sentence in runs[0].assumptions)
+    for found in flops[1:]:
+        assert found - flops[0] == pytest.approx(3 * 2 * 15 * 48 * 3 * 5120 * 8192)
 
 
 def test_old_bitsandbytes_keeps_the_inputs_of_every_product() -> None:

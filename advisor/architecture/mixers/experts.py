@@ -64,6 +64,7 @@ def expert_rows(
             active_experts=shape.active,
             expert_groups=shape.groups,
             active_groups=shape.active_groups,
+            visits=True,
             saved=products if name == "down" else (),
         )
     if shape.shared_width:
@@ -131,6 +132,7 @@ def _dispatch(shape: ExpertsShape, at: Rows, hidden_size: int) -> Operator:
         # Gather in, gather back and weighting read and write each copy; the sum reads them.
         unfused=7.0 * copies + hidden_size,
         launches=4,
+        visits=True,
         saved=(
             *_by_stack("expert_input", copies, read_by=("gate+up",) if shape.gated else ("up",)),
             *_by_stack("expert_output", copies),
@@ -157,6 +159,7 @@ def _expert_activation(shape: ExpertsShape, at: Rows, outer_size: int) -> Operat
         unfused=passes * width + biases,
         launches=activation.launches + int(shape.gated) + (5 if shape.clamped else 0),
         division=Division.EXPERT,
+        visits=True,
         saved=(*_by_stack(name, inputs * width, divided=True), activated),
     )
 

@@ -159,6 +159,8 @@ class Operator(Noun):
     expert_groups: int = 1
     active_groups: int = 1
     """Number of expert groups that hold a token's experts (node-limited routing)."""
+    visits: bool = False
+    """Whether the row works and saves once for every routed expert that a token visits."""
     target: str | None = None
     """Adapter target of this projection: q, k, v, o, gate, up, down."""
     flops_per_token: float = 0.0

@@ -7,7 +7,7 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.flops import adapter_flops_per_token, training_flops_per_token
 from advisor.estimate.candidates import Floats
-from advisor.estimate.fold import fold_flops, made_again, remade_by_selection
+from advisor.estimate.fold import as_computed, fold_flops, made_again, remade_by_selection
 from advisor.estimate.training.run import TrainingRun
 
 
@@ -40,7 +40,8 @@ def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> 
 def hardware_flops_per_token(
     architecture: ModelArchitecture, run: TrainingRun, recompute: Floats
 ) -> Floats:
-    """Model FLOPs and recomputation, per trained token. [FLOPs]"""
+    """FLOPs of the computed model and of recomputation, per trained token. [FLOPs]"""
+    architecture = as_computed(architecture, run)
     every = tuple(op for op in architecture.operators if made_again(op, architecture))
     some, again = (
         fold_flops(

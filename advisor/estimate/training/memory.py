@@ -22,7 +22,7 @@ from advisor.equations.training_memory import (
     resident_parameters,
 )
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.fold import fold_parameters
+from advisor.estimate.fold import as_computed, fold_parameters
 from advisor.estimate.host_memory import activations_on_host, states_on_host
 from advisor.estimate.training.activations import (
     SavedBytes,
@@ -241,7 +241,7 @@ def _blocks(
             )
         )
 
-    block = architecture.in_part(Part.BLOCK)
+    block = as_computed(architecture, run).in_part(Part.BLOCK)
     whole = on_rank(fold_saved_bytes(block, run)) / layers
     boundary = boundary_bytes(
         tokens=tokens,

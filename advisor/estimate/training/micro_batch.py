@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.fold import adapted, made_again, remade_by_selection
+from advisor.estimate.fold import adapted, as_computed, made_again, remade_by_selection
 from advisor.estimate.hardware.caching import step_in_cache
 from advisor.estimate.hardware.kernel_times import (
     adapter_forward,
@@ -92,6 +92,7 @@ def one_micro_batch(
 
     Each sum is affine in ``share`` and does not depend on data parallelism.
     """
+    architecture = as_computed(architecture, run)
     one = _Pass(
         architecture=architecture,
         run=run,

@@ -235,6 +235,11 @@ def resolve_training(
         assumptions.append(f"{tool.named}, estimated as {sentence}")
     elif workload.software is None:
         assumptions.append(sentence)
+    if architecture.family in software.every_expert:
+        assumptions.append(
+            f"{software.title} computes all {architecture.num_experts} experts of "
+            f"{architecture.family} on every token"
+        )
     loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
         tokens=float(tokens) * (workload.epochs or 1.0),

@@ -104,6 +104,8 @@ class SoftwareStack(Noun):
     """Whether sharded gradients are reduced in place, without a separate message buffer."""
     divides_lookup_gradient: bool
     """Whether tensor ranks share the embedding's gradient from the start."""
+    every_expert: tuple[str, ...] = ()
+    """Model families whose code computes all routed experts on every token."""
     shards_ends_apart: bool
     """Whether embedding and head are gathered separately, not for the whole step."""
     launcher: Literal["megatron", "trl"]
