@@ -18,6 +18,7 @@ from advisor.charts.theme import (
 )
 from advisor.foundation.formatting import money, signed_money
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOURS_PER_MONTH
 
 HEIGHT: Final = 360
@@ -155,11 +156,7 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
             "y": frame["title"].tolist(),
             "base": base,
             "x": (frame[f"{end}_usd"] - base).tolist(),
-            "text": [] if compact else frame[f"{end}_text"].tolist(),
             "customdata": frame[f"{end}_text"].tolist(),
-            "textposition": "outside",
-            "cliponaxis": False,
-            "textfont": {"size": FONT_SIZE - 2, "color": theme.text},
             "marker": {"color": theme.hues[hue], "pattern": {"shape": pattern}},
             "hovertemplate": "%{y} at %{customdata}<extra></extra>",
         }
@@ -185,9 +182,36 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
         "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
         | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
         "shapes": [_vertical(0.0, theme.text, 3), _vertical(base, theme.mark, 1)],
+        "annotations": [] if compact else _end_texts(frame, base, theme),
         "showlegend": True,
     }
     return unvalidated(traces, layout)
+
+
+def _end_texts(frame: pd.DataFrame, base: float, theme: Theme) -> list[dict[str, object]]:
+    """Write what each end stands for beside its bar, on the page's colour: a line may cross it.
+
+    Where both ends lie on one side, the inner one is written on the other.
+    """
+    texts: list[dict[str, object]] = []
+    columns = ("title", "low_usd", "low_text", "high_usd", "high_text")
+    for title, *both in zip(*(frame[name].tolist() for name in columns), strict=True):
+        ends = sorted([(both[0], both[1]), (both[2], both[3])])
+        for (usd, text), anchor, nearer in zip(ends, ("right", "left"), (min, max), strict=True):
+            texts.append(
+                {
+                    "x": nearer(usd, base),
+                    "y": title,
+                    "xanchor": anchor,
+                    "xshift": -2 if anchor == "right" else 2,
+                    "showarrow": False,
+                    "text": text,
+                    "font": {"size": FONT_SIZE - 2, "color": theme.text},
+                    "bgcolor": theme.page,
+                    "borderpad": 0,
+                }
+            )
+    return texts
 
 
 def effects_finding(frame: pd.DataFrame) -> str:
@@ -196,15 +220,20 @@ def effects_finding(frame: pd.DataFrame) -> str:
     flips = int(((frame["low_usd"] < 0) != (frame["high_usd"] < 0)).sum())
     return (
         f"{top['title']} matters most: from {top['low_text']} to {top['high_text']} it moves the "
-        f"saving from {signed_money(top['low_usd'])} to {signed_money(top['high_usd'])}. "
+        f"saving from {_signed(top['low_usd'])} to {_signed(top['high_usd'])}. "
         f"{flips} of {len(frame)} inputs alone can turn the answer."
     )
 
 
 def effects_alt(frame: pd.DataFrame) -> str:
     """Return the tornado in words."""
-    expected = signed_money(frame["expected_usd"].iloc[0])
+    expected = _signed(frame["expected_usd"].iloc[0])
     return f"{effects_finding(frame)} Bar chart around the expected {expected}."
+
+
+def _signed(usd: float) -> str:
+    """Return a difference with the two digits of the figures on the page."""
+    return signed_money(round_significant(usd, 2))
 
 
 def strip_chart(

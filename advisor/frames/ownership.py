@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pandas as pd
 
 from advisor.estimate.api_results import ApiComparison
@@ -10,7 +12,10 @@ from advisor.foundation.formatting import duration, hourly_price, money, rate
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
 from advisor.owning.descriptions import NEVER, amount, break_even_text, input_text, processors_text
-from advisor.owning.results import Ownership, RentCost, Strip
+from advisor.owning.results import Effect, Ownership, RentCost, Strip
+
+LARGE_BILL_USD: Final = 1_000.0
+"""From this total on, cents only look exact. [USD]"""
 
 
 def timeline_frame(found: Ownership) -> pd.DataFrame:
@@ -97,11 +102,55 @@ def effects_table(found: Ownership) -> pd.DataFrame:
     )
 
 
+def flips_table(found: Ownership) -> pd.DataFrame:
+    """Return the value of each input that turns the answer, the smallest change first."""
+    return pd.DataFrame(
+        [
+            {
+                "Input": item.title,
+                "Now": input_text(now, item.unit),
+                "Turns at": f"{'above' if at > now else 'below'} {input_text(at, item.unit)}",
+            }
+            for item, now, at in _flips(found)
+        ]
+    )
+
+
+def flips_sentence(found: Ownership) -> str:
+    """Return which input turns the answer with the smallest change."""
+    owning = found.saving_usd is not None and found.saving_usd.expected >= 0
+    now = f"Now {'owning' if owning else 'renting'} costs less."
+    nearest = next(iter(_flips(found)), None)
+    if nearest is None:
+        return f"{now} No plausible value of one input alone turns this."
+    item, value, at = nearest
+    return (
+        f"{now} The smallest change that turns this: {item.title.lower()} "
+        f"{'above' if at > value else 'below'} {input_text(at, item.unit)} instead of "
+        f"{input_text(value, item.unit)}. Each value below does so alone."
+    )
+
+
+def _flips(found: Ownership) -> list[tuple[Effect, float, float]]:
+    """Return each input that can turn the answer, its value and that value; nearest first."""
+    expected = {item.field: item.value.expected for item in found.inputs}
+    flips = [
+        (item, expected.get(item.field, item.low), item.flips_at)
+        for item in found.effects
+        if item.flips_at is not None
+    ]
+    return sorted(flips, key=lambda each: abs(each[2] - each[1]) / (abs(each[1]) or 1.0))
+
+
 def bill_table(found: Ownership) -> pd.DataFrame:
-    """Return the lines of owning, exact to the cent, with their total."""
+    """Return the lines of owning with their total; large ones whole, so that they still add up."""
     rows = [(line.title, line.usd) for line in found.own.lines if line.usd]
-    rows.append(("Total", found.own.total_usd.expected))
-    cells = [(title, f"{usd:,.2f}") for title, usd in rows]
+    total = found.own.total_usd.expected
+    cells, sum_usd, places = [], 0.0, 2 if total < LARGE_BILL_USD else 0
+    for title, usd in rows:
+        before, sum_usd = sum_usd, sum_usd + usd
+        cells.append((title, f"{round(sum_usd, places) - round(before, places):,.{places}f}"))
+    cells.append(("Total", f"{total:,.{places}f}"))
     return pd.DataFrame(cells, columns=["Owning, money of today", "USD"])
 
 

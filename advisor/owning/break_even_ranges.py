@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,24 +35,18 @@ def break_even_by_input(comparison: Comparison) -> tuple[Strip, ...]:
                 field=item.field,
                 value=value,
                 values=tuple(values.tolist()),
-                hours=tuple(
-                    comparison.hours_at(replace(spread.base, **{item.field: float(each)}))
-                    for each in values
-                ),
+                hours=comparison.each_hours_at(spread.at(item.field, values)),
             )
         )
     low, high = SPAN["usd_per_hour"]
-    rents = np.linspace(low * tenancy.usd_per_hour, high * tenancy.usd_per_hour, POINTS)
+    rents: Any = np.linspace(low * tenancy.usd_per_hour, high * tenancy.usd_per_hour, POINTS)
     found.append(
         Strip(
             field="usd_per_hour",
             value=tenancy.usd_per_hour,
             values=tuple(rents.tolist()),
-            hours=tuple(
-                replace(comparison, tenancy=replace(tenancy, usd_per_hour=float(each))).hours_at(
-                    spread.base
-                )
-                for each in rents
+            hours=replace(comparison, tenancy=replace(tenancy, usd_per_hour=rents)).each_hours_at(
+                spread.base
             ),
         )
     )

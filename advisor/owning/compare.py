@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from advisor.equations.pricing import committed_months
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.owning.assumptions import Factors, Size
-from advisor.owning.costs import present_usd, timeline_usd
+from advisor.owning.costs import Number, present_usd, timeline_usd
 from advisor.owning.rents import Tenancy
 from advisor.owning.results import Assumption, BreakEven, Effect, Month
 from advisor.owning.spread import Spread
@@ -28,7 +28,9 @@ LIMITS: Final = {
     "discount_rate": (0.0, 1.0),
     "rent_change": (-0.9, 1.0),
 }
-HALVINGS: Final = 60
+GRID: Final = 257
+ROUNDS: Final = 3
+"""Each round narrows an interval to one step of the grid: in all to 6e-8 of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +45,23 @@ class Comparison:
 
     def rent(self, factors: Factors, *, hours: float, paid: float | None = None) -> float:
         """Present value of the rent over the horizon; of a commitment, of whole terms. [USD]"""
+        return float(self._rented(factors, hours=hours, paid=paid))
+
+    def _rented(self, factors: Factors, *, hours: float, paid: float | None = None) -> Number:
         months = committed_months(months=self.months, term_months=self.tenancy.term_months)
         hourly, level = self._rent(factors, hours=hours, months=float(months), paid=paid)
         if months > self.months:
             hourly, _ = self._rent(factors, hours=hours, months=float(self.months), paid=paid)
-        return float(hourly + level)
+        return hourly + level
 
     def _rent(
         self,
         factors: Factors,
         *,
         hours: float,
-        months: float | NDArray[np.float64],
+        months: Number,
         paid: float | None = None,
-    ) -> tuple[float | NDArray[np.float64], float | NDArray[np.float64]]:
+    ) -> tuple[Number, Number]:
         """Rent that depends on the hours of use, and rent that is fixed by month. [USD]"""
         work = self.tenancy.paid.expected if paid is None else paid
         growing = annuity_months(
@@ -93,30 +98,38 @@ class Comparison:
 
     def saving(self, factors: Factors) -> float:
         """Renting minus owning over the horizon. [USD]"""
-        own = present_usd(factors, self.size, hours=self.hours, months=self.months)
-        return self.rent(factors, hours=self.hours) - own
+        return float(self._saving(factors))
 
-    def inverse(self, factors: Factors) -> float:
-        """730 h over the break-even hours; infinite where owning is cheaper even when unused."""
+    def _saving(self, factors: Factors) -> Number:
+        """Renting minus owning; one of the factors may be an array. [USD]"""
+        own = present_usd(factors, self.size, hours=self.hours, months=self.months)
+        return self._rented(factors, hours=self.hours) - own
+
+    def inverse(self, factors: Factors) -> NDArray[np.float64]:
+        """730 h over the break-even hours; infinite where owning is cheaper even when unused.
+
+        One of the factors may be an array.
+        """
         full, months = HOURS_PER_MONTH, float(self.months)
         unused = present_usd(factors, self.size, hours=0.0, months=months)
         used = present_usd(factors, self.size, hours=full, months=months)
-        fixed_rent = self.rent(factors, hours=0.0)
-        fixed = unused - fixed_rent
-        if fixed <= 0:
-            return np.inf
-        return float(
-            break_even_inverse(
-                fixed_usd=fixed,
-                rent_usd_at_full_use=self.rent(factors, hours=full) - fixed_rent,
-                running_usd_at_full_use=used - unused,
-            )
+        fixed_rent = self._rented(factors, hours=0.0)
+        fixed = np.asarray(unused - fixed_rent)
+        share = break_even_inverse(
+            fixed_usd=np.where(fixed > 0, fixed, 1.0),
+            rent_usd_at_full_use=self._rented(factors, hours=full) - fixed_rent,
+            running_usd_at_full_use=used - unused,
         )
+        return np.where(fixed > 0, share, np.inf)
 
     def hours_at(self, factors: Factors) -> float | None:
         """Break-even hours a month; None if owning never pays. [h]"""
-        inverse = self.inverse(factors)
-        return HOURS_PER_MONTH / inverse if inverse >= 1 else None
+        return self.each_hours_at(factors)[0]
+
+    def each_hours_at(self, factors: Factors) -> tuple[float | None, ...]:
+        """Break-even hours a month for each value of the factor that is an array. [h]"""
+        inverses = np.atleast_1d(self.inverse(factors)).tolist()
+        return tuple(HOURS_PER_MONTH / item if item >= 1 else None for item in inverses)
 
     def break_even(self) -> BreakEven:
         """Return break-even hours and months with their bounds."""
@@ -131,8 +144,9 @@ class Comparison:
                 month=middle,
                 last_month=last,
             )
-        inverses = [self.inverse(self.spread.base)]
-        inverses += [self.inverse(end) for _, low, high in self.spread.moved for end in (low, high)]
+        inverses = [float(self.inverse(self.spread.base))]
+        ends = [end for _, *both in self.spread.moved for end in both]
+        inverses += [float(self.inverse(end)) for end in ends]
         if np.isinf(inverses).any():
             bounds = (np.inf, inverses[0], min(inverses))
         else:
@@ -199,10 +213,7 @@ class Comparison:
         for item in self.spread.inputs:
             if item.field == "carbon_g_per_kwh":
                 continue
-            ends = [
-                replace(self.spread.base, **{item.field: end})
-                for end in (item.value.low, item.value.high)
-            ]
+            ends = [self.spread.at(item.field, end) for end in (item.value.low, item.value.high)]
             at_low, at_high = (self.saving(end) for end in ends)
             flips = self._flip(item)
             if at_low == at_high and flips is None:
@@ -221,51 +232,58 @@ class Comparison:
                     flips_at=flips,
                 )
             )
-        found.append(self._rent_effect())
+        found += [self._rent_effect(), self._hours_effect()]
         found.sort(key=lambda item: -abs(item.saving_at_high_usd - item.saving_at_low_usd))
         return tuple(found)
 
     def _rent_effect(self) -> Effect:
         """Effect of the hourly rent: an exact list price, but often negotiable."""
         price = self.tenancy.usd_per_hour
-        saving = self.saving(self.spread.base)
         paid = self.rent(self.spread.base, hours=self.hours) - self.rent(
             self.spread.base, hours=0.0
         )
-        hours = self.hours_at(self.spread.base)
-        flips = price * (1 - saving / paid) if paid > 0 else None
+        flips = price * (1 - self.saving(self.spread.base) / paid) if paid > 0 else None
+        exact = flips if flips is not None and flips > 0 else None
+        return self._exact_effect("usd_per_hour", "Rent, all instances", "USD/h", price, exact)
+
+    def _hours_effect(self) -> Effect:
+        """Effect of the use, which the user states: it flips at the break-even hours."""
+        even = None if self.tenancy.committed else self.hours_at(self.spread.base)
+        return self._exact_effect(
+            "hours_per_month", "Hours in use", "h a month", self.hours, even or None
+        )
+
+    def _exact_effect(
+        self, field: str, title: str, unit: str, value: float, flips_at: float | None
+    ) -> Effect:
+        """Effect of an input without a range."""
+        saving, hours = self.saving(self.spread.base), self.hours_at(self.spread.base)
         return Effect(
-            field="usd_per_hour",
-            title="Rent, all instances",
-            unit="USD/h",
-            low=price,
-            high=price,
+            field=field,
+            title=title,
+            unit=unit,
+            low=value,
+            high=value,
             saving_at_low_usd=saving,
             saving_at_high_usd=saving,
             hours_at_low=hours,
             hours_at_high=hours,
-            flips_at=flips if flips is not None and flips > 0 else None,
+            flips_at=flips_at,
         )
 
     def _flip(self, item: Assumption) -> float | None:
         """Return the input's value at which the saving is 0; None if no plausible value is.
 
-        By bisection: the saving is monotonic in every input.
+        On a grid that narrows around the change of sign: the saving is monotonic in every input.
         """
-
-        def saving(value: float) -> float:
-            return self.saving(replace(self.spread.base, **{item.field: value}))
-
         low, high = LIMITS.get(item.field, (0.0, WIDEST * item.value.high))
-        at_low, at_high = saving(low), saving(high)
-        if at_low == at_high or at_low * at_high > 0:
-            return None
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            if saving(middle) * at_low > 0:
-                low = middle
-            else:
-                high = middle
+        for _ in range(ROUNDS):
+            values = np.linspace(low, high, GRID)
+            savings = np.broadcast_to(self._saving(self.spread.at(item.field, values)), GRID)
+            if savings[0] == savings[-1] or savings[0] * savings[-1] > 0:
+                return None
+            after = int(np.argmax(savings * savings[0] <= 0)) or GRID - 1
+            low, high = float(values[after - 1]), float(values[after])
         return (low + high) / 2
 
 

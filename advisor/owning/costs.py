@@ -28,41 +28,35 @@ TITLES = {
 }
 
 
-def machine_kw(factors: Factors, size: Size) -> float:
+def machine_kw(factors: Factors, size: Size) -> Number:
     """Rated power of the machines. [kW]"""
-    return float(
-        rated_kw(
-            accelerators=size.accelerators,
-            board_power_w=size.board_power_w,
-            host_power_share=factors.host_power_share,
-        )
+    return rated_kw(
+        accelerators=size.accelerators,
+        board_power_w=size.board_power_w,
+        host_power_share=factors.host_power_share,
     )
 
 
-def monthly_kwh(factors: Factors, size: Size, hours: float) -> float:
+def monthly_kwh(factors: Factors, size: Size, hours: float) -> Number:
     """Energy of a month with ``hours`` in use, including cooling. [kWh]"""
-    return float(
-        kwh_per_month(
-            hours_per_month=hours,
-            rated_kw=machine_kw(factors, size),
-            load_share=factors.load_share,
-            idle_share=factors.idle_share,
-            pue=factors.pue,
-        )
+    return kwh_per_month(
+        hours_per_month=hours,
+        rated_kw=machine_kw(factors, size),
+        load_share=factors.load_share,
+        idle_share=factors.idle_share,
+        pue=factors.pue,
     )
 
 
-def bought_usd(factors: Factors, size: Size) -> float:
+def bought_usd(factors: Factors, size: Size) -> Number:
     """Paid on the first day. [USD]"""
-    return float(
-        capital_usd(
-            accelerators=size.accelerators,
-            purchase_usd=factors.purchase_usd,
-            host_share=factors.host_share,
-            network_share=factors.network_share,
-            machines=size.machines,
-            host_usd=factors.host_usd,
-        )
+    return capital_usd(
+        accelerators=size.accelerators,
+        purchase_usd=factors.purchase_usd,
+        host_share=factors.host_share,
+        network_share=factors.network_share,
+        machines=size.machines,
+        host_usd=factors.host_usd,
     )
 
 
@@ -94,9 +88,9 @@ def lines(factors: Factors, size: Size, *, hours: float, months: Number) -> dict
     }
 
 
-def present_usd(factors: Factors, size: Size, *, hours: float, months: float) -> float:
-    """Total of all lines over the horizon. [USD]"""
-    return float(sum(lines(factors, size, hours=hours, months=months).values()))
+def present_usd(factors: Factors, size: Size, *, hours: float, months: float) -> Number:
+    """Total of all lines over the horizon; one of the factors may be an array. [USD]"""
+    return sum(lines(factors, size, hours=hours, months=months).values(), 0.0)
 
 
 def timeline_usd(factors: Factors, size: Size, *, hours: float, months: int) -> NDArray[np.float64]:
@@ -161,7 +155,7 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
         usd_per_million_output=apart[1],
         purchase_usd=cents.total((bill["accelerators"], bill["hosts"], bill["network"])),
         machines=size.machines,
-        rated_kw=machine_kw(base, size),
+        rated_kw=float(machine_kw(base, size)),
         energy_kwh=energy,
         energy_kwh_per_run=_run_energy(spread, size, work),
         carbon_kg=carbon,

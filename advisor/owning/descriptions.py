@@ -24,17 +24,22 @@ def break_even_text(rent: RentCost) -> str:
 
 
 def input_text(value: float, unit: str) -> str:
-    """Return an input as text: a share in percent, an amount with its unit.
+    """Return an input as text: a share in percent, money with its sign, an amount with its unit.
 
     Examples
     --------
     >>> input_text(0.38, "of the accelerators' price")
     '38 %'
     >>> input_text(0.145, "USD/kWh")
-    '0.145 USD/kWh'
+    '$0.145/kWh'
+    >>> input_text(3517.8, "USD")
+    '$3,520'
     """
     if unit.startswith("of ") or unit == "per year":
         return f"{f'{100 * value:.1f}'.removesuffix('.0')} %"
+    money, _, per = unit.partition("USD")
+    if unit and not money:
+        return f"${plain(value, 3)}{per}"
     return f"{plain(value, 3)} {unit}".rstrip()
 
 

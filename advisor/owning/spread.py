@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +26,18 @@ class Spread:
         """All inputs at their expected values."""
         return expected(self.inputs)
 
+    def at(self, field: str, value: Any) -> Factors:
+        """All inputs at their expected values but one, which may be an array."""
+        return replace(self.base, **{field: value})
+
     @cached_property
     def moved(self) -> tuple[tuple[Assumption, Factors, Factors], ...]:
         """Each uncertain input with the factors at its low and its high end."""
         return tuple(
             (
                 item,
-                replace(self.base, **{item.field: item.value.low}),
-                replace(self.base, **{item.field: item.value.high}),
+                self.at(item.field, item.value.low),
+                self.at(item.field, item.value.high),
             )
             for item in self.inputs
             if item.value.low < item.value.high
@@ -54,7 +59,7 @@ class Spread:
             above = above + np.max(ends, axis=0) ** 2
         return middle - np.sqrt(below), middle, middle + np.sqrt(above)
 
-    def of(self, result: Callable[[Factors], float]) -> Range:
+    def of(self, result: Callable[[Factors], float | NDArray[np.float64]]) -> Range:
         """Return the range of one number that depends on the factors."""
         low, middle, high = self.bounds(lambda factors: np.asarray(result(factors)))
         evidence = Evidence.DERIVED.weakest(*(item.value.evidence for item, _, _ in self.moved))

@@ -585,3 +585,15 @@ def test_an_own_config_is_asked_for_then_read_back(page: AppTest) -> None:
 def test_no_option_of_the_command_line_is_on_the_page() -> None:
     page = opened("advisor", {})
     assert "--" not in text(page)
+
+
+def test_sliders_write_into_the_boxes(page: AppTest, asked: list[Case]) -> None:
+    page.run().select_slider(key="slide_tokens").set_value(50e6).run()
+    page.select_slider(key="slide_deadline").set_value(12.0).run()
+    assert not page.exception
+    assert (page.text_input(key="in_tokens").value, page.text_input(key="in_deadline").value) == (
+        "50M",
+        "12 h",
+    )
+    assert asked[-1].workload.tokens == 50e6
+    assert asked[-1].limits.deadline_hours == 12

@@ -60,8 +60,9 @@ def test_the_page_says_what_the_engine_says() -> None:
     assert found.answer in said(page)
     [owning, *_] = page.metric
     assert owning.label == "Owning for 3 years"
-    total = str(page.table[0].value.iloc[-1, 1]).replace("\\", "")
-    assert total == f"{found.own.total_usd.expected:,.2f}"
+    bill = next(table.value for table in page.table if "USD" in table.value)
+    total = str(bill.iloc[-1, 1]).replace("\\", "")
+    assert total == f"{found.own.total_usd.expected:,.0f}"
 
 
 def test_hours_and_price_change_the_answer() -> None:
@@ -174,6 +175,41 @@ def test_the_tornado_starts_at_the_expected_saving(found: Ownership) -> None:
     chart = effects_chart(frame, theme=LIGHT)
     assert chart.data[0].base == pytest.approx(5600.0)
     assert "Worth at the end matters most" in effects_alt(frame)
+
+
+def test_the_value_of_each_input_that_turns_the_answer(found: Ownership) -> None:
+    table = frames.flips_table(found).set_index("Input")
+    # 500 h in each of twelve months at 1 USD; a fifth of the price of 2000 USD is lost.
+    assert table.loc["Hours in use"].tolist() == ["500 h a month", "below 33.3 h a month"]
+    assert table.loc["Price of one accelerator"].tolist() == ["$2,000", "above $30,000"]
+    assert table.loc["Rent, all instances"].tolist() == ["$1.00/h", "below $0.0667/h"]
+    assert frames.flips_sentence(found).startswith("Now owning costs less.")
+
+
+def test_a_slider_fills_the_box_and_changes_the_sentence() -> None:
+    page = opened()
+    page.select_slider(key="slide_hours").set_value(400.0).run()
+    assert page.number_input(key="own_hours").value == 400
+    page.select_slider(key="slide_price").set_value(20000.0).run()
+    assert not page.exception
+    assert engine("h100-sxm", 8, hours_per_month=400, purchase_usd=20000).answer in said(page)
+    assert page.query_params["hours"] == "400"
+
+
+def test_labels_of_the_tornado_stand_on_either_side_of_the_expected_saving(
+    found: Ownership,
+) -> None:
+    frame = frames.effects_frame(found)
+    labels = effects_chart(frame, theme=LIGHT).layout.annotations
+    assert len(labels) == 2 * len(frame)
+    assert all((item.x <= 5600) if item.xanchor == "right" else (item.x >= 5600) for item in labels)
+    assert {item.bgcolor for item in labels} == {LIGHT.page}  # the zero line does not cross them
+
+
+def test_a_large_bill_has_no_cents_and_still_adds_up() -> None:
+    bill = frames.bill_table(engine("h100-sxm", 8)).iloc[:, 1]
+    *lines, total = [int(cell.replace(",", "")) for cell in bill]
+    assert sum(lines) == total
 
 
 def test_a_strip_is_the_break_even_along_one_input(found: Ownership) -> None:

@@ -132,6 +132,11 @@ def question(inputs: Inputs) -> Question:
     return Question(inputs, owning, renting)
 
 
+def take(field: str, value: float) -> None:
+    """Put a value into the box of a field; a callback."""
+    st.session_state[key(field)] = value
+
+
 def ask_budget() -> None:
     """Show the boxes of a purchase budget."""
     for column, path in zip(st.columns(len(BUDGET)), BUDGET, strict=True):

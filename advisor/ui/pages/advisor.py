@@ -15,6 +15,7 @@ from advisor.ui.parts import (
     results,
     saved_plans,
     share,
+    sliders,
 )
 from advisor.ui.parts.set_up import set_up
 from advisor.ui.session import state
@@ -33,6 +34,8 @@ with state.Boundary():
     state.write()
     about = work_words(state.usable(inputs))
     said = st.container()
+    with st.container():
+        sliders.question(state.usable(inputs))
     with st.container():  # for the notice of a question that waits
         found = state.answer(inputs, lambda sentence: results.status(sentence, about, said))
     if isinstance(found, state.Unanswered):

@@ -19,8 +19,9 @@ from advisor.charts import (
 from advisor.errors import InputError
 from advisor.foundation.formatting import hourly_price, money, percent, rate, years
 from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.ui.forms import controls, money_inputs
-from advisor.ui.parts import question
+from advisor.ui.parts import question, sliders
 from advisor.ui.parts.chart_view import draw, table_below, theme
 from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.widgets import show_mistake
@@ -49,6 +50,7 @@ def page() -> None:
     else:
         with said:
             status(found.answer)
+            _sliders(found)
             _numbers(found)
         _strips(found, slots)
         _charts(found)
@@ -72,6 +74,31 @@ def _budget(found: api.Ownership) -> None:
         else:
             st.markdown(plain(bought.sentence))
             text_table(frames.budget_table(found))
+
+
+def _sliders(found: api.Ownership) -> None:
+    """Draw sliders for the use and for the price: they fill the boxes below."""
+    price = next(item.value.expected for item in found.inputs if item.field == "purchase_usd")
+    hours, usd = st.columns(2)
+    with hours:
+        sliders.slide(
+            "Hours a month",
+            found.hours_per_month,
+            (10, HOURS_PER_MONTH),
+            key="slide_hours",
+            take=lambda value: money_inputs.take("hours", int(value)),
+            text="{:g} h".format,
+            whole=True,
+        )
+    with usd:
+        sliders.slide(
+            "Price of one GPU",
+            price or 1.0,
+            (100, 1e5),
+            key="slide_price",
+            take=lambda value: money_inputs.take("purchase_usd", value),
+            text=money,
+        )
 
 
 def _numbers(found: api.Ownership) -> None:
@@ -139,6 +166,9 @@ def _span(value: Range) -> str:
 def _charts(found: api.Ownership) -> None:
     if found.against is None:
         return
+    st.header("What would turn the answer?", anchor=False)
+    st.markdown(plain(frames.flips_sentence(found)))
+    text_table(frames.flips_table(found))
     main = found.rents[found.against]
     even = main.break_even
     st.header("When does owning overtake?", anchor=False)

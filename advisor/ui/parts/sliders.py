@@ -1,0 +1,106 @@
+"""Sliders beside the answer for the inputs that move it most: they write into the inputs' boxes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+
+from advisor.architecture.titles import in_letters
+from advisor.foundation.units import DAY_S, HOUR_S
+from advisor.nouns.inputs import Reads
+from advisor.ui.forms.inputs import Inputs
+from advisor.ui.forms.reading import read
+from advisor.ui.forms.rules import RULES
+from advisor.ui.session import state
+
+SERIES: Final = (1.0, 1.2, 1.5, 1.8, 2.0, 2.4, 3.0, 3.6, 4.0, 5.0, 6.0, 7.0, 8.0)
+"""Steps of each decade."""
+DAY_H: Final = DAY_S / HOUR_S
+WORK: Final = {
+    "tokens": (1e6, 1e9),
+    "pretrain_tokens": (1e9, 1e13),
+    "samples": (1e5, 1e9),
+    "users": (1.0, 1e4),
+    "at_once": (1.0, 1e3),
+}
+LIMIT: Final = {
+    "deadline": (1.0, 200.0),
+    "pretrain_deadline": (DAY_H, 365 * DAY_H),
+    "speed": (5.0, 200.0),
+}
+"""Inputs with a slider, the first in use of each kind, with its usual ends in the case's unit."""
+
+
+def steps(low: float, high: float, value: float) -> list[float]:
+    """Return the steps of a slider: from ``low`` to ``high``, wider if the value lies outside.
+
+    Examples
+    --------
+    >>> steps(1, 5, 3.0)
+    [1.0, 1.2, 1.5, 1.8, 2.0, 2.4, 3.0, 3.6, 4.0, 5.0]
+    """
+    low = min(low, 10.0 ** math.floor(math.log10(value)))
+    high = max(high, value)
+    first, last = math.floor(math.log10(low)), math.floor(math.log10(high))
+    values = (float(f"{step}e{place}") for place in range(first, last + 1) for step in SERIES)
+    return [each for each in values if low <= each <= high]
+
+
+def slide(
+    label: str,
+    value: float,
+    ends: tuple[float, float],
+    *,
+    key: str,
+    take: Callable[[float], None],
+    text: Callable[[float], str],
+    whole: bool = False,
+) -> None:
+    """Draw a slider at the step nearest to a value; ``take`` is called with the step chosen."""
+    options = [each for each in steps(*ends, value) if not whole or each == int(each)]
+    here = min(options, key=lambda each: abs(math.log(each / value)))
+    st.session_state[key] = here
+    st.select_slider(
+        label,
+        options,
+        key=key,
+        format_func=lambda each: text(value if each == here else each),
+        on_change=lambda: take(st.session_state[key]),
+    )
+
+
+def question(inputs: Inputs) -> None:
+    """Draw the sliders of the question: how much work, and how fast."""
+    numbers = read(inputs).numbers
+    found = [next((name for name in kind if numbers.get(name)), None) for kind in (WORK, LIMIT)]
+    names = [name for name in found if name is not None]
+    if not names:
+        return
+    for column, name in zip(st.columns(2), names, strict=False):
+        with column:
+            slide(
+                RULES[name].label,
+                numbers[name] or 1.0,
+                (WORK | LIMIT)[name],
+                key=f"slide_{name}",
+                take=_taking(name),
+                text=_text(name),
+                whole=RULES[name].kind is Reads.WHOLE,
+            )
+
+
+def _taking(name: str) -> Callable[[float], object]:
+    def take(value: float) -> None:
+        st.session_state[state.key(name)] = _text(name)(value)
+
+    return take
+
+
+def _text(name: str) -> Callable[[float], str]:
+    """Return how a value of an input is typed."""
+    if RULES[name].kind is not Reads.HOURS:
+        return in_letters if name in WORK else "{:g}".format
+    return lambda hours: f"{hours:g} h" if hours < 3 * DAY_H else f"{hours / DAY_H:.3g} days"
