@@ -595,5 +595,5 @@ def test_sliders_write_into_the_boxes(page: AppTest, asked: list[Case]) -> None:
         "50M",
         "12 h",
     )
-    assert asked[-1].workload.tokens == 50e6
+    assert vars(asked[-1].workload)["tokens"] == 50e6
     assert asked[-1].limits.deadline_hours == 12

@@ -92,7 +92,7 @@ def question(inputs: Inputs) -> None:
             )
 
 
-def _taking(name: str) -> Callable[[float], object]:
+def _taking(name: str) -> Callable[[float], None]:
     def take(value: float) -> None:
         st.session_state[state.key(name)] = _text(name)(value)
 
