@@ -42,5 +42,5 @@ def test_it_fits_eighty_columns_and_names_its_data() -> None:
 def test_explained_it_shows_every_input_with_its_source() -> None:
     text = " ".join(shown(everything=True).split())
     assert "arXiv:2506.14551" in text
-    assert "Price of one accelerator: 1,600 USD source given" in text
+    assert "Price of one accelerator: $1,600 source given" in text
     assert "accelerators x price" in text
