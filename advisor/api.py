@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from advisor.export.checks.steps import platforms as platforms
     from advisor.export.fleet_report import fleet_report as fleet_report
     from advisor.export.formats import Export as Export
-    from advisor.export.offers import offers_csv as offers_csv
+    from advisor.export.report import offers_csv as offers_csv
     from advisor.fleet.machines import list_machines as list_machines
     from advisor.fleet.plan import plan_fleet as plan_fleet
     from advisor.fleet.portfolio import Portfolio as Portfolio
@@ -66,7 +66,7 @@ _LATER: Final = {
     name: f"advisor.{module}"
     for module, names in {
         "estimate.curve_results": "Curve",
-        "export.offers": "offers_csv",
+        "export.report": "offers_csv",
         "fleet.machines": "list_machines",
         "fleet.plan": "plan_fleet",
         "fleet.portfolio": "Portfolio load_portfolio",

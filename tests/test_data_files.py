@@ -39,7 +39,7 @@ empty: {}
             "cluster_names.yaml",
             "model_families.yaml",
         ),
-        *("rotary_bases.yaml", "torchtune_models.yaml"),
+        "launch_models.yaml",
         *("software.yaml", "tools.yaml", "tool_choice.yaml"),
     ],
 )

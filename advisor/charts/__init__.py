@@ -1,4 +1,7 @@
-"""Plotly figures from tables: pure functions of table and theme, and each chart in words."""
+"""Plotly figures from tables: pure functions of table and theme, and each chart in words.
+
+The names below are what the page may use.
+"""
 
 from plotly.graph_objects import Figure
 
@@ -25,47 +28,3 @@ from advisor.charts.ownership import (
 from advisor.charts.roofline import roofline_alt, roofline_chart
 from advisor.charts.scaling import scaling_alt, scaling_chart, scaling_finding
 from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
-
-__all__ = [
-    "DARK",
-    "LIGHT",
-    "Figure",
-    "Theme",
-    "accuracy_alt",
-    "accuracy_chart",
-    "cost_time_alt",
-    "cost_time_chart",
-    "cost_time_finding",
-    "curve_alt",
-    "curve_chart",
-    "day_alt",
-    "day_chart",
-    "dollars",
-    "effects_alt",
-    "effects_chart",
-    "effects_finding",
-    "fits_alt",
-    "fits_chart",
-    "fits_finding",
-    "lesson_alt",
-    "lesson_chart",
-    "memory_alt",
-    "memory_chart",
-    "memory_finding",
-    "roofline_alt",
-    "roofline_chart",
-    "scaling_alt",
-    "scaling_chart",
-    "scaling_finding",
-    "spread_alt",
-    "spread_chart",
-    "strip_alt",
-    "strip_chart",
-    "theme_named",
-    "timeline_alt",
-    "timeline_chart",
-    "timeline_finding",
-    "weeks_alt",
-    "weeks_chart",
-    "weeks_finding",
-]

@@ -18,15 +18,13 @@ ROWS: Final = 16
 """Rows of a table, so that the report stays on two pages."""
 
 
-def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) -> Export:
+def fleet_report(plan: FleetPlan, to: str = "html") -> Export:
     """Write the plan of a fleet as a report of about two pages.
 
     Parameters
     ----------
     to : str
         ``html`` or ``markdown``.
-    link : str, optional
-        Address that opens the plan on the page.
 
     Raises
     ------
@@ -39,7 +37,7 @@ def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) 
         title=f"What to own and what to rent: {name}",
         answer=plan.sentence,
         made=f"Made on {current_day().isoformat()} by gpu-advisor.",
-        link=link,
+        link=None,
         sections=tuple(_sections(plan)),
     )
     return Export.of(Format(to), rendered(report, Format(to)))

@@ -66,6 +66,12 @@ def yaml_text(content: Mapping[str, object]) -> str:
     return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, width=10_000)
 
 
+def yaml_file(notes: Iterable[str], *documents: Mapping[str, object]) -> str:
+    """Return a YAML file with notes above its documents."""
+    head = "".join(f"{line}\n" for line in comments(notes))
+    return head + "---\n".join(map(yaml_text, documents))
+
+
 def json_text(content: Mapping[str, object]) -> str:
     """Return a mapping as JSON."""
     return json.dumps(content, indent=2) + "\n"

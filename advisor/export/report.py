@@ -10,6 +10,7 @@ from typing import Final
 
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import in_letters, model_title
+from advisor.catalog.offer_list import OfferLine, OfferList
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
 from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
@@ -318,26 +319,41 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 def _csv(answer: Recommendation | Estimate) -> str:
     """Return the candidates of a recommendation, or the terms of an estimate, as numbers."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-
-    def write(*cells: object) -> None:
-        writer.writerow(map(csv_cell, cells))
-
     if isinstance(answer, Estimate):
-        write("number", "term", "value", "unit", "formula", "source")
-        for title, terms in sections(answer):
-            for term in terms:
-                cells = (term.title, term.value, term.unit, term.formula, term.reference or "")
-                write(title, *cells)
-        return stream.getvalue()
+        columns = ("number", "term", "value", "unit", "formula", "source")
+        rows = (
+            (title, term.title, term.value, term.unit, term.formula, term.reference or "")
+            for title, terms in sections(answer)
+            for term in terms
+        )
+        return _table_text(columns, rows)
     names = ("hours", "tpot_ms", "cost_usd")
     bounds = [f"{name}_{bound}" for name in names for bound in ("low", "expected", "high")]
     head = ("label", "accelerator", "count", "provider", "instance_type", "on_frontier")
-    write(*head, *bounds)
-    for item in answer.candidates:
-        figures = [figure for name in names for figure in _bounds(getattr(item, name))]
-        write(*(getattr(item, name) for name in head), *figures)
+    candidates = (
+        (
+            *(getattr(item, name) for name in head),
+            *(figure for name in names for figure in _bounds(getattr(item, name))),
+        )
+        for item in answer.candidates
+    )
+    return _table_text((*head, *bounds), candidates)
+
+
+def offers_csv(found: OfferList) -> str:
+    """Return a table with a row for each offer; SI units, as the column names say."""
+    columns = tuple(OfferLine.model_fields)
+    return _table_text(columns, ([getattr(line, name) for name in columns] for line in found.lines))
+
+
+def _table_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return CSV; several figures in one cell are parted by blanks."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        cells = (" ".join(map(str, cell)) if isinstance(cell, tuple) else cell for cell in row)
+        writer.writerow(map(csv_cell, cells))
     return stream.getvalue()
 
 

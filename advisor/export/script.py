@@ -17,6 +17,11 @@ START: Final = ("#!/usr/bin/env bash",)
 STRICT: Final = "set -euo pipefail"
 MASTER_PORT: Final = 29_500
 """PyTorch's default port."""
+PLACE: Final = {
+    "NODE_RANK": "${NODE_RANK:?number of this machine, from 0}",
+    "MASTER_ADDR": "${MASTER_ADDR:?name of the first machine}",
+}
+"""Place of a machine among several; a shell stops where it is not set."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,16 @@ def written_file(name: str, content: str) -> list[str]:
     """Return the shell lines that write a file."""
     first, *others = here_document(content)
     return [f"cat > {shell_word(name)} {first}", *others]
+
+
+def place_lines(machines: int) -> list[str]:
+    """Return the shell lines that ask for this machine's place among several."""
+    return [f': "{value}"' for value in PLACE.values()] if machines > 1 else []
+
+
+def needs(launch: Launch) -> tuple[str, ...]:
+    """Return the line of a file's head that says what to install, if anything."""
+    return ("Needs: " + "; ".join(installation(launch)),) if launch.install else ()
 
 
 def installation(launch: Launch) -> list[str]:

@@ -32,8 +32,7 @@ from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps
 from advisor.export.engines.programs import programs
 from advisor.export.hosts.names import cluster_names
-from advisor.export.training.rotary import rotary_of
-from advisor.export.training.torchtune import torchtune_models
+from advisor.export.training.model_names import launch_models
 from advisor.export.versions import read_versions
 from advisor.fleet.machines import machines
 from advisor.foundation import resources
@@ -344,8 +343,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "cluster_names.yaml": cluster_names,
     "serving_programs.yaml": programs,
     "setup_steps.yaml": all_steps,
-    "rotary_bases.yaml": lambda: rotary_of("Llama-3.1"),
-    "torchtune_models.yaml": torchtune_models,
+    "launch_models.yaml": launch_models,
     "training_defaults.yaml": lambda: usual_loss("trl"),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{

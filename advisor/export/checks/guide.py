@@ -1,20 +1,72 @@
-"""Writes a plan's set-up: the checklist, or the script that checks a machine."""
+"""Writes a plan's set-up: a Markdown checklist, or a script that checks a machine."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from advisor.catalog import Catalog
-from advisor.export.checks.checklist import checklist
 from advisor.export.checks.facts import facts_of, situation_of, tool_of
-from advisor.export.checks.script import check_script
-from advisor.export.checks.steps import Platform, steps_for
+from advisor.export.checks.steps import TITLES, Platform, Stage, Step, steps_for
 from advisor.export.formats import KINDS, Format
-from advisor.export.script import Launch
+from advisor.export.quoting import comments, markdown_text, shell_word
+from advisor.export.script import START, Launch, text_of
 from advisor.export.setup import Setup
+from advisor.foundation.names import visible
 
 STARTS: Final = {Format.SLURM: "sbatch", Format.KUBERNETES: "kubectl apply -f"}
 """Commands that start a file; others are scripts."""
+FUNCTIONS: Final = r"""
+missing=0
+
+# Whether a version or number reaches another, part by part.
+reaches() {
+  local have need index
+  IFS=. read -r -a have <<< "${1//[!0-9.]/}"
+  IFS=. read -r -a need <<< "$2"
+  for index in "${!need[@]}"; do
+    if ((10#${have[index]:-0} > 10#${need[index]:-0})); then return 0; fi
+    if ((10#${have[index]:-0} < 10#${need[index]:-0})); then return 1; fi
+  done
+  return 0
+}
+
+lacks() {
+  missing=$((missing + 1))
+  printf 'missing  %s: %s\n         expected: %s\n         %s\n' "$1" "$2" "$3" "$4"
+}
+
+# check NAME PATTERN LEAST EQUALS EXPECTED REMEDY COMMAND...
+check() {
+  local name=$1 pattern=$2 least=$3 equals=$4 expected=$5 remedy=$6 output line found=""
+  shift 6
+  if ! command -v "$1" > /dev/null 2>&1; then
+    lacks "$name" "the command $1 is not there" "$expected" "$remedy"
+    return
+  fi
+  if ! output=$("$@" 2> /dev/null < /dev/null); then
+    lacks "$name" "$1 fails" "$expected" "$remedy"
+    return
+  fi
+  while IFS= read -r line; do
+    [[ $line =~ $pattern ]] || continue
+    if [[ -n $equals && ${BASH_REMATCH[1]} == "$equals" ]]; then found=$equals; break; fi
+    [[ -z $equals ]] || { found=""; continue; }
+    found=${BASH_REMATCH[1]}
+    if [[ -n $least ]] && ! reaches "$found" "$least"; then
+      lacks "$name" "found $found" "$expected" "$remedy"
+      return
+    fi
+  done <<< "$output"
+  if [[ -z $found ]]; then
+    lacks "$name" "$1 does not show it" "$expected" "$remedy"
+    return
+  fi
+  printf 'ok       %s: %s\n' "$name" "$found"
+}
+"""
+"""Shell functions that run a check and compare what it prints. For bash 3.2 and newer."""
 
 
 class Run(NamedTuple):
@@ -47,5 +99,97 @@ def guide(
     situation = situation_of(setup, platform, launch, tool)
     steps = steps_for(situation, facts_of(setup, catalog, launch, tool))
     if to is Format.CHECK_SCRIPT:
-        return check_script(setup, platform, steps)
-    return checklist(setup, platform, steps, run and (run.command, run.content))
+        return _check_script(setup, platform, steps)
+    return _checklist(setup, platform, steps, run)
+
+
+def _checklist(setup: Setup, platform: Platform, steps: Iterable[Step], run: Run | None) -> str:
+    head, *others = setup.header
+    parts = [
+        f"# Set-up: {markdown_text(head)}",
+        *(markdown_text(line) for line in others),
+        f"Platform: {platform.value}; `--platform` takes {', '.join(Platform)}.",
+        "`--to check-script` checks a machine for all of this and installs nothing.",
+    ]
+    found = list(steps)
+    for stage in Stage:
+        items = [_item(step) for step in found if step.stage is stage]
+        if stage is Stage.RUN and run:
+            items += [
+                f"- [ ] **Start.** Save this file and start it with `{run.command}`.",
+                _block(run.content.rstrip("\n")),
+            ]
+        if items:
+            parts += [f"## {TITLES[stage]}", *items]
+    parts += ["## Sources", "\n".join(_sources(found))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _sources(steps: list[Step]) -> list[str]:
+    """Return one line for each source, with the steps that it holds for."""
+    by_source: dict[str, list[str]] = {}
+    for step in steps:
+        names = by_source.setdefault(f"{step.source} ({step.date})", [])
+        if step.name not in names:
+            names.append(step.name)
+    return [
+        f"- {markdown_text(', '.join(names))}: {markdown_text(source)}"
+        for source, names in by_source.items()
+    ]
+
+
+def _item(step: Step) -> str:
+    lines = [f"- [ ] **{markdown_text(step.name)}.** {markdown_text(step.do)}"]
+    if step.command:
+        lines.append(_block(step.command))
+    watched = step.stage is Stage.MONITOR
+    if step.check:
+        lines.append("  Watch with:" if watched else "  Check with:")
+        lines.append(_block(" ".join(map(shell_word, step.check))))
+    if step.expect:
+        word = "Good" if watched else "Expect"
+        lines.append(f"  {word}: {markdown_text(step.expect)}.")
+    return "\n\n".join(lines)
+
+
+def _block(text: str) -> str:
+    """Return an indented code block whose fence the text does not hold."""
+    longest = max((len(found) for found in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    block = f"{fence}bash\n{text}\n{fence}"
+    return "\n".join(f"  {line}" if line else "" for line in block.split("\n"))
+
+
+def _check_script(setup: Setup, platform: Platform, steps: Iterable[Step]) -> str:
+    """Return a script that checks a machine, says what is missing and then exits with 1."""
+    head = (
+        *setup.header,
+        f"Checks a machine for this plan on the platform {platform.value}. It installs nothing.",
+    )
+    lines = [
+        " ".join(map(shell_word, _words(step)))
+        for step in steps
+        if step.check and step.stage is not Stage.MONITOR
+    ]
+    return text_of(
+        START,
+        comments(head),
+        ("set -u",),
+        FUNCTIONS.strip("\n").split("\n"),
+        ("",),
+        lines,
+        (
+            "",
+            "if ((missing)); then",
+            "  printf '%s missing\\n' \"$missing\"",
+            "  exit 1",
+            "fi",
+            "echo 'nothing missing'",
+        ),
+    )
+
+
+def _words(step: Step) -> tuple[str, ...]:
+    pattern = step.reads or "(.+)"
+    texts = (step.name, pattern, step.least, step.equals, step.expect, step.do)
+    return ("check", *map(visible, texts), *step.check)

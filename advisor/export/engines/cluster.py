@@ -1,4 +1,4 @@
-"""Command lines of the servers for datacenters: vLLM, SGLang and TensorRT-LLM."""
+"""Command lines of the servers for datacenters: vLLM, SGLang, TensorRT-LLM, TEI and Infinity."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ FURTHER: Final = Variable("@")
 GROUP_PORT: Final = 13_345
 """Port on which the machines of one server meet. Assumed free."""
 DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+DEVICES: Final = {"metal": "mps", "cpu": "cpu"}
+"""Infinity's ``--device``; CUDA and ROCm are ``cuda``."""
 OPEN_HOST: Final = "0.0.0.0"
 """All addresses of the machine."""
 FREE_SHARE: Final = 0.9
@@ -76,6 +78,11 @@ def check_stored(servers: Servers) -> None:
     )
 
 
+def _stated(words: tuple[str, ...]) -> Options:
+    """Return options from the words of the table, each with its value."""
+    return tuple(zip(words[::2], words[1::2], strict=True))
+
+
 def _formats(servers: Servers, cache_option: str) -> Options:
     """Return the options for the formats of weights and of keys and values."""
     setup, stated = servers.setup, weights_of(servers)
@@ -84,8 +91,7 @@ def _formats(servers: Servers, cache_option: str) -> Options:
     computed = wanted if wanted in DTYPES else own
     # A checkpoint in fewer bits states its format itself.
     told = wanted in DTYPES or (wanted != setup.model.weight_format and not setup.checkpoint)
-    words = stated.options if told else ()
-    options: Options = tuple(zip(words[::2], words[1::2], strict=True))
+    options = _stated(stated.options if told else ())
     if wanted not in DTYPES and own != "bf16":
         options += (("--dtype", DTYPES[own]),)
     cache = cache_format(servers.workload, card)
@@ -221,3 +227,37 @@ def tensorrt_llm(servers: Servers) -> Launch:
         options,
         files={"serve.yaml": yaml_text(content)},
     )
+
+
+def tei(servers: Servers) -> Launch:
+    """Return the command of Text Embeddings Inference for one server.
+
+    A published base model names no pooling, without which TEI does not start.
+    """
+    setup, batch = servers.setup, servers.sequences
+    options: Options = (
+        ("--model-id", setup.weights),
+        *_stated(weights_of(servers).options),
+        *((("--pooling", "mean"),) if setup.checkpoint is None else ()),
+        ("--max-batch-requests", str(batch)),
+        ("--max-batch-tokens", str(batch * servers.workload.input_tokens)),
+        ("--auto-truncate",),
+        ("--hostname", OPEN_HOST),
+        ("--port", str(servers.program.port)),
+    )
+    return launch_of(servers, ("text-embeddings-router",), options)
+
+
+def infinity(servers: Servers) -> Launch:
+    """Return Infinity's command for one server."""
+    setup = servers.setup
+    options: Options = (
+        ("--model-id", setup.weights),
+        ("--batch-size", str(servers.sequences)),
+        *_stated(weights_of(servers).options),
+        ("--engine", "torch"),
+        ("--device", DEVICES.get(servers.backend, "cuda")),
+        ("--host", OPEN_HOST),
+        ("--port", str(servers.program.port)),
+    )
+    return launch_of(servers, ("infinity_emb", "v2"), options)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from advisor.export.engines.cluster import sglang, tensorrt_llm, vllm
-from advisor.export.engines.encoders import infinity, tei
+from advisor.export.engines.cluster import infinity, sglang, tei, tensorrt_llm, vllm
 from advisor.export.engines.local import llama_cpp, ollama
 from advisor.export.engines.servers import Servers
 from advisor.export.script import Launch

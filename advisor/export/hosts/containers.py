@@ -7,10 +7,17 @@ from typing import Final
 
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.formats import Format, cannot
-from advisor.export.hosts.names import clouds_of, dstack_gpu, skypilot_name
+from advisor.export.formats import cannot
+from advisor.export.hosts.orders import (
+    Content,
+    compose_cards,
+    compose_service,
+    compose_text_of,
+    dstack_text,
+    skypilot_text,
+)
 from advisor.export.hosts.shell import VISIBLE, with_port
-from advisor.export.quoting import comments, compose_text, shell_word, yaml_text
+from advisor.export.quoting import shell_word
 from advisor.export.script import (
     STRICT,
     Launch,
@@ -20,7 +27,6 @@ from advisor.export.script import (
     text_of,
 )
 from advisor.export.setup import Setup
-from advisor.foundation.units import GB
 
 WEIGHTS: Final = "/weights"
 """Folder of the weights in a container."""
@@ -80,12 +86,7 @@ def compose_file(setup: Setup) -> str:
         f"server-{index}": _service(servers, with_port(launch, index), index)
         for index in range(servers.on_each_machine)
     }
-    content: dict[str, object] = {
-        "name": setup.slug,
-        "services": services,
-        "volumes": {"weights": {}},
-    }
-    notes = [*setup.header, *launch.notes]
+    notes = [*launch.notes]
     if setup.machines > 1:
         notes.append(f"Start it on each of the {setup.machines} machines.")
     if servers.count > 1:
@@ -93,69 +94,36 @@ def compose_file(setup: Setup) -> str:
     notes.append("Start it with: docker compose up -d; watch it with: docker compose logs -f")
     if servers.program.reads_gguf and setup.checkpoint is None:
         notes.append("Put the file of weights into the volume, or mount its folder there.")
-    return text_of(comments(notes)) + yaml_text(content)
+    return compose_text_of(setup, services, "weights", notes)
 
 
-def _service(servers: Servers, launch: Launch, index: int) -> dict[str, object]:
+def _service(servers: Servers, launch: Launch, index: int) -> Content:
     backend = servers.backend
     first = index * servers.cards_each
     ids = [str(card) for card in range(first, first + servers.cards_each)]
-    environment = {"HF_TOKEN": "${HF_TOKEN:-}"}
-    if servers.machines > 1:
-        environment["NODE_RANK"] = "${NODE_RANK:?number of this machine, from 0}"
-        environment["MASTER_ADDR"] = "${MASTER_ADDR:?name of the first machine}"
     variable = VISIBLE.get(backend)
-    if variable and backend != "cuda":
-        environment[variable] = ",".join(ids)
-    script = text_of(container_lines(launch))
-    service: dict[str, object] = {
-        "image": launch.image,
-        "entrypoint": ["bash", "-c"],
-        "command": [compose_text(script)],
-        "network_mode": "host",
-        "ipc": "host",
-        "environment": environment,
-        "volumes": [f"weights:{WEIGHTS}"],
-        "restart": "unless-stopped",
-    }
-    return service | compose_cards(backend, ids)
+    service = compose_service(
+        launch.image,
+        text_of(container_lines(launch)),
+        volume=f"weights:{WEIGHTS}",
+        environment={variable: ",".join(ids)} if variable and backend != "cuda" else {},
+        machines=servers.machines,
+    )
+    return {**service, "restart": "unless-stopped", **compose_cards(backend, ids)}
 
 
-def compose_cards(backend: str, ids: list[str]) -> dict[str, object]:
-    """Return what gives a Compose service its cards, by their numbers."""
-    if backend == "cuda":
-        device = {"driver": "nvidia", "device_ids": ids, "capabilities": ["gpu"]}
-        return {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
-    if backend == "rocm":
-        return {
-            "devices": ["/dev/kfd", "/dev/dri"],
-            "group_add": ["video"],
-            "security_opt": ["seccomp:unconfined"],
-        }
-    if backend in ("vulkan", "xpu"):
-        return {"devices": ["/dev/dri"], "group_add": ["video"]}
-    return {}
+def _apart(setup: Setup) -> Servers:
+    """Return the servers of a file that multiplies them: on each machine only one."""
+    servers = Servers(setup)
+    return Servers(setup, apart=True) if servers.on_each_machine > 1 else servers
 
 
 def skypilot_file(setup: Setup) -> str:
     """Return a SkyPilot service: as many replicas as there are servers."""
-    servers = Servers(setup)
-    if servers.on_each_machine > 1:
-        servers = Servers(setup, apart=True)
+    servers = _apart(setup)
     launch = server_launch(servers)
     if not launch.install:
         check_image(servers, launch)
-    resources: dict[str, object] = {
-        "accelerators": f"{skypilot_name(setup.accelerator)}:{servers.cards_each}",
-        "use_spot": setup.spot,
-        "ports": servers.program.port,
-        "disk_size": ceil(servers.disk_bytes / GB),
-    }
-    cloud = clouds_of(Format.SKYPILOT).get(setup.estimate.cost.provider or "")
-    if cloud:
-        resources["infra"] = cloud
-    if not launch.install:
-        resources["image_id"] = f"docker:{launch.image}"
     lines = [STRICT]
     if servers.machines > 1:
         lines += [
@@ -163,23 +131,26 @@ def skypilot_file(setup: Setup) -> str:
             'NODE_RANK="$SKYPILOT_NODE_RANK"',
         ]
     lines += [*preparation(launch), *launch.before, *command(launch.program, launch.options)]
-    content: dict[str, object] = {
-        "name": setup.slug,
-        "envs": {"HF_TOKEN": ""},
-        "num_nodes": servers.machines,
-        "service": {
-            "readiness_probe": {
-                "path": servers.program.probe,
-                "initial_delay_seconds": start_seconds(servers),
-            },
-            "replicas": servers.count,
-        },
-        "resources": resources,
-        **({"setup": text_of(installation(launch))} if launch.install else {}),
-        "run": text_of(lines),
+    probe = {
+        "path": servers.program.probe,
+        "initial_delay_seconds": start_seconds(servers),
     }
-    notes = (*setup.header, *launch.notes, "Start it with: sky serve up sky.yaml --env HF_TOKEN")
-    return text_of(comments(notes)) + yaml_text(content)
+    return skypilot_text(
+        setup,
+        {
+            "num_nodes": servers.machines,
+            "service": {"readiness_probe": probe, "replicas": servers.count},
+            **({"setup": text_of(installation(launch))} if launch.install else {}),
+            "run": text_of(lines),
+        },
+        cards=servers.cards_each,
+        disk_bytes=servers.disk_bytes,
+        resources={
+            "ports": servers.program.port,
+            **({} if launch.install else {"image_id": f"docker:{launch.image}"}),
+        },
+        notes=(*launch.notes, "Start it with: sky serve up sky.yaml --env HF_TOKEN"),
+    )
 
 
 def dstack_file(setup: Setup) -> str:
@@ -190,9 +161,7 @@ def dstack_file(setup: Setup) -> str:
     InputError
         If a server spans machines, or the program has no image for the card.
     """
-    servers = Servers(setup)
-    if servers.on_each_machine > 1:
-        servers = Servers(setup, apart=True)
+    servers = _apart(setup)
     launch = server_launch(servers)
     check_image(servers, launch)
     if servers.machines > 1:
@@ -202,28 +171,20 @@ def dstack_file(setup: Setup) -> str:
             allowed=f"up to {setup.per_machine} accelerators for a copy",
             remedy="Choose --to kubernetes, skypilot or slurm.",
         )
-    content: dict[str, object] = {
+    content: Content = {
         "type": "service",
-        "name": setup.slug,
         "image": launch.image,
-        "shell": "bash",
-        "env": ["HF_TOKEN"],
         "commands": [text_of(container_lines(launch, weights=None))],
         "port": servers.program.port,
         "replicas": servers.count,
         "probes": [{"type": "http", "url": servers.program.probe}],
-        "resources": {
-            "gpu": dstack_gpu(setup.accelerator, servers.cards_each),
-            "shm_size": "16GB",
-            "disk": f"{ceil(servers.disk_bytes / GB)}GB..",
-        },
     }
     if "generate" in servers.program.tool.does and not servers.program.reads_gguf:
         content["model"] = setup.weights
-    cloud = clouds_of(Format.DSTACK).get(setup.estimate.cost.provider or "")
-    if cloud:
-        content["backends"] = [cloud]
-    if setup.spot:
-        content["spot_policy"] = "spot"
-    notes = (*setup.header, *launch.notes, "Start it with: dstack apply -f .dstack.yml")
-    return text_of(comments(notes)) + yaml_text(content)
+    return dstack_text(
+        setup,
+        content,
+        cards=servers.cards_each,
+        disk_bytes=servers.disk_bytes,
+        notes=launch.notes,
+    )

@@ -15,12 +15,13 @@ from advisor.export.hosts.containers import (
     start_seconds,
 )
 from advisor.export.hosts.names import node_label
-from advisor.export.quoting import comments, kubernetes_text, yaml_text
+from advisor.export.hosts.orders import Content as Manifest
+from advisor.export.hosts.orders import host_requests, manifest
+from advisor.export.quoting import kubernetes_text, yaml_file
 from advisor.export.script import Launch, text_of
 from advisor.export.setup import Setup
 from advisor.foundation.units import GB, GIB, MIB
 
-Manifest = dict[str, object]
 RESOURCES: Final = {
     "cuda": "nvidia.com/gpu",
     "rocm": "amd.com/gpu",
@@ -34,8 +35,6 @@ MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 """Label with the card's memory, from GPU feature discovery. [MiB]"""
 SHARED_MEMORY: Final = "16Gi"
 """Shared memory of a pod for NCCL. Assumed: a container's 64 MiB are too little."""
-HOST_SHARE: Final = 0.8
-"""Share of a machine that its pods request. Assumed: the rest is the node's own."""
 CPUS_PER_CARD: Final = 4
 """Processors for each card where the machine's are not known. Assumed: an engine process for each
 card, and the server's own."""
@@ -76,7 +75,7 @@ def kubernetes_file(setup: Setup) -> str:
     items += [_service(servers), _budget(servers)]
     if servers.program.queue and servers.machines == 1:
         items.append(_scaler(servers))
-    return text_of(comments(notes)) + "---\n".join(yaml_text(item) for item in items)
+    return yaml_file(notes, *items)
 
 
 def _notes(servers: Servers) -> list[str]:
@@ -101,26 +100,17 @@ def _metric(servers: Servers) -> str:
     return servers.program.queue.replace(":", "_")
 
 
-def _requests(servers: Servers) -> Manifest:
-    """Return processors and memory of one pod: its share of the machine, or an assumption."""
-    offer, cards = servers.setup.offer, servers.cards_each
-    processors: float = CPUS_PER_CARD * cards
-    weights = servers.setup.estimate.memory.weights_bytes.expected * cards
-    memory = HOST_MEMORY_BYTES + weights
-    if offer is not None:
-        share = HOST_SHARE * cards / offer.accelerators
-        if offer.vcpus:
-            processors = share * offer.vcpus
-        if offer.host_memory_bytes:
-            memory = share * offer.host_memory_bytes
-    return {"cpu": str(max(1, floor(processors))), "memory": f"{max(1, floor(memory / GIB))}Gi"}
-
-
 def _pod(
     servers: Servers, launch: Launch, *, group: bool = False, probes: bool = False
 ) -> Manifest:
     backend = servers.backend
-    requests = _requests(servers)
+    weights = servers.setup.estimate.memory.weights_bytes.expected * servers.cards_each
+    requests = host_requests(
+        servers.setup.offer,
+        servers.cards_each,
+        cpus=CPUS_PER_CARD * servers.cards_each,
+        memory=HOST_MEMORY_BYTES + weights,
+    )
     limits: Manifest = {}
     if backend in RESOURCES:
         limits[RESOURCES[backend]] = servers.cards_each
@@ -195,23 +185,16 @@ def _probes(servers: Servers) -> Manifest:
 
 
 def _deployment(servers: Servers, launch: Launch) -> Manifest:
-    name = servers.setup.slug
-    labels = {"app": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": servers.count,
-            "selector": {"matchLabels": labels},
-            # A full cluster has no card to spare for a second server of the same kind.
-            "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": _pod(servers, launch, probes=True),
-            },
-        },
+    labels = {"app": servers.setup.slug}
+    template = {"metadata": {"labels": labels}, "spec": _pod(servers, launch, probes=True)}
+    spec = {
+        "replicas": servers.count,
+        "selector": {"matchLabels": labels},
+        # A full cluster has no card to spare for a second server of the same kind.
+        "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        "template": template,
     }
+    return manifest(servers.setup.slug, "Deployment", "apps/v1", spec)
 
 
 def _group(servers: Servers, launch: Launch) -> Manifest:
@@ -220,44 +203,27 @@ def _group(servers: Servers, launch: Launch) -> Manifest:
     worker = _pod(servers, launch, group=True)
     answering = _pod(servers, launch, group=True, probes=True)
     labels = {"app": name, "role": "leader"}
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": servers.count,
-            "leaderWorkerTemplate": {
-                "size": servers.machines,
-                "restartPolicy": "RecreateGroupOnPodRestart",
-                "leaderTemplate": {"metadata": {"labels": labels}, "spec": answering},
-                "workerTemplate": {"metadata": {"labels": {"app": name}}, "spec": worker},
-            },
-        },
+    template = {
+        "size": servers.machines,
+        "restartPolicy": "RecreateGroupOnPodRestart",
+        "leaderTemplate": {"metadata": {"labels": labels}, "spec": answering},
+        "workerTemplate": {"metadata": {"labels": {"app": name}}, "spec": worker},
     }
+    spec = {"replicas": servers.count, "leaderWorkerTemplate": template}
+    return manifest(name, "LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", spec)
 
 
 def _service(servers: Servers) -> Manifest:
     name = servers.setup.slug
     selector = {"app": name, **({"role": "leader"} if servers.machines > 1 else {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {
-            "selector": selector,
-            "ports": [{"name": "http", "port": servers.program.port, "targetPort": "http"}],
-        },
-    }
+    port = {"name": "http", "port": servers.program.port, "targetPort": "http"}
+    return manifest(name, "Service", "v1", {"selector": selector, "ports": [port]})
 
 
 def _budget(servers: Servers) -> Manifest:
     name = servers.setup.slug
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}},
-    }
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}}
+    return manifest(name, "PodDisruptionBudget", "policy/v1", spec)
 
 
 def _scaler(servers: Servers) -> Manifest:
@@ -266,34 +232,25 @@ def _scaler(servers: Servers) -> Manifest:
     It runs between the plan's servers and twice as many, or as the day of the case asks.
     """
     name = servers.setup.slug
-    least, most, hold_s = servers.count, MOST_TIMES * servers.count, None
+    least, most = servers.count, MOST_TIMES * servers.count
+    behavior: Manifest = {}
     if (day := servers.setup.estimate.day) is not None:
         scaled = next(way for way in day.ways if way.name == "autoscaled")
         each = max(1, servers.setup.estimate.layout.replicas // servers.count)
         least, most = (
             max(1, -(-number // each)) for number in (scaled.least_replicas, scaled.most_replicas)
         )
-        hold_s = round(day.hold_s)
-    metric = {
-        "type": "Pods",
-        "pods": {
-            "metric": {"name": _metric(servers)},
-            "target": {"type": "AverageValue", "averageValue": str(WAITING)},
-        },
+        hold = {"stabilizationWindowSeconds": round(day.hold_s)}
+        behavior = {"behavior": {"scaleDown": hold}}
+    pods = {
+        "metric": {"name": _metric(servers)},
+        "target": {"type": "AverageValue", "averageValue": str(WAITING)},
     }
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": least,
-            "maxReplicas": most,
-            "metrics": [metric],
-        }
-        | (
-            {}
-            if hold_s is None
-            else {"behavior": {"scaleDown": {"stabilizationWindowSeconds": hold_s}}}
-        ),
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        "minReplicas": least,
+        "maxReplicas": most,
+        "metrics": [{"type": "Pods", "pods": pods}],
+        **behavior,
     }
+    return manifest(name, "HorizontalPodAutoscaler", "autoscaling/v2", spec)

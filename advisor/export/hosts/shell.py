@@ -15,7 +15,8 @@ from advisor.export.script import (
     Launch,
     Options,
     command,
-    installation,
+    needs,
+    place_lines,
     preparation,
     text_of,
     written_file,
@@ -82,27 +83,16 @@ def started(servers: Servers, launch: Launch) -> list[str]:
 def head_of(servers: Servers, launch: Launch) -> tuple[str, ...]:
     """Return the lines at the head of a file that a person starts."""
     setup = servers.setup
-    needs = []
-    if launch.install:
-        needs.append("Needs: " + "; ".join(installation(launch)))
+    found = [*needs(launch)]
     if launch.image:
-        start = "Or start it" if needs else "Start it"
+        start = "Or start it" if found else "Start it"
         words = ("docker run --rm -it", DOCKER.get(servers.backend, ""), IN_IMAGE)
         run = " ".join(word for word in words if word)
-        needs.append(f"{start} in the image: {run} {launch.image} FILE")
+        found.append(f"{start} in the image: {run} {launch.image} FILE")
     if servers.count > 1:
         ports = f"on ports from {servers.program.port}" if servers.on_each_machine > 1 else "each"
-        needs.append(f"{servers.count} servers, {ports}: put a load balancer in front.")
-    return (*setup.header, *launch.notes, *needs)
-
-
-def _machine_lines(servers: Servers) -> list[str]:
-    if servers.machines == 1:
-        return []
-    return [
-        ': "${NODE_RANK:?number of this machine, from 0}"',
-        ': "${MASTER_ADDR:?name of the first machine}"',
-    ]
+        found.append(f"{servers.count} servers, {ports}: put a load balancer in front.")
+    return (*setup.header, *launch.notes, *found)
 
 
 def shell_file(setup: Setup) -> str:
@@ -113,7 +103,7 @@ def shell_file(setup: Setup) -> str:
         START,
         comments(head_of(servers, launch)),
         (STRICT,),
-        _machine_lines(servers),
+        place_lines(servers.machines),
         preparation(launch),
         started(servers, launch),
     )

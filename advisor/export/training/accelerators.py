@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from advisor.export.formats import KINDS, Format, cannot
 from advisor.export.script import Launch, Options, Variable
 from advisor.export.setup import Setup
+from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import STAGES, deepspeed_config, held_apart, uses_deepspeed
-from advisor.export.training.tool import SAME, Tool
+from advisor.export.training.tool import SAME, Tool, fused
 from advisor.export.training.words import (
     ALPHA_PER_RANK,
     rate,
@@ -21,53 +21,10 @@ from advisor.export.training.words import (
 from advisor.export.training.written import accumulation
 from advisor.export.versions import git_clone, image_of, pip_install
 from advisor.nouns.layout import Recompute, Sharding
-from advisor.nouns.training_choices import (
-    AttentionKernel,
-    CrossEntropy,
-    FineTuningMethod,
-    GradientSync,
-    Optimizer,
-)
+from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
 
 HABANA: Final = "https://github.com/huggingface/optimum-habana"
 EXAMPLES: Final = "optimum-habana/examples"
-MAXTEXT_MODELS: Final = {
-    "Llama-3.1-8B": "llama3.1-8b",
-    "Llama-3.1-70B": "llama3.1-70b",
-    "Llama-3.1-405B": "llama3.1-405b",
-    "Llama-3.3-70B": "llama3.3-70b",
-    "Meta-Llama-3-8B": "llama3-8b",
-    "Meta-Llama-3-70B": "llama3-70b",
-    "Llama-2-7b": "llama2-7b",
-    "Llama-2-13b": "llama2-13b",
-    "Llama-2-70b": "llama2-70b",
-    "Mistral-7B": "mistral-7b",
-    "Mixtral-8x7B": "mixtral-8x7b",
-    "Mixtral-8x22B": "mixtral-8x22b",
-    "gemma-2b": "gemma-2b",
-    "gemma-7b": "gemma-7b",
-    "gemma-2-2b": "gemma2-2b",
-    "gemma-2-9b": "gemma2-9b",
-    "gemma-2-27b": "gemma2-27b",
-    "gemma-3-4b": "gemma3-4b",
-    "gemma-3-12b": "gemma3-12b",
-    "gemma-3-27b": "gemma3-27b",
-    "Qwen2.5-1.5B": "qwen2.5-1.5b",
-    "Qwen2.5-7B": "qwen2.5-7b",
-    "Qwen2.5-14B": "qwen2.5-14b",
-    "Qwen3-0.6B": "qwen3-0.6b",
-    "Qwen3-1.7B": "qwen3-1.7b",
-    "Qwen3-4B": "qwen3-4b",
-    "Qwen3-8B": "qwen3-8b",
-    "Qwen3-14B": "qwen3-14b",
-    "Qwen3-32B": "qwen3-32b",
-    "Qwen3-30B-A3B": "qwen3-30b-a3b",
-    "Qwen3-235B-A22B": "qwen3-235b-a22b",
-    "gpt-oss-20b": "gpt-oss-20b",
-    "gpt-oss-120b": "gpt-oss-120b",
-    "DeepSeek-V3": "deepseek3-671b",
-}
-"""Part of a hub id -> model of MaxText 0.2.4 (src/maxtext/configs/models)."""
 
 
 def _gaudi_check(setup: Setup) -> None:
@@ -86,14 +43,6 @@ def _gaudi_check(setup: Setup) -> None:
             remedy="Choose a count of one machine, or follow optimum-habana's "
             "examples/multi-node-training.",
         )
-
-
-def _gaudi_means(_: Setup) -> Mapping[str, object]:
-    return {
-        "attention": AttentionKernel.FLASH,
-        "cross_entropy": CrossEntropy.PLAIN,
-        "gradient_sync": GradientSync.EACH,
-    }
 
 
 def _gaudi_launch(setup: Setup) -> Launch:
@@ -188,15 +137,13 @@ GAUDI: Final = Tool(
     instead="Choose an NVIDIA or AMD card, or on Gaudi lora or full fine-tuning on single answers.",
     loggers=("mlflow",),
     arranged=held_apart,
-    means=_gaudi_means,
+    means=lambda _: fused(CrossEntropy.PLAIN),
     check=_gaudi_check,
 )
 
 
 def _maxtext_model(setup: Setup) -> str | None:
-    hub = setup.model.hub_id or ""
-    found = [part for part in MAXTEXT_MODELS if part in hub]
-    return MAXTEXT_MODELS[max(found, key=len)] if found else None
+    return launch_models().maxtext.of(setup.model.hub_id)
 
 
 def _maxtext_check(setup: Setup) -> None:
@@ -204,7 +151,8 @@ def _maxtext_check(setup: Setup) -> None:
         raise cannot(
             "MaxText has no configuration of this model",
             value=setup.model.hub_id or setup.model.name,
-            allowed=f"one of {len(MAXTEXT_MODELS)} models, e.g. llama3.1-8b, qwen3-8b, gemma3-4b",
+            allowed=f"one of {len(launch_models().maxtext.names)} models, e.g. llama3.1-8b, "
+            "qwen3-8b, gemma3-4b",
             remedy="Choose such a model, or write a file for src/maxtext/configs/models.",
         )
     if setup.run.method is not None and setup.checkpoint is None:

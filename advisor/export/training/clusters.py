@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from math import ceil, floor
+from math import ceil
 from typing import Final
 
-from advisor.export.formats import Format, cannot
-from advisor.export.hosts.containers import compose_cards
-from advisor.export.hosts.kubernetes import HOST_SHARE, LABELS, SHARED_MEMORY
-from advisor.export.hosts.names import clouds_of, dstack_gpu, node_label, skypilot_name
-from advisor.export.quoting import comments, compose_text, kubernetes_text, yaml_text
+from advisor.export.formats import cannot
+from advisor.export.hosts.kubernetes import LABELS, SHARED_MEMORY
+from advisor.export.hosts.names import node_label
+from advisor.export.hosts.orders import (
+    Content,
+    compose_cards,
+    compose_service,
+    compose_text_of,
+    dstack_text,
+    host_requests,
+    manifest,
+    skypilot_text,
+)
+from advisor.export.quoting import kubernetes_text, yaml_file
 from advisor.export.script import (
     STRICT,
     Launch,
@@ -19,7 +28,7 @@ from advisor.export.script import (
     text_of,
 )
 from advisor.export.setup import Setup
-from advisor.export.training.starts import launch_of, machine_lines, start
+from advisor.export.training.starts import launch_of, machines_of, start
 from advisor.foundation.units import GB, GIB
 
 RESOURCES: Final = {
@@ -67,47 +76,34 @@ def kubernetes_file(setup: Setup) -> str:
     _check_vendor(setup)
     launch = launch_of(setup)
     token = "Gated weights need: kubectl create secret generic hf --from-literal=HF_TOKEN=..."
-    head = text_of(comments((*setup.header, *launch.notes, token)))
-    return head + "---\n".join(yaml_text(item) for item in _manifests(setup, launch))
+    return yaml_file((*setup.header, *launch.notes, token), *_manifests(setup, launch))
 
 
-def _manifests(setup: Setup, launch: Launch) -> list[dict[str, object]]:
+def _manifests(setup: Setup, launch: Launch) -> list[Content]:
     name, labels = setup.slug, {"app": setup.slug}
-    job: dict[str, object] = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": setup.machines,
-            "parallelism": setup.machines,
-            "backoffLimit": 0,
-            "template": {"metadata": {"labels": labels}, "spec": _pod(setup, launch)},
-        },
+    spec = {
+        "completionMode": "Indexed",
+        "completions": setup.machines,
+        "parallelism": setup.machines,
+        "backoffLimit": 0,
+        "template": {"metadata": {"labels": labels}, "spec": _pod(setup, launch)},
     }
-    claim: dict[str, object] = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {
-            "accessModes": ["ReadWriteOnce" if setup.machines == 1 else "ReadWriteMany"],
-            "resources": {"requests": {"storage": f"{ceil(disk_bytes(setup) / GIB)}Gi"}},
-        },
+    volume = {
+        "accessModes": ["ReadWriteOnce" if setup.machines == 1 else "ReadWriteMany"],
+        "resources": {"requests": {"storage": f"{ceil(disk_bytes(setup) / GIB)}Gi"}},
     }
-    if setup.machines == 1:
-        return [claim, job]
-    service: dict[str, object] = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True},
-    }
-    return [claim, service, job]
+    first = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
+    return [
+        manifest(name, "PersistentVolumeClaim", "v1", volume),
+        *([manifest(name, "Service", "v1", first)] if setup.machines > 1 else []),
+        manifest(name, "Job", "batch/v1", spec),
+    ]
 
 
-def _pod(setup: Setup, launch: Launch) -> dict[str, object]:
+def _pod(setup: Setup, launch: Launch) -> Content:
     name, vendor = setup.slug, setup.accelerator.vendor
     cards = {RESOURCES[vendor]: setup.per_machine}
+    requests = host_requests(setup.offer, setup.per_machine)
     script = _script(
         setup,
         launch,
@@ -116,13 +112,13 @@ def _pod(setup: Setup, launch: Launch) -> dict[str, object]:
         rank=Variable("JOB_COMPLETION_INDEX"),
         host=f"{name}-0.{name}",
     )
-    pod: dict[str, object] = {
+    pod: Content = {
         "containers": [
             {
                 "name": name,
                 "image": launch.image,
                 "command": ["bash", "-c", kubernetes_text(script)],
-                "resources": {"requests": {**_requests(setup), **cards}, "limits": cards},
+                "resources": {"requests": {**requests, **cards}, "limits": cards},
                 "volumeMounts": [
                     {"name": "shm", "mountPath": "/dev/shm"},
                     {"name": "training", "mountPath": FOLDER},
@@ -143,108 +139,64 @@ def _pod(setup: Setup, launch: Launch) -> dict[str, object]:
     return pod
 
 
-def _requests(setup: Setup) -> dict[str, str]:
-    """Return processors and memory of a pod: its share of the machine, if that is known."""
-    offer = setup.offer
-    if offer is None:
-        return {}
-    share = HOST_SHARE * setup.per_machine / offer.accelerators
-    found = {}
-    if offer.vcpus:
-        found["cpu"] = str(max(1, floor(share * offer.vcpus)))
-    if offer.host_memory_bytes:
-        found["memory"] = f"{max(1, floor(share * offer.host_memory_bytes / GIB))}Gi"
-    return found
-
-
 def compose_file(setup: Setup) -> str:
     """Return a Compose file with one service; every machine runs the same one."""
     _check_vendor(setup)
     launch = launch_of(setup)
     ids = [str(card) for card in range(setup.per_machine)]
-    environment = {"HF_TOKEN": "${HF_TOKEN:-}", "HF_HOME": f"{FOLDER}/hub"}
-    if machine_lines(setup, launch):
-        environment["NODE_RANK"] = "${NODE_RANK:?number of this machine, from 0}"
-        environment["MASTER_ADDR"] = "${MASTER_ADDR:?name of the first machine}"
-    service: dict[str, object] = {
-        "image": launch.image,
-        "entrypoint": ["bash", "-c"],
-        "command": [compose_text(_script(setup, launch))],
-        "working_dir": FOLDER,
-        "network_mode": "host",
-        "ipc": "host",
-        "environment": environment,
-        "volumes": [f"training:{FOLDER}"],
-    }
-    if backend := {"NVIDIA": "cuda", "AMD": "rocm"}.get(setup.accelerator.vendor):
-        service |= compose_cards(backend, ids)
-    else:
-        service |= {"runtime": "habana", "cap_add": ["SYS_NICE"]}
+    environment = {"HF_HOME": f"{FOLDER}/hub"}
+    backend = {"NVIDIA": "cuda", "AMD": "rocm"}.get(setup.accelerator.vendor)
+    cards: Content = {"runtime": "habana", "cap_add": ["SYS_NICE"]}
+    if backend is None:
         environment["HABANA_VISIBLE_DEVICES"] = "all"
-    content: dict[str, object] = {
-        "name": setup.slug,
-        "services": {"train": service},
-        "volumes": {"training": {}},
-    }
-    notes = (*setup.header, *launch.notes, "Start it with: docker compose up")
-    return text_of(comments(notes)) + yaml_text(content)
+    else:
+        cards = compose_cards(backend, ids)
+    service = compose_service(
+        launch.image,
+        _script(setup, launch),
+        volume=f"training:{FOLDER}",
+        environment=environment,
+        machines=machines_of(setup, launch),
+    )
+    services = {"train": {**service, "working_dir": FOLDER, **cards}}
+    notes = (*launch.notes, "Start it with: docker compose up")
+    return compose_text_of(setup, services, "training", notes)
 
 
 def skypilot_file(setup: Setup) -> str:
     """Return a SkyPilot task on the planned cloud."""
     launch = launch_of(setup)
-    resources: dict[str, object] = {
-        "accelerators": f"{skypilot_name(setup.accelerator)}:{setup.per_machine}",
-        "use_spot": setup.spot,
-        "disk_size": ceil(disk_bytes(setup) / GB),
-    }
-    cloud = clouds_of(Format.SKYPILOT).get(setup.estimate.cost.provider or "")
-    if cloud:
-        resources["infra"] = cloud
     host = 'MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
     run = [STRICT, host, *preparation(launch)]
     run += start(setup, launch, rank=Variable("SKYPILOT_NODE_RANK"))
-    content: dict[str, object] = {
-        "name": setup.slug,
-        "envs": {"HF_TOKEN": ""},
-        "num_nodes": setup.machines,
-        "resources": resources,
-        "setup": text_of(installation(launch)),
-        "run": text_of(run),
-    }
     begin = "sky jobs launch" if setup.spot else f"sky launch -c {setup.slug}"
-    notes = (*setup.header, *launch.notes, f"Start it with: {begin} sky.yaml --env HF_TOKEN")
-    return text_of(comments(notes)) + yaml_text(content)
+    return skypilot_text(
+        setup,
+        {
+            "num_nodes": setup.machines,
+            "setup": text_of(installation(launch)),
+            "run": text_of(run),
+        },
+        cards=setup.per_machine,
+        disk_bytes=disk_bytes(setup),
+        resources={},
+        notes=(*launch.notes, f"Start it with: {begin} sky.yaml --env HF_TOKEN"),
+    )
 
 
 def dstack_file(setup: Setup) -> str:
     """Return a dstack task on the planned cloud, one node for each machine."""
     launch = launch_of(setup)
-    card = setup.accelerator
-    script = _script(
+    rank, host = Variable("DSTACK_NODE_RANK"), Variable("DSTACK_MASTER_NODE_IP")
+    return dstack_text(
         setup,
-        launch,
-        rank=Variable("DSTACK_NODE_RANK"),
-        host=Variable("DSTACK_MASTER_NODE_IP"),
-    )
-    content: dict[str, object] = {
-        "type": "task",
-        "name": setup.slug,
-        "nodes": setup.machines,
-        "image": launch.image,
-        "shell": "bash",
-        "env": ["HF_TOKEN"],
-        "commands": [script],
-        "resources": {
-            "gpu": dstack_gpu(card, setup.per_machine),
-            "shm_size": "16GB",
-            "disk": f"{ceil(disk_bytes(setup) / GB)}GB..",
+        {
+            "type": "task",
+            "nodes": setup.machines,
+            "image": launch.image,
+            "commands": [_script(setup, launch, rank=rank, host=host)],
         },
-    }
-    cloud = clouds_of(Format.DSTACK).get(setup.estimate.cost.provider or "")
-    if cloud:
-        content["backends"] = [cloud]
-    if setup.spot:
-        content["spot_policy"] = "spot"
-    notes = (*setup.header, *launch.notes, "Start it with: dstack apply -f .dstack.yml")
-    return text_of(comments(notes)) + yaml_text(content)
+        cards=setup.per_machine,
+        disk_bytes=disk_bytes(setup),
+        notes=launch.notes,
+    )

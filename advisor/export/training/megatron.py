@@ -13,8 +13,8 @@ from advisor.architecture.table.operators import Operator
 from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options, Variable
 from advisor.export.setup import Setup
-from advisor.export.training.rotary import ORIGINAL, rotary_of
-from advisor.export.training.tool import SAME, Tool
+from advisor.export.training.model_names import ORIGINAL, rotary_of
+from advisor.export.training.tool import SAME, Tool, fused
 from advisor.export.training.words import rate, steps, warm_up
 from advisor.export.versions import git_clone, image_of
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, Sharding
@@ -22,7 +22,6 @@ from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import (
     AttentionKernel,
     FineTuningMethod,
-    GradientSync,
     Optimizer,
 )
 
@@ -342,12 +341,7 @@ def _experts(setup: Setup, rows: Mapping[str, Operator]) -> Options:
 def _means(setup: Setup) -> Mapping[str, object]:
     """Return what Megatron decides: gradients are summed in fp32 unless told otherwise."""
     narrow = setup.run.switches.reduce_format == "bf16"
-    return {
-        "attention": AttentionKernel.FLASH,
-        "cross_entropy": None,
-        "reduce_format": "bf16" if narrow else None,
-        "gradient_sync": GradientSync.EACH,
-    }
+    return {**fused(None), "reduce_format": "bf16" if narrow else None}
 
 
 MEGATRON: Final = Tool(

@@ -9,6 +9,7 @@ from advisor.export.formats import KINDS, Format, cannot
 from advisor.export.quoting import yaml_text
 from advisor.export.script import Launch
 from advisor.export.setup import Setup
+from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import (
     STAGES,
     deepspeed_options,
@@ -19,7 +20,7 @@ from advisor.export.training.sharded import (
     uses_deepspeed,
     uses_fsdp,
 )
-from advisor.export.training.tool import Tool
+from advisor.export.training.tool import Tool, fused
 from advisor.export.training.trl import METHODS, OPTIMIZERS
 from advisor.export.training.words import (
     ALPHA_PER_RANK,
@@ -35,40 +36,11 @@ from advisor.export.training.written import accumulation
 from advisor.export.versions import git_clone, image_of, pip_install
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute
 from advisor.nouns.software.stacks import known_stacks
-from advisor.nouns.training_choices import (
-    AttentionKernel,
-    CrossEntropy,
-    GradientSync,
-    Preference,
-)
+from advisor.nouns.training_choices import CrossEntropy, Preference
 from advisor.nouns.workload import Serving
 
 LIGER: Final = ("Llama", "Mistral", "Mixtral", "Qwen", "Gemma", "Phi 3", "Phi-3", "OLMo", "Granite")
 """Families that Liger's kernels replace (liger-kernel 0.8.5, transformers/monkey_patch.py)."""
-TEMPLATES: Final = {
-    "Llama-2": "llama2",
-    "Llama-3": "llama3",
-    "Llama-4": "llama4",
-    "Qwen3": "qwen3_nothink",
-    "Qwen": "qwen",
-    "Mistral-Small": "mistral_small",
-    "Ministral": "ministral",
-    "Mistral": "mistral",
-    "Mixtral": "mistral",
-    "gemma-2": "gemma2",
-    "gemma-3": "gemma3",
-    "gemma": "gemma",
-    "Phi-3": "phi",
-    "Phi-4-mini": "phi4_mini",
-    "phi-4": "phi4",
-    "gpt-oss": "gpt_oss",
-    "granite": "granite3",
-    "SmolLM2": "smollm2",
-    "GLM-4": "glm4",
-    "DeepSeek-R1-0528": "deepseekr1",
-    "DeepSeek-V": "deepseek3",
-}
-"""Part of a hub id -> chat template of LLaMA-Factory 0.9.5 (llamafactory/data/template.py)."""
 REPOSITORY: Final = "https://github.com/hiyouga/LLaMA-Factory"
 
 
@@ -88,11 +60,7 @@ def _stack(setup: Setup) -> str:
 
 def _means(setup: Setup) -> Mapping[str, object]:
     """Return what both decide: without Liger's kernels they build the whole logits."""
-    return {
-        "attention": AttentionKernel.FLASH,
-        "cross_entropy": None if _liger(setup) else CrossEntropy.PLAIN,
-        "gradient_sync": GradientSync.LAST if uses_fsdp(setup) else GradientSync.EACH,
-    }
+    return fused(None if _liger(setup) else CrossEntropy.PLAIN, waits=uses_fsdp(setup))
 
 
 def _axolotl_launch(setup: Setup) -> Launch:
@@ -305,8 +273,7 @@ def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
 def _factory_data(setup: Setup) -> dict[str, object]:
     template = "empty"
     if chats(setup.weights):
-        found = (name for part, name in TEMPLATES.items() if part in setup.weights)
-        template = next(found, "")
+        template = launch_models().llama_factory.of(setup.weights) or ""
     data: dict[str, object] = {
         "dataset": "dpo_en_demo" if setup.run.preference else "alpaca_en_demo",
         "dataset_dir": "LLaMA-Factory/data",

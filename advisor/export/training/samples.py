@@ -10,6 +10,7 @@ from advisor.estimate.training.run import PRETRAINING_SAMPLES
 from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options, Variable
 from advisor.export.setup import Setup
+from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Tool
 from advisor.export.training.words import steps, true, warm_up
 from advisor.export.training.written import accumulation
@@ -25,22 +26,6 @@ from advisor.nouns.training_choices import (
 
 IMAGENET: Final = PRETRAINING_SAMPLES // 90
 """Images of ImageNet's training set, through which the default run goes 90 times."""
-TIMM_MODELS: Final = {
-    **{f"microsoft/resnet-{size}": f"resnet{size}" for size in (18, 34, 50, 101, 152)},
-    **{f"google/efficientnet-b{size}": f"efficientnet_b{size}" for size in range(8)},
-    **{f"facebook/convnext-{n}-224": f"convnext_{n}" for n in ("tiny", "small", "base", "large")},
-    "facebook/regnet-y-160": "regnety_160",
-    "WinKawaks/vit-tiny-patch16-224": "vit_tiny_patch16_224",
-    "WinKawaks/vit-small-patch16-224": "vit_small_patch16_224",
-    "google/vit-base-patch16-224": "vit_base_patch16_224",
-    "google/vit-base-patch16-384": "vit_base_patch16_384",
-    "google/vit-large-patch16-224": "vit_large_patch16_224",
-    **{
-        f"microsoft/swin-{n}-patch4-window7-224": f"swin_{n}_patch4_window7_224"
-        for n in ("tiny", "small", "base")
-    },
-}
-"""Hub id -> name of the same network in timm 1.0.28 (timm/models)."""
 TIMM_OPTIMIZERS: Final = {
     Optimizer.SGD_MOMENTUM: ("momentum", "0.1", "256", "1e-4"),
     Optimizer.SGD: ("momentum", "0.1", "256", "1e-4"),
@@ -59,12 +44,9 @@ AMP: Final = {
     "fp32": "fp32",
 }
 """Recipe -> the one of scripts that keep fp32 weights under autocast."""
+ATTENDS: Final = {"attention": AttentionKernel.FLASH, "gradient_sync": GradientSync.EACH}
 REPLICATED: Final = dict.fromkeys(Sharding, Sharding.DDP)
 """Sharding of scripts that run plain data parallelism alone."""
-
-
-def _plain(_: Setup) -> str:
-    return "plain"
 
 
 def _dataset_size(setup: Setup) -> int:
@@ -100,11 +82,11 @@ def _timm_means(setup: Setup) -> Mapping[str, object]:
 
 
 def _timm_check(setup: Setup) -> None:
-    if setup.model.hub_id not in TIMM_MODELS:
+    if setup.model.hub_id not in launch_models().timm.names:
         raise cannot(
             "no network of timm is known to be this one",
             value=setup.model.hub_id or setup.model.name,
-            allowed=", ".join(TIMM_MODELS.values()),
+            allowed=", ".join(launch_models().timm.names.values()),
             remedy="Choose such a preset, or export a report and start the network's own code.",
         )
     if getattr(setup.workload, "data_loading", None) is DataLoading.CACHED:
@@ -123,7 +105,7 @@ def _timm_launch(setup: Setup) -> Launch:
     options: Options = (
         ("--data-dir", Variable("DATA")),
         ("--output", Variable("OUTPUT")),
-        ("--model", TIMM_MODELS[setup.model.hub_id or ""]),
+        ("--model", launch_models().timm.names[setup.model.hub_id or ""]),
         ("--train-num-samples", str(_epoch(setup))),
         ("--epochs", str(epochs)),
         ("--warmup-epochs", str(min(5, epochs))),
@@ -151,10 +133,7 @@ def _timm_launch(setup: Setup) -> Launch:
     return Launch(
         program=("pytorch-image-models/train.py",),
         options=options,
-        install=(
-            git_clone(source, "timm"),
-            pip_install("timm"),
-        ),
+        install=(git_clone(source, "timm"), pip_install("timm")),
         image=image_of("trl", setup.accelerator.vendor),
         variables={
             "DATA": ("imagenet", "folder with train/ and val/, one folder for each class"),
@@ -178,11 +157,17 @@ TIMM: Final = Tool(
     recipes=AMP,
     optimizers=tuple(TIMM_OPTIMIZERS),
     sharding=REPLICATED,
-    stack=_plain,
+    stack=lambda _: "plain",
     units=(Unit.IMAGE,),
     amount=_images,
     means=_timm_means,
     check=_timm_check,
+)
+
+
+WHISPER_NOTE: Final = (
+    "transformers 5 loads the weights in the 16-bit format of their file; this release of "
+    "transformers 4 loads them in fp32, as autocast needs."
 )
 
 
@@ -194,10 +179,6 @@ def _whisper_check(setup: Setup) -> None:
             allowed="Whisper, networks of timm, SDXL with LoRA, and models that write text",
             remedy="Export a report, and start the network's own code.",
         )
-
-
-def _whisper_means(_: Setup) -> Mapping[str, object]:
-    return {"attention": AttentionKernel.FLASH, "gradient_sync": GradientSync.EACH}
 
 
 def _whisper_launch(setup: Setup) -> Launch:
@@ -235,10 +216,7 @@ def _whisper_launch(setup: Setup) -> Launch:
     return Launch(
         program=(f"{folder}/run_speech_recognition_seq2seq.py",),
         options=options,
-        install=(
-            git_clone(source, "transformers-4"),
-            pip_install(*needs, *small, *log),
-        ),
+        install=(git_clone(source, "transformers-4"), pip_install(*needs, *small, *log)),
         image=image_of("trl", setup.accelerator.vendor),
         variables={
             "DATASET": ("openslr/librispeech_asr", "your data: a dataset of the hub"),
@@ -249,12 +227,7 @@ def _whisper_launch(setup: Setup) -> Launch:
             "OUTPUT": ("output", "folder for checkpoints"),
             **setup.log_variables,
         },
-        notes=(
-            (
-                "transformers 5 loads the weights in the 16-bit format of their file; this release "
-                "of transformers 4 loads them in fp32, as autocast needs."
-            ),
-        ),
+        notes=(WHISPER_NOTE,),
     )
 
 
@@ -272,10 +245,10 @@ WHISPER: Final = Tool(
     recipes=AMP,
     optimizers=tuple(WHISPER_OPTIMIZERS),
     sharding=REPLICATED,
-    stack=_plain,
+    stack=lambda _: "plain",
     units=(Unit.SAMPLE,),
     loggers=("mlflow",),
-    means=_whisper_means,
+    means=lambda _: ATTENDS,
     check=_whisper_check,
 )
 
@@ -292,14 +265,6 @@ def _sdxl_check(setup: Setup) -> None:
             remedy="Export a report, and start the network's script in diffusers' "
             "examples (github.com/huggingface/diffusers/tree/main/examples).",
         )
-
-
-def _sdxl_means(_: Setup) -> Mapping[str, object]:
-    return {
-        "lora_targets": SDXL_TARGETS,
-        "attention": AttentionKernel.FLASH,
-        "gradient_sync": GradientSync.EACH,
-    }
 
 
 def _sdxl_launch(setup: Setup) -> Launch:
@@ -329,21 +294,14 @@ def _sdxl_launch(setup: Setup) -> Launch:
         options += (("--gradient_checkpointing",),)
     if run.optimizer is Optimizer.ADAMW_8BIT:
         options += (("--use_8bit_adam",),)
-    needs = (
-        "diffusers-examples",
-        "transformers-4",
-        "accelerate",
-        "datasets",
-        "peft",
-        "torchvision",
-    )
+    needs = ("transformers-4", "accelerate", "datasets", "peft", "torchvision")
     small = ("bitsandbytes",) if run.optimizer is Optimizer.ADAMW_8BIT else ()
     return Launch(
         program=("diffusers/examples/text_to_image/train_text_to_image_lora_sdxl.py",),
         options=options,
         install=(
             git_clone(source, "diffusers-examples"),
-            pip_install(*needs, *small),
+            pip_install("diffusers-examples", *needs, *small),
         ),
         image=image_of("trl", setup.accelerator.vendor),
         variables={
@@ -371,8 +329,8 @@ SDXL: Final = Tool(
     },
     optimizers=(Optimizer.ADAMW, Optimizer.ADAMW_8BIT),
     sharding=REPLICATED,
-    stack=_plain,
+    stack=lambda _: "plain",
     units=(Unit.IMAGE,),
-    means=_sdxl_means,
+    means=lambda _: {**ATTENDS, "lora_targets": SDXL_TARGETS},
     check=_sdxl_check,
 )

@@ -14,7 +14,8 @@ from advisor.export.script import (
     Variable,
     Word,
     command,
-    installation,
+    needs,
+    place_lines,
     preparation,
     started,
     text_of,
@@ -42,29 +43,20 @@ def start(setup: Setup, launch: Launch, *, rank: Word = RANK, host: Word = FIRST
     )
 
 
-def machine_lines(setup: Setup, launch: Launch) -> list[str]:
-    """Return the lines that ask for this machine's place among several."""
-    if setup.machines == 1 or not launch.starter:
-        return []
-    return [
-        ': "${NODE_RANK:?number of this machine, from 0}"',
-        ': "${MASTER_ADDR:?name of the first machine}"',
-    ]
-
-
-def _needs(launch: Launch) -> tuple[str, ...]:
-    return ("Needs: " + "; ".join(installation(launch)),)
+def machines_of(setup: Setup, launch: Launch) -> int:
+    """Return how many machines a starter joins: one if the program needs none."""
+    return setup.machines if launch.starter else 1
 
 
 def shell_file(setup: Setup) -> str:
     """Return a script for each machine."""
     launch = launch_of(setup)
-    head = comments((*setup.header, *launch.notes, *_needs(launch)))
+    head = comments((*setup.header, *launch.notes, *needs(launch)))
     return text_of(
         START,
         head,
         (STRICT,),
-        machine_lines(setup, launch),
+        place_lines(machines_of(setup, launch)),
         preparation(launch),
         start(setup, launch),
     )
@@ -78,7 +70,7 @@ def config_file(setup: Setup) -> str:
     head = (
         *setup.header,
         *launch.notes,
-        *_needs(launch),
+        *needs(launch),
         "On every machine, with its $NODE_RANK and the first one's $MASTER_ADDR:"
         if several
         else "Start it with:",
@@ -102,7 +94,7 @@ def accelerate_file(setup: Setup) -> str:
     head = (
         *setup.header,
         *launch.notes,
-        *_needs(launch),
+        *needs(launch),
         on_each if setup.machines > 1 else "Start it with:",
         *(f"  {line}" for line in (*preparation(launch), *use)),
     )
@@ -131,7 +123,7 @@ def slurm_file(setup: Setup) -> str:
     return text_of(
         START,
         orders,
-        comments((*setup.header, *launch.notes, *_needs(launch))),
+        comments((*setup.header, *launch.notes, *needs(launch))),
         (STRICT,),
         preparation(launch),
         (first, "export MASTER_ADDR"),

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final
 from advisor.architecture.table.sample import Unit
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.stacks import DEGREES
-from advisor.nouns.training_choices import FineTuningMethod, Optimizer, Preference
+from advisor.nouns.training_choices import (
+    AttentionKernel,
+    CrossEntropy,
+    FineTuningMethod,
+    GradientSync,
+    Optimizer,
+    Preference,
+)
 
 if TYPE_CHECKING:
     from advisor.export.script import Launch
@@ -23,17 +30,18 @@ WHOLE_BLOCKS: Final = SAME | {Recompute.SELECTIVE: Recompute.FULL}
 """Recomputation of programs without a selective mode."""
 
 
-def _unchanged(_: Setup) -> Mapping[str, object]:
-    return {}
+def fused(loss: CrossEntropy | None, *, waits: bool = False) -> Mapping[str, object]:
+    """Return what a program decides that fuses attention: the loss, and if gradients wait."""
+    return {
+        "attention": AttentionKernel.FLASH,
+        "cross_entropy": loss,
+        "gradient_sync": GradientSync.LAST if waits else GradientSync.EACH,
+    }
 
 
 def _whole_steps(setup: Setup, batch: int) -> float:
     each = setup.run.tokens_per_sample
     return float(ceil(setup.run.tokens / (batch * each)) * batch * each)
-
-
-def _accepts(_: Setup) -> None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -69,9 +77,9 @@ class Tool:
     """The layout that the file means, after the mappings above."""
     amount: Callable[[Setup, int], float] = _whole_steps
     """Tokens or samples of the run that the file means, from the batch of a step."""
-    means: Callable[[Setup], Mapping[str, object]] = _unchanged
+    means: Callable[[Setup], Mapping[str, object]] = lambda _: {}
     """Fields of the workload that the file decides."""
-    check: Callable[[Setup], None] = _accepts
+    check: Callable[[Setup], None] = lambda _: None
     """Raises ``InputError`` for a plan that the program would not run."""
 
     def divided(self, layout: ParallelLayout) -> tuple[str, ...]:

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options, Variable
 from advisor.export.setup import Setup
-from advisor.export.training.tool import SAME, Tool
+from advisor.export.training.model_names import launch_models
+from advisor.export.training.tool import SAME, Tool, fused
 from advisor.export.training.words import steps, warm_up
 from advisor.export.versions import image_of, pip_install
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, Sharding
-from advisor.nouns.training_choices import (
-    AttentionKernel,
-    CrossEntropy,
-    GradientSync,
-    Optimizer,
-)
+from advisor.nouns.training_choices import CrossEntropy, Optimizer
 
-MODELS: Final = {
-    "Llama-3.1-8B": ("llama3", "llama3_8b"),
-    "Llama-3.1-70B": ("llama3", "llama3_70b"),
-    "Llama-3.1-405B": ("llama3", "llama3_405b"),
-    "Qwen3-0.6B": ("qwen3", "qwen3_0_6b"),
-    "Qwen3-1.7B": ("qwen3", "qwen3_1_7b"),
-    "Qwen3-14B": ("qwen3", "qwen3_14b"),
-    "Qwen3-30B-A3B": ("qwen3", "qwen3_30b_a3b"),
-    "Qwen3-32B": ("qwen3", "qwen3_32b"),
-}
-"""Part of a hub id -> module and configuration of torchtitan 0.3.0
-(torchtitan/models/*/config_registry.py)."""
 OTHERWISE: Final = {
     "AMD": "Choose such a model; AMD's Primus (github.com/AMD-AGI/Primus, in the image "
     "rocm/megatron-lm) trains others, which no export writes."
@@ -43,17 +26,12 @@ CHECKPOINTING: Final = {
 }
 
 
-def _model(setup: Setup) -> tuple[str, str] | None:
-    hub = setup.model.hub_id or ""
-    return next((names for part, names in MODELS.items() if part in hub), None)
-
-
 def _check(setup: Setup) -> None:
-    if _model(setup) is None:
+    if launch_models().torchtitan.of(setup.model.hub_id) is None:
         raise cannot(
             "torchtitan has no configuration of this model",
             value=setup.model.hub_id or setup.model.name,
-            allowed=", ".join(MODELS),
+            allowed=", ".join(launch_models().torchtitan.names),
             remedy=OTHERWISE.get(
                 setup.accelerator.vendor,
                 "Choose such a model, or --to torchrun with --software megatron.",
@@ -72,8 +50,8 @@ def _arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
 
 def _launch(setup: Setup) -> Launch:
     run, layout = setup.run, setup.estimate.layout
-    names = _model(setup)
-    assert names is not None
+    name = launch_models().torchtitan.of(setup.model.hub_id)
+    assert name is not None
     whole = layout.sharding is Sharding.ZERO3
     # A pipeline takes the whole batch of a rank at once and cuts it into micro-batches.
     local = layout.micro_batch if layout.pipeline == 1 else run.global_batch // layout.data
@@ -93,8 +71,8 @@ def _launch(setup: Setup) -> Launch:
         "parallelism.expert_parallel_degree": layout.expert,
     }
     options: Options = (
-        ("--module", names[0]),
-        ("--config", names[1]),
+        ("--module", name.partition("_")[0]),
+        ("--config", name),
         ("--dump_folder", Variable("OUTPUT")),
         ("--hf_assets_path", Variable("TOKENIZER")),
         *((f"--{name}", str(value)) for name, value in settings.items()),
@@ -106,15 +84,7 @@ def _launch(setup: Setup) -> Launch:
         options=options,
         install=(
             pip_install("torchtitan"),
-            (
-                "hf",
-                "download",
-                setup.model.hub_id or "",
-                "--include",
-                "tokenizer*",
-                "--local-dir",
-                "tokenizer",
-            ),
+            ("hf", "download", setup.model.hub_id or "", *TOKENIZER),
         ),
         image=image_of("torchtitan", setup.accelerator.vendor),
         variables={
@@ -123,14 +93,6 @@ def _launch(setup: Setup) -> Launch:
         },
         notes=("Trains on C4, streamed from the hub (--dataloader.dataset).",),
     )
-
-
-def _means(_: Setup) -> Mapping[str, object]:
-    return {
-        "attention": AttentionKernel.FLASH,
-        "cross_entropy": CrossEntropy.LINEAR,
-        "gradient_sync": GradientSync.EACH,
-    }
 
 
 TORCHTITAN: Final = Tool(
@@ -145,6 +107,6 @@ TORCHTITAN: Final = Tool(
     recompute=SAME,
     divides=("tensor", "pipeline", "context", "expert"),
     arranged=_arranged,
-    means=_means,
+    means=lambda _: fused(CrossEntropy.LINEAR),
     check=_check,
 )

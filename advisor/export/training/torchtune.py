@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Final
-
-from pydantic import Field
+from typing import Final
 
 from advisor.export.formats import KINDS, Format, cannot
 from advisor.export.quoting import yaml_text
 from advisor.export.script import Launch
 from advisor.export.setup import Setup
-from advisor.export.training.tool import Tool
+from advisor.export.training.model_names import TunedModel, launch_models
+from advisor.export.training.tool import Tool, fused
 from advisor.export.training.trl import METHODS
 from advisor.export.training.words import (
     ALPHA_PER_RANK,
@@ -25,20 +22,13 @@ from advisor.export.training.words import (
 )
 from advisor.export.training.written import accumulation
 from advisor.export.versions import image_of, pip_install
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
-from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.training_choices import (
-    AttentionKernel,
     CrossEntropy,
     FineTuningMethod,
-    GradientSync,
     Optimizer,
 )
 
-FILE: Final = "torchtune_models.yaml"
 OPTIMIZERS: Final[dict[Optimizer, dict[str, object]]] = {
     Optimizer.ADAMW: {"_component_": "torch.optim.AdamW", "fused": True},
     Optimizer.PAGED_ADAMW_8BIT: {"_component_": "bitsandbytes.optim.PagedAdamW8bit"},
@@ -59,30 +49,8 @@ TOKENIZERS: Final = {
 INNER: Final = {"gate", "up", "down"}
 
 
-class TunedModel(Noun):
-    """A model that torchtune builds."""
-
-    pattern: Annotated[str, Field(min_length=1)]
-    module: str
-    name: str
-    tokenizer: str
-    files: Annotated[int, Field(ge=1)]
-    type: str
-    qlora: bool
-
-
-class _Table(Noun):
-    models: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
-
-
-@cache
-def torchtune_models() -> tuple[TunedModel, ...]:
-    """Return the models that torchtune builds, from ``data/torchtune_models.yaml``."""
-    return checked(_Table.model_validate, read_yaml(data_path(FILE)), file=FILE).models
-
-
 def _model(setup: Setup) -> TunedModel | None:
-    return next((row for row in torchtune_models() if row.pattern in setup.weights), None)
+    return next((row for row in launch_models().torchtune if row.pattern in setup.weights), None)
 
 
 def _check(setup: Setup) -> None:
@@ -91,14 +59,14 @@ def _check(setup: Setup) -> None:
         raise cannot(
             "torchtune has no builder for this model",
             value=setup.weights,
-            allowed=", ".join(row.pattern for row in torchtune_models()),
+            allowed=", ".join(row.pattern for row in launch_models().torchtune),
             remedy="Choose --to torchrun, axolotl or llama-factory.",
         )
     if run.method is FineTuningMethod.QLORA and not model.qlora:
         raise cannot(
             "torchtune has no builder of this model with a base in 4 bits",
             value=setup.weights,
-            allowed=", ".join(row.pattern for row in torchtune_models() if row.qlora),
+            allowed=", ".join(row.pattern for row in launch_models().torchtune if row.qlora),
             remedy="Choose --task lora, or --to torchrun.",
         )
     inner = INNER & set(run.lora_targets)
@@ -245,14 +213,6 @@ def _dataset(setup: Setup) -> dict[str, object]:
     }
 
 
-def _means(_: Setup) -> Mapping[str, object]:
-    return {
-        "attention": AttentionKernel.FLASH,
-        "cross_entropy": CrossEntropy.CHUNKED,
-        "gradient_sync": GradientSync.EACH,
-    }
-
-
 TORCHTUNE: Final = Tool(
     title="torchtune",
     package="torchtune",
@@ -264,6 +224,6 @@ TORCHTUNE: Final = Tool(
     stack=lambda _: "compiled",
     offload=tuple(Offload),
     arranged=_arranged,
-    means=_means,
+    means=lambda _: fused(CrossEntropy.CHUNKED),
     check=_check,
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from advisor.export.formats import KINDS, Format, cannot
 from advisor.export.quoting import python_constants
 from advisor.export.script import Launch
 from advisor.export.setup import Setup
-from advisor.export.training.tool import Tool
+from advisor.export.training.tool import Tool, fused
 from advisor.export.training.trl import OPTIMIZERS
 from advisor.export.training.words import (
     ALPHA_PER_RANK,
@@ -24,12 +23,7 @@ from advisor.export.training.words import (
 from advisor.export.training.written import accumulation
 from advisor.export.versions import image_of, pip_install
 from advisor.nouns.layout import Offload, Recompute, Sharding
-from advisor.nouns.training_choices import (
-    AttentionKernel,
-    FineTuningMethod,
-    GradientSync,
-    Preference,
-)
+from advisor.nouns.training_choices import FineTuningMethod, Preference
 
 LOAD: Final = """
 from unsloth import FastLanguageModel  # first: it replaces parts of the others
@@ -188,14 +182,6 @@ def _launch(setup: Setup) -> Launch:
     )
 
 
-def _means(_: Setup) -> Mapping[str, object]:
-    return {
-        "attention": AttentionKernel.FLASH,
-        "cross_entropy": None,
-        "gradient_sync": GradientSync.EACH,
-    }
-
-
 UNSLOTH: Final = Tool(
     title="Unsloth",
     package="unsloth",
@@ -208,6 +194,6 @@ UNSLOTH: Final = Tool(
     offload=(Offload.ACTIVATIONS,),
     preferences=(None, Preference.DPO),
     loggers=("mlflow",),
-    means=_means,
+    means=lambda _: fused(None),
     check=_check,
 )

@@ -1,0 +1,85 @@
+"""How programs that train name the models that they build, from ``data/launch_models.yaml``."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from advisor.catalog.records import IsoDay
+from advisor.foundation.data_records import read_record
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Rotary(Noun):
+    """Base and scaling of rotary positions."""
+
+    pattern: Text
+    """Part of the hub ids that it holds for."""
+    base: Annotated[int, Field(ge=1)]
+    factor: Annotated[float, Field(gt=0)] | None = None
+    """Of Llama 3.1's scaling; None without scaling."""
+    source: Text
+
+
+class TunedModel(Noun):
+    """A model that torchtune builds."""
+
+    pattern: Text
+    module: str
+    name: str
+    tokenizer: str
+    files: Annotated[int, Field(ge=1)]
+    type: str
+    qlora: bool
+
+
+class ModelNames(Noun):
+    """A program's names of models, by part of their hub ids."""
+
+    source: Text
+    date: IsoDay
+    names: Annotated[dict[str, str], Field(min_length=1)]
+
+    def of(self, hub_id: str | None) -> str | None:
+        """Return the name with the longest part that a hub id holds; None if it holds none."""
+        held = [part for part in self.names if part in (hub_id or "")]
+        return self.names[max(held, key=len)] if held else None
+
+
+class LaunchModels(Noun):
+    """The whole of ``launch_models.yaml``."""
+
+    torchtitan: ModelNames
+    maxtext: ModelNames
+    llama_factory: ModelNames
+    timm: ModelNames
+    torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
+    rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]
+
+
+ORIGINAL: Final = Rotary(pattern="*", base=10_000, source="Su et al. 2021, arXiv:2104.09864")
+"""For a model of one's own, trained from scratch."""
+
+
+@cache
+def launch_models() -> LaunchModels:
+    """Return the models that programs build."""
+    return read_record(data_path("launch_models.yaml"), LaunchModels)
+
+
+def rotary_of(hub_id: str | None) -> Rotary:
+    """Return the rotary positions of a published model, or the original ones.
+
+    Examples
+    --------
+    >>> rotary_of("meta-llama/Llama-3.2-1B").factor
+    32.0
+    >>> rotary_of(None).base
+    10000
+    """
+    return next((row for row in launch_models().rotary if row.pattern in (hub_id or "")), ORIGINAL)
