@@ -71,14 +71,14 @@ def load_catalog(directory: Path | None = None) -> Catalog:
     paths = data_path(CATALOG_FILE), data_path(OFFERS_FILE)
     cache = cache_file()
     shipped = _live(*paths, cache, tuple(map(_stamp, (*paths, cache))))
-    from advisor.catalog.own_facts import own_files, stated_discounts
+    from advisor.catalog.own_facts import own_files, stated_discounts, uploads
 
-    files, discounts = own_files(), stated_discounts()
-    if not files and not discounts:
+    files, discounts, uploaded = own_files(), stated_discounts(), uploads()
+    if not files and not discounts and not uploaded:
         return shipped
     # `at` tells one day's catalog and one refresh from another.
     at = (shipped.prices.fetched_at, *map(_stamp, (*paths, *files)))
-    return _with_own(files, discounts, at)
+    return _with_own(files, discounts, uploaded, at)
 
 
 def load_snapshot() -> Catalog:
@@ -130,17 +130,30 @@ def shipped_content() -> CatalogFile:
     return _content(path, _stamp(path))
 
 
-@lru_cache(maxsize=4)
-def _with_own(files: tuple[Path, ...], discounts: tuple[str, ...], at: object) -> Catalog:
+@lru_cache(maxsize=8)
+def _with_own(
+    files: tuple[Path, ...],
+    discounts: tuple[str, ...],
+    uploaded: tuple[tuple[str, bytes], ...],
+    at: object,
+) -> Catalog:
     """Put your files and discounts over the shipped catalog with its live prices."""
     del at
-    from advisor.catalog.own_facts import discount_facts, read_own_facts, with_own_facts
+    from advisor.catalog.own_facts import (
+        discount_facts,
+        parse_own_facts,
+        read_own_facts,
+        with_own_facts,
+    )
 
     paths = data_path(CATALOG_FILE), data_path(OFFERS_FILE)
     cache = cache_file()
     catalog = _live(*paths, cache, tuple(map(_stamp, (*paths, cache))))
     for file in files:
         catalog = with_own_facts(catalog, read_own_facts(file), shipped_content(), name=file.name)
+    for name, content in uploaded:
+        facts = parse_own_facts(content, name=name)
+        catalog = with_own_facts(catalog, facts, shipped_content(), name=name)
     stated = discount_facts(discounts)
     return with_own_facts(catalog, stated, shipped_content(), name="--discount")
 

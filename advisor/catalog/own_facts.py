@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -59,6 +59,8 @@ ALLOWED: Final = {
     "providers": "a list of names",
 }
 
+Upload = tuple[str, bytes]
+"""Name and content of a file."""
 _FILES: ContextVar[tuple[Path, ...]] = ContextVar("own catalog files", default=())
 _DISCOUNTS: ContextVar[tuple[str, ...]] = ContextVar("discounts", default=())
 
@@ -109,6 +111,22 @@ def own_files() -> tuple[Path, ...]:
     """Return the files in use: those of the environment, then those of the context."""
     named = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     return (*named, *_FILES.get())
+
+
+class _Visitors:
+    """How a server with several visitors finds the files of the one who asks."""
+
+    uploads: Callable[[], tuple[Upload, ...]] = tuple
+
+
+def uploads_come_from(find: Callable[[], tuple[Upload, ...]]) -> None:
+    """Name the function that returns the files of whoever asks for the catalog."""
+    _Visitors.uploads = staticmethod(find)
+
+
+def uploads() -> tuple[Upload, ...]:
+    """Return the files of the visitor who asks; none outside a server."""
+    return _Visitors.uploads()
 
 
 def stated_discounts() -> tuple[str, ...]:

@@ -63,8 +63,11 @@ EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
         {"topic": LAST_TOPIC},
     ),
     "fleet": (
-        [lambda page: page.number_input(key="fleet_budget").set_value(3000.0).run()],
-        {"budget": "3000"},
+        [
+            lambda page: page.radio(key="fleet_ask").set_value("home").run(),
+            lambda page: page.number_input(key="fleet_budget").set_value(3000.0).run(),
+        ],
+        {"ask": "home", "budget": "3000"},
     ),
     "my_machine": (
         [lambda page: page.selectbox(key="machine_mode").set_value("thorough").run()],

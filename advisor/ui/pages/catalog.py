@@ -8,6 +8,7 @@ with state.Boundary():
     inputs = question.asked(catalog.page(), title="Catalog", heading="Which cards are there?")
     catalog.said()
     shown = catalog.prices(api.load_catalog())
+    catalog.own()
     chosen = catalog.choose(inputs.own_accelerator)
     catalog.compare(
         shown,

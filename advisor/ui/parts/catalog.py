@@ -20,11 +20,12 @@ from advisor.ui.parts import offers
 from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.widgets import csv_button, number_list, select
 from advisor.ui.parts.wording import on_phone, plain, text_table
-from advisor.ui.session import state
+from advisor.ui.session import own_catalog, state
 from advisor.ui.session.links import Page, choice, flag, number, text
 from advisor.ui.session.server import is_public
-from advisor.ui.session.state import provider_names
+from advisor.ui.session.uploads import uploader
 
+COLUMNS: Final = "provider,instance_type,accelerator,accelerators,on_demand_per_hour"
 NO_CARD: Final = "none"
 DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090", "")
 SEGMENTS: Final = {
@@ -132,7 +133,6 @@ def _refresh() -> None:
         bar.empty()
         st.error(plain(str(error)), icon=":material/error:")
         return
-    provider_names.clear()
     taken = [item.name for item in report.providers if item.outcome == "taken"]
     missing = [
         f"{item.name}: {item.message}" for item in report.providers if item.outcome != "taken"
@@ -144,6 +144,30 @@ def _refresh() -> None:
 
 def _tell(bar: st.delta_generator.DeltaGenerator, share: float, text: str) -> None:
     bar.progress(min(1.0, share), text=plain(text))
+
+
+def own() -> None:
+    """Take files with offers and cards of the reader's own, and say what was understood."""
+    files = own_catalog.held()
+    for upload in files:
+        st.markdown(plain(f"Yours, in this session: {own_catalog.words(upload)}"))
+    with st.expander("Add your own offers and cards", key="catalog_own"):
+        st.markdown(
+            "Quotes, private or future cards, discounts and the providers that you may use. "
+            "Every page then answers with them, for you alone. A table of offers needs these "
+            "columns:"
+        )
+        st.code(COLUMNS, language=None, wrap_lines=True)
+        uploader(
+            "Offers (CSV), or offers and cards (YAML)",
+            key="catalog_file",
+            most=own_catalog.MOST_BYTES,
+            take=own_catalog.add,
+            kinds=("csv", "yaml", "yml"),
+            tell=str,
+        )
+        if files:
+            st.button("Remove your files", key="catalog_forget", on_click=own_catalog.forget)
 
 
 def said() -> None:

@@ -45,7 +45,7 @@ MOST_RUNS: Final = 1e5
 MOST_MONTH: Final = 600
 MOST_WORKLOADS: Final = 30
 """More would keep other visitors waiting: each workload is a search of its own."""
-MOST_BYTES: Final = 200_000
+MOST_BYTES: Final = 1_000_000
 """Of an uploaded portfolio."""
 ROOM: Final = 1.05
 """Least times the work at which a budget has room for more."""
@@ -140,6 +140,7 @@ def _ask_portfolio(asked: Inputs) -> None:
             most=MOST_BYTES,
             take=lambda _, content: _take(content),
             kinds=("yaml", "yml", "json"),
+            tell=str,
         )
 
 

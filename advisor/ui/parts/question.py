@@ -13,7 +13,7 @@ from advisor.ui.forms.reading import read
 from advisor.ui.parts import share
 from advisor.ui.parts.widgets import folded
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import state
+from advisor.ui.session import own_catalog, state
 from advisor.ui.session.links import Page
 
 
@@ -34,6 +34,9 @@ def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = 
         state.open_page(page)
     before = state.current(page)
     st.markdown(f"**{plain(question_words(state.usable(before)))}**")
+    if files := own_catalog.held():
+        names = ", ".join(name for name, _ in files)
+        st.caption(plain(f"With your own offers and cards: {names}"))
     part = folded("Change the question", key="question", icon="edit")
     slots: controls.Slots = {}
     if part.open:

@@ -11,7 +11,7 @@ from advisor.ui.forms.asked import question_words
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.parts.widgets import download
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import address, saved, state
+from advisor.ui.session import address, own_catalog, saved, state
 from advisor.ui.session.links import Page
 from advisor.ui.session.question import MOST_SAVED
 from advisor.ui.session.state import Answer
@@ -39,6 +39,8 @@ def _share(page: Page, inputs: Inputs, found: Answer | None) -> None:
                 f"{field.label} is too long for a link. Send its file instead.",
                 icon=":material/link_off:",
             )
+    if own_catalog.held():
+        st.caption("A link does not carry your own offers and cards: others see other prices.")
     price = " and the price you see now" if found else ""
     st.markdown(f"Link with every input, the versions{price}:")
     st.code(state.link(page, inputs, found), language=None, wrap_lines=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from advisor import api
 from advisor.foundation.shelf import Shelf
 from advisor.foundation.turns import Turns
+from advisor.ui.session import own_catalog
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -45,9 +45,9 @@ def kept(answer: Callable[[], Answer], *question: object) -> Answer:
     ----------
     question : object
         What tells the question from others, by its ``repr``. A digest of it is kept, not the text.
-        Answers before and after a refresh of the prices are apart, too.
+        Answers of another catalog, by a refresh or by files of the session, are apart, too.
     """
-    asked = (api.load_catalog().prices.fetched_at, *question)
+    asked = (own_catalog.version(), *question)
     place = sha256(repr(asked).encode(errors="backslashreplace")).digest()
     found = shelf().find(place)
     if found is None:

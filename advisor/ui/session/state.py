@@ -27,7 +27,7 @@ from advisor.ui.forms.networks import EXAMPLES, network_named
 from advisor.ui.forms.reading import read, used
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import address, links
+from advisor.ui.session import address, links, own_catalog
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Page
 from advisor.ui.session.question import KEY, question
@@ -62,6 +62,8 @@ class Unanswered:
     problems: Mapping[str, str]
 
 
+CATALOGS: Final = 8
+"""Catalogs, one for each set of uploaded files, whose names a server keeps."""
 COLLECT_AFTER: Final = 100_000
 """New objects between two rounds of the garbage collector."""
 
@@ -307,9 +309,14 @@ def settle() -> None:
     gc.set_threshold(COLLECT_AFTER)
 
 
-@st.cache_resource(show_spinner=False)
 def provider_names() -> tuple[str, ...]:
     """Return every provider with an offer."""
+    return _provider_names(own_catalog.version())
+
+
+@st.cache_resource(show_spinner=False, max_entries=CATALOGS)
+def _provider_names(version: str) -> tuple[str, ...]:
+    del version
     return tuple(sorted({offer.provider for offer in api.load_catalog().offers}, key=str.lower))
 
 
@@ -319,16 +326,26 @@ def place_names() -> dict[str, str]:
     return {item.key: item.name for item in api.places()}
 
 
-@st.cache_resource(show_spinner=False)
 def accelerator_names() -> dict[str, str]:
     """Return every accelerator: catalog key to name, by name."""
+    return _accelerator_names(own_catalog.version())
+
+
+@st.cache_resource(show_spinner=False, max_entries=CATALOGS)
+def _accelerator_names(version: str) -> dict[str, str]:
+    del version
     cards = sorted(api.load_catalog().accelerators, key=lambda item: item.name.lower())
     return {item.key: item.name for item in cards}
 
 
-@st.cache_resource(show_spinner=False)
 def card_titles() -> dict[str, str]:
     """Return every accelerator: catalog key to name and memory, as a list shows them."""
+    return _card_titles(own_catalog.version())
+
+
+@st.cache_resource(show_spinner=False, max_entries=CATALOGS)
+def _card_titles(version: str) -> dict[str, str]:
+    del version
     return frames.card_titles(api.load_catalog().accelerators)
 
 

@@ -23,11 +23,18 @@ Take = Callable[[str, bytes], object]
 
 
 def uploader(
-    label: str, *, key: str, most: int, take: Take, kinds: Sequence[str] = ("json",)
+    label: str,
+    *,
+    key: str,
+    most: int,
+    take: Take,
+    kinds: Sequence[str] = ("json",),
+    tell: Callable[[InputError], str] = sentence,
 ) -> None:
     """Draw a box for a file of at most ``most`` bytes, and what was wrong with the last one.
 
-    ``take`` takes its name and content. An `InputError` that it raises is shown below the box.
+    ``take`` takes its name and content. An `InputError` that it raises is shown below the box,
+    as ``tell`` says it: ``str`` keeps the names that fields have in a file.
     """
     turn = st.session_state.setdefault(f"{key}_turn", 0)
     st.file_uploader(
@@ -36,13 +43,13 @@ def uploader(
         max_upload_size=math.ceil(most / MB),
         key=f"{key}_{turn}",
         on_change=_taken,
-        args=(key, most, take),
+        args=(key, most, take, tell),
     )
     if problem := st.session_state.get(f"{key}_problem"):
         st.error(plain(problem), icon=":material/error:")
 
 
-def _taken(key: str, most: int, take: Take) -> None:
+def _taken(key: str, most: int, take: Take, tell: Callable[[InputError], str]) -> None:
     """Read an uploaded file and let go of it; a callback."""
     upload = st.session_state[f"{key}_{st.session_state[f'{key}_turn']}"]
     if upload is None:
@@ -53,7 +60,7 @@ def _taken(key: str, most: int, take: Take) -> None:
             raise too_large(f"the file {upload.name}", most, remedy="Upload another.")
         take(upload.name, upload.getvalue())
     except InputError as error:
-        st.session_state[f"{key}_problem"] = sentence(error)
+        st.session_state[f"{key}_problem"] = tell(error)
     # A new box: the old one would keep the file for as long as the session lives.
     st.session_state[f"{key}_turn"] += 1
     context = get_script_run_ctx()
