@@ -166,3 +166,12 @@ class Recommendation(Noun):
     def plans(self) -> tuple[Plan, ...]:
         """Plans of the asked objective, best first."""
         return self.rankings[0].plans if self.rankings else ()
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The assumptions without those of other plans than the first."""
+        stated = [plan.estimate.assumptions for item in self.rankings for plan in item.plans]
+        if not self.plans:
+            return self.assumptions
+        others = {text for found in stated for text in found} - {*self.plans[0].estimate.assumptions}
+        return tuple(text for text in self.assumptions if text not in others)

@@ -104,7 +104,7 @@ def short_recommendation(
         title = "Warning" if item.severity == "warning" else "Advice"
         screen.say(1 if item.severity == "warning" else 4 + place, item.message, title=title)
     screen.say(6, lost, title="The others")
-    screen.say(2, listed(found.assumptions) if found.assumptions else "", title="Assumed")
+    screen.say(2, listed(found.assumed) if found.assumed else "", title="Assumed")
     screen.say(7, searched)
     screen.show()
 

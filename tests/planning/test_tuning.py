@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -61,3 +62,33 @@ def test_preference_training_is_named_and_counts_pairs() -> None:
     found = estimated("llama-3.1-8b", "h200-sxm", method="lora", preference="dpo", tokens=1e8)
     assert "by DPO" in found.workload
     assert "pairs per step" in found.workload
+
+
+@pytest.mark.parametrize(
+    ("preset", "heads"),
+    [
+        # Checkpoint with a head of its own (arXiv:2412.19437); for others, drafts are trained.
+        ("deepseek-v3", {"mtp"}),
+        ("llama-3.1-8b", {"eagle3"}),
+        ("whisper-large-v3", set()),  # vLLM drafts for no encoder-decoder pair
+    ],
+)
+def test_servers_are_offered_drafts_that_exist_for_the_model(preset: str, heads: set[str]) -> None:
+    case = {"model": {"preset": preset}, "workload": {"kind": "serving", "concurrency": 4}}
+    told = [item.message for item in advisor.recommend(case).advice if item.code == "same-cards"]
+    drafts = set(re.findall(r"\(--speculation (\w+)\)", " ".join(told)))
+    assert drafts - ({"ngram"} if heads else set()) == heads
+    assert any("--prefix-hits" in text for text in told) is bool(heads)
+
+
+def test_only_the_first_plans_assumptions_stand_beside_it() -> None:
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 1e8},
+    }
+    answer = advisor.recommend(case)
+    told = [text for text in answer.assumed if "whole runs deliver" in text]
+    assert told == [
+        text for text in answer.plans[0].estimate.assumptions if "whole runs deliver" in text
+    ]
+    assert set(answer.assumed) < set(answer.assumptions)

@@ -122,6 +122,7 @@ def architecture_from_config(
         "source": source,
         "max_position_embeddings": _positions(fields, family),
         "weight_format": stored,
+        "prediction_layers": _prediction_layers(fields),
     }
     notes = (*notes, *defaulted, *guessed, *trimmed, *_left_out(fields), *rounded)
     if isinstance(shape, TransformerShape):
@@ -209,14 +210,18 @@ def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, .
 
 def _left_out(fields: ConfigFields) -> tuple[str, ...]:
     """Return notes on the parts of the published checkpoint that are not counted."""
-    names = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
-    predicted = next(filter(None, (fields.count(name, 0, minimum=0) for name in names)), 0)
     notes = []
-    if predicted:
+    if predicted := _prediction_layers(fields):
         notes.append(f"without the checkpoint's layers for multi-token prediction: {predicted}")
     if fields.has("index_topk"):
         notes.append("decoding counts as reading the whole cache, not only the picked keys")
     return tuple(notes)
+
+
+def _prediction_layers(fields: ConfigFields) -> int:
+    """Return the layers for multi-token prediction, which families name differently."""
+    names = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
+    return next(filter(None, (fields.count(name, 0, minimum=0) for name in names)), 0)
 
 
 def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:

@@ -45,6 +45,8 @@ class ModelArchitecture(Noun):
     weight_format: Name = "bf16"
     """Storage format of the published weights; key into ``precision.WEIGHT_FORMATS``."""
     tied_embeddings: bool = False
+    prediction_layers: int = 0
+    """Layers for multi-token prediction that the configuration states. The rows leave them out."""
     branches_per_layer: Annotated[int, Field(ge=1)] = 2
     """Residual branches per layer: attention and feed-forward, or one of them (Nemotron-H)."""
     guided: bool = False

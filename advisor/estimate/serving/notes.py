@@ -17,7 +17,7 @@ from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.quality import quality_words
-from advisor.nouns.techniques import speculated, speculation_facts
+from advisor.nouns.techniques import Speculation, speculated, speculation_facts
 from advisor.nouns.workload import Serving
 
 PAGE_BYTES = 4096
@@ -36,7 +36,7 @@ def serving_notes(
     return (
         *first(workload, placement, architecture, weight_format),
         *_engine_notes(placement, architecture, calibration.engine_for(weight_format)),
-        *_technique_notes(workload),
+        *_technique_notes(workload, architecture),
         *limit_notes(placement.accelerator, memory),
     )
 
@@ -98,7 +98,7 @@ def _engine_notes(
         )
 
 
-def _technique_notes(workload: Serving) -> Iterator[str]:
+def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iterator[str]:
     """Yield what the estimate assumes of each technique that the case states."""
     if workload.prefix_hit_share:
         yield (
@@ -112,6 +112,11 @@ def _technique_notes(workload: Serving) -> Iterator[str]:
             f"yields {drafts.accepted:.1f}; published gain of one stream {facts.gain.low:g} to "
             f"{facts.gain.high:g} times ({facts.source})"
         )
+        if workload.speculation is Speculation.MTP and not architecture.prediction_layers:
+            yield (
+                "the model's configuration names no layers for multi-token prediction: check that "
+                "the checkpoint has them"
+            )
 
 
 def limit_notes(accelerator: Accelerator, memory: MemoryBreakdown) -> tuple[str, ...]:

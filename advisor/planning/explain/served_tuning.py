@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
@@ -14,7 +15,7 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.techniques import Speculation
+from advisor.nouns.techniques import Speculation, speculation_facts
 from advisor.nouns.workload import Serving
 
 HIT_SHARE: Final = 0.5
@@ -38,10 +39,13 @@ def served_improvements(
     Returns
     -------
     tuple of str
-        Each with the speeds before and after; empty for networks that do not write text.
+        Each with the speeds before and after; empty for networks that do not write text, and for
+        those whose prompts pass an encoder: engines neither cache nor draft for them.
     """
     workload = case.workload
     if not isinstance(workload, Serving) or not generates(architecture):
+        return ()
+    if writes_apart(architecture):
         return ()
 
     def speeds(update: dict[str, Any]) -> tuple[Range, Range, Range]:
@@ -56,7 +60,7 @@ def served_improvements(
 
     first, token, output = speeds({})
     told = []
-    for title, update in _offers(workload):
+    for title, update in _offers(workload, architecture):
         after_first, after_token, after_output = speeds(update)
         faster = after_token.expected <= WORTH * token.expected
         sooner = after_first.expected <= WORTH * first.expected
@@ -70,16 +74,19 @@ def served_improvements(
     return tuple(told)
 
 
-def _offers(workload: Serving) -> Iterator[tuple[str, dict[str, Any]]]:
+def _offers(
+    workload: Serving, architecture: ModelArchitecture
+) -> Iterator[tuple[str, dict[str, Any]]]:
     if workload.prefix_hit_share is None and workload.input_tokens >= LONG_PROMPT:
         yield (
             f"prompts that are {HIT_SHARE:.0%} in the prefix cache (--prefix-hits {HIT_SHARE:.0%})",
             {"prefix_hit_share": HIT_SHARE},
         )
     if workload.speculation is None:
-        for method in (Speculation.EAGLE3, Speculation.NGRAM):
+        heads = Speculation.MTP if architecture.prediction_layers else Speculation.EAGLE3
+        for method in (heads, Speculation.NGRAM):
             yield (
-                f"speculative decoding with {method.label} (--speculation {method})",
+                f"speculative decoding with {speculation_facts()[method].title} (--speculation {method})",
                 {"speculation": method},
             )
 

@@ -126,8 +126,7 @@ def metrics(figures: Sequence[tuple[str, str, str]]) -> None:
 
 def assumed(found: Answer) -> None:
     """Name what the answer takes for granted, and where to change it."""
-    plans = found.recommendation.plans
-    stated = plans[0].estimate.assumptions if plans else found.recommendation.assumptions
+    stated = found.recommendation.assumed
     stated = tuple(without_options(item).rstrip(".") for item in (*_out_of_sight(found), *stated))
     text = "; ".join(stated[:SHOWN_ASSUMPTIONS])
     if more := len(stated[SHOWN_ASSUMPTIONS:]):
