@@ -170,8 +170,8 @@ class Recommendation(Noun):
     @property
     def assumed(self) -> tuple[str, ...]:
         """The assumptions without those of other plans than the first."""
-        stated = [plan.estimate.assumptions for item in self.rankings for plan in item.plans]
-        if not self.plans:
-            return self.assumptions
-        others = {text for found in stated for text in found} - {*self.plans[0].estimate.assumptions}
+        plans = [plan for ranking in self.rankings for plan in ranking.plans]
+        others = {text for plan in plans for text in plan.estimate.assumptions}
+        if self.plans:
+            others -= {*self.plans[0].estimate.assumptions}
         return tuple(text for text in self.assumptions if text not in others)
