@@ -85,8 +85,9 @@ def _offers(
     if workload.speculation is None:
         heads = Speculation.MTP if architecture.prediction_layers else Speculation.EAGLE3
         for method in (heads, Speculation.NGRAM):
+            title = speculation_facts()[method].title
             yield (
-                f"speculative decoding with {speculation_facts()[method].title} (--speculation {method})",
+                f"speculative decoding with {title} (--speculation {method})",
                 {"speculation": method},
             )
 
