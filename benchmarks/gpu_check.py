@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.foundation.units import GIB
-from advisor.probe.checks.report_checks import with_checks
+from advisor.probe.checks.training_check import with_checks
 from advisor.probe.measuring.run import probe
 from advisor.probe.report import DeviceKind, ProbeReport, StepCheck, TransferKind
 

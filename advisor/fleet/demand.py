@@ -14,8 +14,7 @@ from typing import Final
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.fleet.hosted import hosted_mode
-from advisor.fleet.machines import Machine
-from advisor.fleet.platform_names import platform_of
+from advisor.fleet.machines import Machine, platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.problem import Job, Mode
 from advisor.fleet.supplies import Committed

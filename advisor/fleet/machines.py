@@ -20,7 +20,19 @@ from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment
 from advisor.nouns.money import Owning
+from advisor.nouns.software.tools import Status, known_tools
 
+PLATFORMS: Final = {
+    "NVIDIA": "CUDA",
+    "AMD": "ROCm",
+    "Apple": "Metal",
+    "Intel": "oneAPI",
+    "Google": "XLA",
+    "AWS": "Neuron",
+}
+"""Software platform by vendor; the one with the most tools first."""
+GAUDI: Final = "Gaudi"
+"""Intel's Gaudi has software of its own."""
 MACHINES: Final = "machines.yaml"
 CONSUMER_FLOOR_BYTES: Final = 16.0 * GB
 """Smallest memory of a consumer card that is offered for deep learning: below it, fine-tuning of
@@ -41,6 +53,15 @@ Words = Annotated[str, Field(max_length=600)]
 Key = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
 IsoDate = Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$")]
 Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
+
+
+def platform_of(card: Accelerator) -> str:
+    """Return the software platform of a card; empty for processors, which any software runs on."""
+    if card.segment is Segment.CPU:
+        return ""
+    if card.architecture.startswith(GAUDI):
+        return GAUDI
+    return PLATFORMS.get(card.vendor, card.vendor)
 
 
 class MachineSource(Noun):
@@ -284,3 +305,31 @@ def _machine(
     )
     source = _table().sources[row.sources["price"]]
     return Machine(key, row, card, whole, source, rated, host_usd)
+
+
+def software_share(card: Accelerator) -> tuple[int, int]:
+    """Return how many of the known tools run on a card, and how many there are."""
+    tools = [tool for tool in known_tools().values() if tool.status is not Status.RETIRED]
+    return sum(tool.support(card) is not None for tool in tools), len(tools)
+
+
+def machine_reasons(machine: Machine) -> tuple[str, ...]:
+    """Return what a buyer has to know of a machine: memory, software, condition."""
+    card, row = machine.card, machine.row
+    run, known = software_share(card)
+    platform = PLATFORMS.get(card.vendor, card.vendor)
+    reasons = [
+        (
+            f"Software: {run} of the {known} tools that the advisor knows run on {platform} with "
+            "this card."
+        ),
+    ]
+    memory = f"{card.memory_marketed_bytes / GB:,.0f} GB"
+    if card.segment is Segment.CONSUMER and not card.shares_host_memory:
+        floor = f"{CONSUMER_FLOOR_BYTES / GB:.0f} GB"
+        reasons.append(f"Memory: {memory} on each card; consumer cards below {floor} are left out.")
+    else:
+        reasons.append(f"Memory: {memory} on each accelerator.")
+    if row.used:
+        reasons.append("Used: no warranty, a shorter life, and a price that differs by offer.")
+    return tuple(reasons)

@@ -21,12 +21,11 @@ from advisor.fleet.alternatives import (
     other_ways,
 )
 from advisor.fleet.build import Built, Tell, build, untold
-from advisor.fleet.machines import Machine
+from advisor.fleet.machines import Machine, machine_reasons
 from advisor.fleet.platforms import Chosen, choose
 from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.problem import OFFICE, Problem, Way
 from advisor.fleet.queue import waiting
-from advisor.fleet.reasons import machine_reasons
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer

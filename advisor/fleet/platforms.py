@@ -8,7 +8,7 @@ from typing import Final
 
 from advisor.fleet.account import Account
 from advisor.fleet.columns import Solution
-from advisor.fleet.platform_names import PLATFORMS
+from advisor.fleet.machines import PLATFORMS
 from advisor.fleet.portfolio import Means
 from advisor.fleet.problem import Job, Problem, Way
 from advisor.fleet.solver import least_cost, solve

@@ -14,8 +14,7 @@ from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.errors import InputError
 from advisor.fleet.demand import machine_system, mark
-from advisor.fleet.machines import Machine, machines
-from advisor.fleet.reasons import machine_reasons
+from advisor.fleet.machines import Machine, machine_reasons, machines
 from advisor.foundation import cents
 from advisor.foundation.formatting import money
 from advisor.foundation.units import HOURS_PER_MONTH

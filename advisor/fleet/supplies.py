@@ -10,8 +10,7 @@ from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.equations.energy import WATTS_PER_KW, kwh_per_month
 from advisor.errors import InputError
-from advisor.fleet.machines import Machine, machine_named, machines
-from advisor.fleet.platform_names import platform_of
+from advisor.fleet.machines import Machine, machine_named, machines, platform_of
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import Supply, Way
 from advisor.fleet.sentences import years

@@ -20,15 +20,24 @@ from advisor.frames.accuracy import (
 )
 from advisor.frames.catalog import (
     card_offers_table,
+    card_title,
+    card_titles,
     catalog_table,
     commitments_table,
     comparison_table,
     fact_sources_table,
+    offers_frame,
     spread_frame,
     verdict_sentences,
 )
-from advisor.frames.curves import curve_frame, curve_table
-from advisor.frames.day import day_frame, day_table
+from advisor.frames.curves import (
+    curve_frame,
+    curve_table,
+    day_frame,
+    day_table,
+    scaling_frame,
+    scaling_table,
+)
 from advisor.frames.fits import (
     fits_memory_frame,
     fits_table,
@@ -50,8 +59,6 @@ from advisor.frames.machine import (
     roofline_frame,
     transfers_table,
 )
-from advisor.frames.memory import MEMORY_GROUPS, memory_frame, memory_table
-from advisor.frames.offers import offers_frame
 from advisor.frames.ownership import (
     api_table,
     bill_table,
@@ -67,7 +74,16 @@ from advisor.frames.ownership import (
     timeline_frame,
     timeline_table,
 )
-from advisor.frames.picks import OBJECTIVE_TITLES, Pick, picks
+from advisor.frames.picks import (
+    OBJECTIVE_TITLES,
+    Pick,
+    able,
+    filtered,
+    nearest_misses,
+    picks,
+    rejections_frame,
+    verdicts,
+)
 from advisor.frames.points import (
     Axes,
     Point,
@@ -80,19 +96,19 @@ from advisor.frames.points import (
     points_table,
     within_reach,
 )
-from advisor.frames.reasons import able, filtered, nearest_misses, rejections_frame, verdicts
-from advisor.frames.scaling import scaling_frame, scaling_table
 from advisor.frames.shape import shapes_table
 from advisor.frames.side_by_side import side_by_side
 from advisor.frames.terms import (
+    MEMORY_GROUPS,
     Section,
     answer_unit,
     latencies,
+    memory_frame,
+    memory_table,
     neighbours_frame,
     term_sections,
     terms_frame,
 )
-from advisor.frames.titles import card_title, card_titles
 from advisor.frames.what_if import what_if_sentence, what_if_table
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.fits.results import VERDICT_TITLES

@@ -1,13 +1,16 @@
-"""The catalog as tables: cards to browse, facts side by side, offers, spreads."""
+"""Cards, their prices and offers as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import pandas as pd
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import load_economy
+from advisor.catalog.offer_list import OfferList
 from advisor.compare import (
     ComparedCard,
     Comparison,
@@ -23,9 +26,13 @@ from advisor.compare.spread import half_rate, rents
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import percent
 from advisor.foundation.rounding import plain
-from advisor.foundation.units import GB, GIB, TFLOP
-from advisor.nouns.hardware import Accelerator, Confidence
+from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, TFLOP
+from advisor.nouns.hardware import Accelerator, Confidence, Segment
 
+SAID_BY_ALL: Final = re.compile(r"^NVIDIA (?:GeForce )?")
+"""What people leave out of the name of a card."""
+MEMORY: Final = re.compile(r" (\d+) ?GB\b")
+DIGITS: Final = re.compile(r"(\d+)")
 CONFIDENCE_WORDS = {
     Confidence.DATASHEET: "read in the maker's or provider's own document",
     Confidence.SECONDARY: "from a database or a third party",
@@ -39,6 +46,32 @@ RECALLED_FIELDS = (
     "board_power_w",
     "purchase_usd",
 )
+
+
+def card_title(card: Accelerator) -> str:
+    """Return the name of a card with its memory, e.g. ``RTX 3060 · 12 GB``."""
+    memory = f"{card.memory_marketed_bytes / GB:.0f}"
+    name = SAID_BY_ALL.sub("", card.name)
+    if card.segment is Segment.CPU:
+        return name
+    said = MEMORY.search(name)
+    if said and said[1] == memory:
+        name = name.replace(said[0], "")
+    return f"{name} · {memory} GB"
+
+
+def card_titles(cards: Iterable[Accelerator]) -> dict[str, str]:
+    """Return the titles of cards by catalog key, sorted as people count: 900 before 1080."""
+    titles = {card.key: card_title(card) for card in cards}
+    return dict(sorted(titles.items(), key=lambda item: _counted(item[1])))
+
+
+def _counted(title: str) -> tuple[tuple[tuple[int, str], ...], ...]:
+    """Return a sort key: numbers as numbers, the bare name before the longer one."""
+    return tuple(
+        tuple((int(part), "") if part.isdigit() else (-1, part) for part in DIGITS.split(text))
+        for text in title.casefold().split(" · ")
+    )
 
 
 def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.DataFrame:
@@ -253,3 +286,39 @@ def _recalled(card: Accelerator) -> bool:
 
 def _scaled(value: float | None, unit: float) -> float | None:
     return None if value is None else value / unit
+
+
+def offers_frame(found: OfferList) -> pd.DataFrame:
+    """Return one row for each offer, in their order.
+
+    Returns
+    -------
+    DataFrame
+        Prices for one card, and for a GiB of its memory, in USD an hour; network in Gbit/s; ages
+        in days; ``Earlier prices`` of the whole instance, oldest first, as a list.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "Cards": line.accelerators,
+                "Accelerator": line.accelerator,
+                "Provider": line.provider,
+                "Instance": line.instance_type,
+                "Region": line.region,
+                "Tier": line.tier,
+                "A card (USD/h)": line.usd_per_card_hour,
+                "A GiB (USD/h)": line.usd_per_gib_hour,
+                "Spot, a card (USD/h)": None
+                if line.spot_usd_per_hour is None
+                else line.spot_usd_per_hour / line.accelerators,
+                "Network (Gbit/s)": None
+                if line.network_bytes_per_s is None
+                else line.network_bytes_per_s / GIGABIT_PER_S,
+                "Age (days)": line.age_days,
+                "First seen": line.first_seen,
+                "Last seen": line.price_date,
+                "Earlier prices": list(line.past_usd_per_hour),
+            }
+            for line in found.lines
+        ]
+    )

@@ -1,12 +1,15 @@
-"""Memory and speed against batch and length: for the charts, the tables and the sentences."""
+"""Memory, speed and efficiency against batch, length and number; the hours of a day."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from advisor.estimate.curve_results import Curve
-from advisor.foundation.formatting import memory, rate
-from advisor.foundation.units import GIB
+from advisor.estimate.day import Day
+from advisor.foundation.formatting import count, duration, memory, money, percent, rate
+from advisor.foundation.units import GIB, HOUR_S
+from advisor.planning.explain.scaling import Scaling
+from advisor.planning.explain.sentences import BOUND_WORDS
 
 
 def curve_frame(curve: Curve) -> pd.DataFrame:
@@ -60,3 +63,88 @@ def curve_table(curve: Curve) -> pd.DataFrame:
         ],
         columns=[curve.title, "Memory on each", "Speed", "Fits"],
     )
+
+
+def day_frame(day: Day) -> pd.DataFrame:
+    """Return one row for each hour.
+
+    Returns
+    -------
+    DataFrame
+        ``hour``, ``requests_per_s``, ``needed`` and ``running`` replicas.
+    """
+    rows = [(one.hour, one.requests_per_s, one.needed, one.running) for one in day.hours]
+    return pd.DataFrame(rows, columns=["hour", "requests_per_s", "needed", "running"])
+
+
+def day_table(day: Day) -> pd.DataFrame:
+    """Return the bills of each way of renting as text for people."""
+    rows = [
+        (
+            way.title + (f" ({way.note})" if way.note else ""),
+            f"{money(way.usd_per_month)} a month",
+            f"{money(way.idle_usd)} ({percent(way.idle_share)})",
+            percent(way.late_share),
+            f"{way.least_replicas} to {way.most_replicas}",
+        )
+        for way in day.ways
+    ]
+    return pd.DataFrame(rows, columns=["Way", "Rent", "Idle", "Requests late", "Replicas"])
+
+
+def scaling_frame(found: Scaling) -> pd.DataFrame:
+    """Return one row for each number of accelerators, by number.
+
+    Returns
+    -------
+    DataFrame
+        ``count``, ``efficiency`` [fraction], ``tokens_per_s``, ``hours``, ``cost_usd`` and
+        ``bound`` in words.
+    """
+    return pd.DataFrame(
+        [
+            (
+                item.count,
+                item.efficiency,
+                item.tokens_per_s,
+                item.run_hours,
+                item.cost_usd,
+                BOUND_WORDS[item.bound_by],
+            )
+            for item in found.points
+        ],
+        columns=["count", "efficiency", "tokens_per_s", "hours", "cost_usd", "bound"],
+    )
+
+
+def scaling_table(found: Scaling) -> pd.DataFrame:
+    """Return the same as text for people, with the layouts."""
+    rows = [
+        (
+            count(item.count),
+            duration(item.run_hours * HOUR_S),
+            "no rent" if item.cost_usd is None else money(item.cost_usd),
+            percent(item.efficiency),
+            percent(item.goodput),
+            BOUND_WORDS[item.bound_by],
+            ", ".join(
+                f"{name} {degree}"
+                for name, degree in item.layout.model_dump(
+                    include={"data", "tensor", "pipeline", "context", "expert"}
+                ).items()
+                if degree > 1
+            )
+            or "one accelerator",
+        )
+        for item in found.points
+    ]
+    columns = [
+        "Accelerators",
+        "Run",
+        "Cost",
+        "Efficiency",
+        "Goodput",
+        "Limited by",
+        "Layout",
+    ]
+    return pd.DataFrame(rows, columns=columns)

@@ -9,9 +9,8 @@ import pandas as pd
 from advisor.foundation.formatting import measured_rate, percent
 from advisor.foundation.rounding import plain
 from advisor.probe.checks.comparison import MEMORY, RateComparison
-from advisor.probe.descriptions import check_cells
 from advisor.probe.devices.backend import operand_and_result_bytes
-from advisor.probe.report import DeviceReport, ProbeReport
+from advisor.probe.report import DeviceReport, ProbeReport, check_cells
 
 UNKNOWN = "unknown"
 

@@ -11,8 +11,8 @@ from advisor.foundation.dates import marked
 from advisor.foundation.formatting import duration, hourly_price, money, rate
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
-from advisor.owning.descriptions import NEVER, amount, break_even_text, input_text, processors_text
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
+from advisor.owning.sentences import NEVER, amount, break_even_text, input_text, processors_text
 
 LARGE_BILL_USD: Final = 1_000.0
 """From this total on, cents only look exact. [USD]"""

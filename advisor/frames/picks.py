@@ -1,18 +1,30 @@
-"""The plans that the page shows as cards: the best of each objective, each plan once."""
+"""The plans that a chart or table shows, and why each other accelerator lost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
+
 from advisor.nouns.limits import Objective
-from advisor.planning.results import Plan, Recommendation
+from advisor.planning.results import Plan, Recommendation, RejectionCode
 
 OBJECTIVE_TITLES: Final = {
     Objective.CHEAPEST: "Cheapest",
     Objective.FASTEST: "Fastest",
     Objective.BEST_VALUE: "Best value",
 }
+MISSES: Final = frozenset(
+    {
+        RejectionCode.DEADLINE,
+        RejectionCode.BUDGET,
+        RejectionCode.LATENCY,
+        RejectionCode.MEMORY,
+    }
+)
+"""Reasons that have a distance: what was needed over what was allowed."""
+COLUMNS: Final = ("Accelerator", "Reason", "What happened", "What would help")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +59,71 @@ def picks(recommendation: Recommendation) -> tuple[Pick, ...]:
         else:
             found.append(Pick((ranking.objective,), best, runner_up))
     return tuple(found)
+
+
+def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
+    """Return why each accelerator lost, in `COLUMNS`, the nearest misses first."""
+    order = list(RejectionCode)
+    ranked = sorted(
+        recommendation.rejections,
+        key=lambda item: (order.index(item.code), item.accelerator_name.lower()),
+    )
+    rows = [
+        (item.accelerator_name, item.code.label.capitalize(), item.message, item.remedy)
+        for item in ranked
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def able(recommendation: Recommendation) -> int:
+    """Return how many accelerators do the work within the limits."""
+    planned = {item.estimate.accelerator for each in recommendation.rankings for item in each.plans}
+    beaten = {
+        item.accelerator
+        for item in recommendation.rejections
+        if item.code is RejectionCode.DOMINATED
+    }
+    return len(planned | beaten)
+
+
+def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tuple[str, str]]:
+    """Return what happened and what would help, for the accelerators with the nearest misses.
+
+    In the order of ``Rejection.miss``; accelerators that were not searched are left out.
+    """
+    missed = [item for item in recommendation.rejections if item.code in MISSES]
+    nearest = sorted(missed, key=lambda item: (item.miss, item.accelerator_name))
+    return [(item.message, item.remedy) for item in nearest[:at_most]]
+
+
+def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.DataFrame:
+    """Return rejections for one reason whose accelerator's name contains ``name`` (any case)."""
+    words = name.lower().split()
+    names = rejections["Accelerator"].str.lower()
+    kept = pd.Series(data=True, index=rejections.index)
+    for word in words:
+        kept &= names.str.contains(word, regex=False)
+    if reason is not None:
+        kept &= rejections["Reason"] == reason
+    return rejections[kept]
+
+
+def verdicts(recommendation: Recommendation) -> dict[str, str]:
+    """Return, for every accelerator, why it is not recommended or which plan uses it.
+
+    Returns
+    -------
+    dict of str to str
+        By the accelerator's name, sorted.
+    """
+    found = {
+        item.accelerator_name: f"{item.message} {item.remedy}" for item in recommendation.rejections
+    }
+    for ranking in recommendation.rankings:
+        for plan in ranking.plans:
+            name = plan.estimate.accelerator_name
+            place = (
+                f"number {plan.rank} when sorted by {OBJECTIVE_TITLES[ranking.objective].lower()}"
+            )
+            found.setdefault(name, f"It is one of the plans: {place}. {plan.sentence} {plan.why}")
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))

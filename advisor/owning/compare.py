@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,10 @@ from advisor.equations.owning import annuity_months, break_even_inverse
 from advisor.equations.pricing import committed_months
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.owning.assumptions import Factors, Size
+from advisor.owning.assumptions import Factors, Size, Spread
 from advisor.owning.costs import Number, present_usd, timeline_usd
 from advisor.owning.rents import Tenancy
-from advisor.owning.results import Assumption, BreakEven, Effect, Month
-from advisor.owning.spread import Spread
+from advisor.owning.results import Assumption, BreakEven, Effect, Month, Strip
 
 WIDEST: Final = 20.0
 """Values that change the answer are searched up to this many times the expected value."""
@@ -31,6 +30,13 @@ LIMITS: Final = {
 GRID: Final = 257
 ROUNDS: Final = 3
 """Each round narrows an interval to one step of the grid: in all to 6e-8 of it."""
+POINTS: Final = 41
+SPAN: Final = {
+    "purchase_usd": (0.25, 2.5),
+    "electricity_usd_per_kwh": (0.0, 4.0),
+    "usd_per_hour": (0.25, 4.0),
+}
+"""Ends as multiples of the value in use; the worth at the end goes from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,3 +296,37 @@ class Comparison:
 def _range(bounds: tuple[NDArray[np.float64], ...], month: int) -> Range:
     low, middle, high = (float(item[month]) for item in bounds)
     return Range(low=low, expected=middle, high=high, evidence=Evidence.ASSUMED)
+
+
+def break_even_by_input(comparison: Comparison) -> tuple[Strip, ...]:
+    """Return break-even hours across price, worth at the end, electricity and rent."""
+    spread, tenancy = comparison.spread, comparison.tenancy
+    found = []
+    for item in spread.inputs:
+        if item.field != "resale_share" and item.field not in SPAN:
+            continue
+        value = item.value.expected
+        low, high = SPAN.get(item.field, (0.0, 1.0))
+        scale = value if item.field in SPAN else 1.0
+        values = np.linspace(low * scale, high * scale, POINTS)
+        found.append(
+            Strip(
+                field=item.field,
+                value=value,
+                values=tuple(values.tolist()),
+                hours=comparison.each_hours_at(spread.at(item.field, values)),
+            )
+        )
+    low, high = SPAN["usd_per_hour"]
+    rents: Any = np.linspace(low * tenancy.usd_per_hour, high * tenancy.usd_per_hour, POINTS)
+    found.append(
+        Strip(
+            field="usd_per_hour",
+            value=tenancy.usd_per_hour,
+            values=tuple(rents.tolist()),
+            hours=replace(comparison, tenancy=replace(tenancy, usd_per_hour=rents)).each_hours_at(
+                spread.base
+            ),
+        )
+    )
+    return tuple(found)

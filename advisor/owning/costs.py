@@ -10,9 +10,8 @@ from advisor.equations.owning import annuity_months, capital_usd, discounted, ho
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.owning.assumptions import Factors, Size
+from advisor.owning.assumptions import Factors, Size, Spread
 from advisor.owning.results import Line, OwningCost
-from advisor.owning.spread import Spread
 from advisor.owning.work import Work
 
 Number = float | NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""The answer of rent or buy and its assumptions, in sentences."""
+"""The answer in sentences, and the words of the comparison for terminal and tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import date
 from advisor.catalog.nodes import sold_together
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
+from advisor.foundation.formatting import count, hourly_price, money, percent, years
 from advisor.foundation.formatting import count as whole
-from advisor.foundation.formatting import hourly_price, money, years
 from advisor.foundation.quantities import Evidence, Range
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
@@ -19,6 +19,10 @@ from advisor.nouns.money import Owning
 from advisor.owning.assumptions import OFF, unused_off
 from advisor.owning.compare import Comparison
 from advisor.owning.results import ProcessorOption, RentCost, RentKind
+
+NEVER = "never"
+ROUNDED_UP = 0.95
+"""Above this share, only rounding to whole processors separates the scaling from perfect."""
 
 
 def answer(
@@ -160,3 +164,50 @@ def _hardware_notes(
         yield OFF
     if owning.hours_per_month is None:
         yield f"{hours:,.0f} hours in use each month"
+
+
+def break_even_text(rent: RentCost) -> str:
+    """Return break-even hours with their range, or words if buying never pays."""
+    if rent.kind is RentKind.COMMITTED:
+        return "all hours are paid"
+    even = rent.break_even
+    value = even.hours_per_month
+    if value is None:
+        return NEVER if even.hours_at_best is None else f"never (at best {even.hours_at_best:,.0f})"
+    high = NEVER if even.may_never else f"{value.high:,.0f}"
+    return f"{value.expected:,.0f} ({value.low:,.0f} to {high})"
+
+
+def input_text(value: float, unit: str) -> str:
+    """Return an input as text: a share in percent, money with its sign, an amount with its unit.
+
+    Examples
+    --------
+    >>> input_text(0.38, "of the accelerators' price")
+    '38 %'
+    >>> input_text(0.145, "USD/kWh")
+    '$0.145/kWh'
+    >>> input_text(3517.8, "USD")
+    '$3,520'
+    """
+    if unit.startswith("of ") or unit == "per year":
+        return f"{f'{100 * value:.1f}'.removesuffix('.0')} %"
+    money, _, per = unit.partition("USD")
+    if unit and not money:
+        return f"${plain(value, 3)}{per}"
+    return f"{plain(value, 3)} {unit}".rstrip()
+
+
+def amount(value: float | None, unit: str) -> str:
+    """Return an estimate with its unit, or *unknown*."""
+    return "unknown" if value is None else f"{plain(value, 2)} {unit}"
+
+
+def processors_text(item: ProcessorOption) -> str:
+    """Return how many match the speed, with their scaling; *apart* if each does its own run."""
+    number = f"{count(item.count)}x"
+    if item.apart:
+        return f"{number} apart"
+    if item.scaling is None or item.count == 1 or item.scaling >= ROUNDED_UP:
+        return number
+    return f"{number} ({percent(item.scaling)})"

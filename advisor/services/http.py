@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.responses import JSONResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from advisor import __version__
 from advisor.errors import (
@@ -29,6 +30,11 @@ from advisor.nouns.case_files import MAX_CASE_BYTES
 from advisor.services.questions import Door, asked, doors
 from advisor.services.work import BusyError, Work
 
+REQUEST_S: Final = 10.0
+"""A connection without a whole request head is closed after this time."""
+ANSWER_S: Final = 60.0
+"""A request whose answer is not read whole after this time is given up."""
+TICK_S: Final = 1.0
 TIMEOUT_S: Final = 30.0
 READ_S: Final = 10.0
 """A body has to arrive within this time."""
@@ -37,6 +43,43 @@ MOST_CONNECTIONS: Final = 256
 REFS: Final = "#/components/schemas/{model}"
 UNPROCESSABLE, TOO_LARGE, SLOW, BUSY, LATE, DEFECT = 422, 413, 408, 503, 504, 500
 FAILURES: Final = (UNPROCESSABLE, TOO_LARGE, SLOW, BUSY, LATE, DEFECT)
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 with limits of time; uvicorn itself waits for a first request without end."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _busy = False
+    _since = 0.0
+    """When the connection began to wait for what it waits for. [s]"""
+
+    def connection_made(self, transport: Any) -> None:
+        """Watch a new connection."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the watch."""
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def on_response_complete(self) -> None:
+        """Start to wait for the next request."""
+        self._busy, self._since = False, self.loop.time()
+        super().on_response_complete()
+
+    def _watch(self) -> None:
+        now = self.loop.time()
+        cycle: RequestResponseCycle | None = self.cycle
+        busy = cycle is not None and not cycle.response_complete
+        if busy != self._busy:
+            self._busy, self._since = busy, now
+        if now - self._since > (ANSWER_S if busy else REQUEST_S):
+            self.transport.abort()
+        else:
+            self._timer = self.loop.call_later(TICK_S, self._watch)
 
 
 class Problem(BaseModel):
@@ -231,7 +274,7 @@ def serve(*, host: str, port: int, processes: int) -> None:
     """
     import uvicorn
 
-    from advisor.services.connections import TimedProtocol
+    from advisor.services.http import TimedProtocol
 
     uvicorn.run(
         "advisor.services.http:create_app",

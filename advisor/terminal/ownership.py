@@ -11,7 +11,6 @@ from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, money, rate, signed_money, term_value
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S
-from advisor.owning.descriptions import amount, break_even_text, input_text, processors_text
 from advisor.owning.results import (
     Assumption,
     BudgetAnswer,
@@ -21,6 +20,7 @@ from advisor.owning.results import (
     ProcessorOption,
     RentCost,
 )
+from advisor.owning.sentences import amount, break_even_text, input_text, processors_text
 from advisor.terminal.console import bullets, definitions, heading, paragraph, table
 from advisor.terminal.short import Screen, listed
 

@@ -14,10 +14,9 @@ from advisor.catalog import Catalog
 from advisor.foundation.formatting import measured_rate, percent
 from advisor.foundation.rounding import plain
 from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
-from advisor.probe.checks.report_checks import with_checks
-from advisor.probe.descriptions import check_cells, describe_device
+from advisor.probe.checks.training_check import with_checks
 from advisor.probe.measuring.run import Progress, probe
-from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport
+from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport, check_cells, describe_device
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 THIN_TOKENS = 128

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from advisor.errors import InputError
-from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report, read_report
-from advisor.probe.schema import schema_text
+from advisor.probe.report import (
+    MAX_REPORT_BYTES,
+    ProbeReport,
+    parse_report,
+    read_report,
+    schema_text,
+)
 from tests.probe.fakes import FakeBackend, h200, probed
 
 
@@ -91,6 +96,6 @@ def test_the_published_schema_is_up_to_date(root: Path) -> None:
     path = root / "docs" / "probe.schema.json"
 
     assert path.read_text(encoding="utf-8") == schema_text(), (
-        "write it anew: python -c 'from advisor.probe.schema import schema_text; "
+        "write it anew: python -c 'from advisor.probe.report import schema_text; "
         'print(schema_text(), end="")\' > docs/probe.schema.json'
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from advisor.probe.checks.report_checks import with_checks
 from advisor.probe.checks.step_model import StepModel, architecture_of
+from advisor.probe.checks.training_check import with_checks
 from advisor.probe.devices.backend import UnsupportedError
 from advisor.probe.devices.host import host_device
 from advisor.probe.devices.torch_backend import TorchBackend

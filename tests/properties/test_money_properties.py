@@ -17,11 +17,10 @@ from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.foundation.quantities import Range
 from advisor.nouns.money import Owning, Renting
-from advisor.owning.assumptions import resolve
+from advisor.owning.assumptions import Spread, resolve
 from advisor.owning.costs import owning_cost
 from advisor.owning.report import size_of
 from advisor.owning.results import Ownership, OwningCost
-from advisor.owning.spread import Spread
 from advisor.owning.work import Work
 
 WORK = Work(Range.exact(7.3), Range.exact(1.7e6), 1.2e7, "token")

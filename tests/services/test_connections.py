@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from advisor.services import connections, http
-from advisor.services.connections import TimedProtocol
+from advisor.services.http import TimedProtocol
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 LONG = b"x" * 30_000_000

@@ -16,9 +16,8 @@ from advisor.catalog import load_catalog
 from advisor.charts import LIGHT, roofline_alt, roofline_chart
 from advisor.errors import InputError
 from advisor.frames import products_table, rates_table, roofline_frame
-from advisor.probe.checks.comparison import compare_device
-from advisor.probe.checks.prediction import expected_times_s
-from advisor.probe.devices.smi import read_smi
+from advisor.probe.checks.comparison import compare_device, expected_times_s
+from advisor.probe.devices.nvml import read_smi
 from advisor.probe.report import ProbeReport
 from advisor.ui.parts import my_machine, probe_job
 from tests.probe.fakes import FakeBackend, h200, probed

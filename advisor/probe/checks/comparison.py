@@ -1,4 +1,4 @@
-"""Compares measured rates with the data sheet and with the best published measurements."""
+"""Compares measured rates with the data sheet, the best published ones and predictions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Final
 
 from advisor.calibration.fitting.kernel_tables import read_achievable
 from advisor.catalog import Catalog
+from advisor.catalog.constants import load_calibration
+from advisor.equations.roofline import matmul_time_s
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import TFLOP
+from advisor.probe.devices.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceReport
 
 MEMORY: Final = "memory"
@@ -75,3 +78,42 @@ def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateCompariso
 def _achievable() -> dict[tuple[str, str], float]:
     """Return the best published matmul rates by card and format. [FLOPs/s]"""
     return {(row.accelerator, row.format): row.achieved_tflops * TFLOP for row in read_achievable()}
+
+
+def expected_times_s(found: DeviceReport, catalog: Catalog) -> tuple[float | None, ...]:
+    """Return the expected time of each measured product. [s]
+
+    Returns
+    -------
+    tuple of float or None
+        In the order of ``found.matmuls``. None if the catalog does not know the device or has no
+        rate in the format.
+    """
+    if found.catalog_key is None:
+        return (None,) * len(found.matmuls)
+    card = catalog.accelerator(found.catalog_key)
+    kernels, _ = load_calibration().kernels_for(card)
+    times: list[float | None] = []
+    for row in found.matmuls:
+        peak = card.peak_flops_per_s.get(row.format)
+        curve = kernels.matmul.get(row.format, kernels.matmul["default"])
+        times.append(
+            None
+            if peak is None
+            else float(
+                matmul_time_s(
+                    flops=row.flops,
+                    moved_bytes=operand_and_result_bytes(row.format, row.m, row.n, row.k),
+                    output_elements=float(row.m * row.n),
+                    depth=float(row.k),
+                    peak_flops_per_s=peak,
+                    bandwidth_bytes_per_s=card.memory_bandwidth_bytes_per_s,
+                    overhead_s=curve.overhead_s,
+                    compute=curve.compute,
+                    bandwidth=curve.bandwidth,
+                    half_tiles=curve.half_tiles,
+                    half_depth=curve.half_depth,
+                )
+            )
+        )
+    return tuple(times)

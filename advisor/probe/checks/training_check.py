@@ -1,4 +1,4 @@
-"""Compares the time and peak memory of one real training step with the prediction."""
+"""Compares predicted training steps with real ones on the measured machine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
-from advisor.errors import ProbeError
+from advisor.errors import InputError, ProbeError
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.report import describe_time
@@ -20,8 +22,10 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import Work, usual_stack
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from advisor.probe.checks.step_model import StepModel, architecture_of
+from advisor.probe.learned_constants import owned_hardware
+from advisor.probe.measuring.run import plain_text
 from advisor.probe.measuring.timing import timing_of
-from advisor.probe.report import DeviceKind, StepCheck, StepShape
+from advisor.probe.report import DeviceKind, ProbeReport, StepCheck, StepShape
 
 CPU_SHAPES: Final = (
     StepShape(
@@ -236,3 +240,59 @@ def _steps(
         times.append(step())
     peak = float(torch.cuda.max_memory_allocated(device) - before) if cuda else None
     return times, peak
+
+
+def with_checks(
+    report: ProbeReport,
+    *,
+    shapes: tuple[StepShape, ...] | None = None,
+    budget_s: float = 10.0,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> ProbeReport:
+    """Return the report with training steps measured on its first device.
+
+    Parameters
+    ----------
+    report : ProbeReport
+        A new report of this machine.
+    shapes : tuple of StepShape, optional
+        Transformers to train. Default: five small ones on accelerators, one on processors.
+    budget_s : float, optional
+        Time for the measured steps of each transformer. [s]
+
+    Returns
+    -------
+    ProbeReport
+        The report with ``checks``. ``problems`` describes each failed check. The predictions use
+        the rates of the report.
+    """
+    kind = report.devices[0].device.kind
+    shapes = shapes or (CPU_SHAPES if kind is DeviceKind.CPU else GPU_SHAPES)
+    checks, problems = list(report.checks), list(report.problems)
+    try:
+        machine = owned_hardware(report, catalog=load_catalog(), calibration=load_calibration())[0]
+    except InputError as error:
+        return report.model_copy(update={"problems": (*problems, plain_text(str(error)))})
+    measured = machine.measured
+    if measured is None:
+        msg = "the machine of a report has its measurements"
+        raise ValueError(msg)
+    taught = load_calibration().model_copy(
+        update={"machines": {machine.accelerator: measured.kernels}}
+    )
+    for shape in shapes:
+        try:
+            checks.append(
+                check_step(
+                    shape,
+                    kind=kind,
+                    accelerator=measured.accelerator,
+                    calibration=taught,
+                    budget_s=budget_s,
+                    cancelled=cancelled,
+                )
+            )
+        except ProbeError as error:
+            problems.append(plain_text(str(error)))
+    problems = list(dict.fromkeys(problems))
+    return report.model_copy(update={"checks": tuple(checks), "problems": tuple(problems)})

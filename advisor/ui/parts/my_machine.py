@@ -12,13 +12,11 @@ from advisor.charts import roofline_alt, roofline_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import measured_rate, memory, percent
 from advisor.nouns.limits import OwnedHardware
-from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
-from advisor.probe.checks.prediction import expected_times_s
-from advisor.probe.descriptions import describe_device
+from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device, expected_times_s
 from advisor.probe.devices.match import catalog_key
-from advisor.probe.devices.smi import read_smi
+from advisor.probe.devices.nvml import read_smi
 from advisor.probe.learned_constants import owned_from_report
-from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
+from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, describe_device, parse_report
 from advisor.ui.parts import probe_job, question
 from advisor.ui.parts.chart_view import TABLE_PX, draw, theme
 from advisor.ui.parts.widgets import download, select, show_mistake
