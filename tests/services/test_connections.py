@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from advisor.services import connections, http
+from advisor.services import http
 from advisor.services.http import TimedProtocol
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -70,9 +70,9 @@ async def served(first: bytes, *, drips: bool) -> float:
 def test_a_client_that_waits_loses_its_connection(
     monkeypatch: pytest.MonkeyPatch, first: bytes, drips: bool
 ) -> None:
-    monkeypatch.setattr(connections, "REQUEST_S", 0.4)
-    monkeypatch.setattr(connections, "ANSWER_S", 0.8)
-    monkeypatch.setattr(connections, "TICK_S", 0.1)
+    monkeypatch.setattr(http, "REQUEST_S", 0.4)
+    monkeypatch.setattr(http, "ANSWER_S", 0.8)
+    monkeypatch.setattr(http, "TICK_S", 0.1)
 
     assert 0.3 < asyncio.run(served(first, drips=drips)) < 4
 
