@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import streamlit as st
 import yaml
@@ -15,6 +16,11 @@ from advisor.ui.session import address, own_catalog, saved, state
 from advisor.ui.session.links import Page
 from advisor.ui.session.question import MOST_SAVED
 from advisor.ui.session.state import Answer
+from advisor.ui.session.uploads import uploader
+
+MOST_BYTES: Final = 1_000_000
+"""Of a case file."""
+OPENED, NEW = "case_opened", "case_new"
 
 
 @st.fragment
@@ -70,6 +76,24 @@ def _saved(inputs: Inputs) -> None:
     else:
         _button("Save this question", "saved_add", saved.save, now)
     st.caption("Saved questions are in the address of the page: bookmark it to keep them.")
+    uploader(
+        "Open a case file",
+        key="case_open",
+        most=MOST_BYTES,
+        take=lambda _, content: _open(content),
+        kinds=("yaml", "yml", "json"),
+        tell=str,
+    )
+    if OPENED in st.session_state:
+        st.markdown(plain(st.session_state[OPENED]))
+    if st.session_state.pop(NEW, False):
+        st.rerun()  # the whole page
+
+
+def _open(content: bytes) -> None:
+    st.session_state.pop(OPENED, None)
+    st.session_state[OPENED] = saved.take_case(content)
+    st.session_state[NEW] = True
 
 
 def _button(label: str, key: str, act: Callable[..., None], value: object) -> None:

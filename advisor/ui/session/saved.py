@@ -7,6 +7,12 @@ from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
+from advisor import api
+from advisor.errors import InputError
+from advisor.nouns.case import Case
+from advisor.nouns.case_files import load_sent
+from advisor.ui.forms.asked import question_words
+from advisor.ui.forms.from_case import inputs_of_case
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.session import links, state
 from advisor.ui.session.question import SAVED
@@ -37,6 +43,33 @@ def save(text: str) -> None:
 def forget(text: str) -> None:
     """Remove a question; a callback."""
     st.session_state[SAVED] = [item for item in saved() if item != text]
+
+
+def take_case(content: bytes) -> str:
+    """Put the question of a case file into the boxes; return what was understood and what not.
+
+    Raises
+    ------
+    InputError
+        If the file is no case, or the page cannot ask it.
+    """
+    case = load_sent(Case, api.parse_case(content.decode("utf-8-sig", errors="replace")))
+    inputs, left = inputs_of_case(case)
+    page = state.page()
+    known = links.decode(page, links.encode(page, asdict(inputs) | {"config": ""}))
+    if known.corrections:
+        raise InputError(
+            "the case names what this page does not know",
+            value=" ".join(known.corrections),
+            allowed="cards and providers of the catalog",
+            remedy="Correct the case, or add your own offers and cards on the page Catalog.",
+        )
+    take(inputs)
+    owned = {item.accelerator: item for item in case.limits.owned if item.measured}
+    if owned:
+        st.session_state[state.MEASURED] = owned
+    more = f" The page has no input for: {', '.join(left)}." if left else ""
+    return f"Opened: {question_words(inputs)}.{more}"
 
 
 def take(inputs: Inputs) -> None:
