@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from advisor.api import recommend as recommend
     from advisor.api import resolve_model as resolve_model
     from advisor.api import scaling as scaling
+    from advisor.api import turning as turning
     from advisor.api import validate as validate
     from advisor.api import what_if as what_if
     from advisor.calibration.scoring.report import ValidationReport as ValidationReport
@@ -57,7 +58,7 @@ _HOMES = {
     name: f"advisor.{module}"
     for module, names in {
         "api": "compare estimate export fits load_case load_catalog load_portfolio own plan_fleet "
-        "recommend resolve_model scaling validate what_if",
+        "recommend resolve_model scaling turning validate what_if",
         "calibration.scoring.report": "ValidationReport",
         "errors": "AdvisorError CatalogError InputError",
         "estimate.results": "Estimate",

@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from advisor.fleet.results import FleetPlan as FleetPlan
     from advisor.owning.results import Ownership as Ownership
     from advisor.planning.explain.scaling import Scaling as Scaling
+    from advisor.planning.explain.turning import Cell as Cell
+    from advisor.planning.explain.turning import Turn as Turn
+    from advisor.planning.explain.turning import Turning as Turning
     from advisor.planning.explain.what_if import WhatIf as WhatIf
     from advisor.planning.fits.request import fits as fits
     from advisor.planning.fits.results import Fits as Fits
@@ -86,6 +89,7 @@ _LATER: Final = {
         "catalog.overview": "price_overview",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.scaling": "Scaling",
+        "planning.explain.turning": "Cell Turn Turning",
         "planning.explain.what_if": "WhatIf",
         "calibration.scoring.report": "ValidationReport",
         "catalog.live.refresh": "prices_age_s refresh_prices",
@@ -233,6 +237,34 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     case = as_case(case).model_copy(update={"layout": None})
     case, _, calibration, architecture, placement = placed(case, catalog)
     return _scaling(case, placement, architecture=architecture, calibration=calibration)
+
+
+def turning(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Turning:
+    """Say what would make another accelerator the answer, and how each does in each number.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        As for `recommend`.
+    catalog : Catalog, optional
+        Default: the shipped catalog.
+
+    Returns
+    -------
+    Turning
+        ``turns()``: the value of each input beyond which another accelerator is the answer.
+        ``cells()``: time and cost of each accelerator in each number, or why it does not work.
+
+    Raises
+    ------
+    InputError
+        If the case names something unknown or cannot be computed.
+    """
+    from advisor.planning.explain.turning import Turning
+
+    asked, architecture = resolved(as_case(case))
+    catalog, calibration = with_measured(priced(asked, catalog), load_calibration(), asked.limits)
+    return Turning(asked, architecture, catalog, calibration)
 
 
 def what_if(

@@ -12,6 +12,7 @@ from advisor.charts.curves import curve_alt, curve_chart
 from advisor.charts.day import day_alt, day_chart
 from advisor.charts.fits import fits_alt, fits_chart, fits_finding
 from advisor.charts.fleet import weeks_alt, weeks_chart, weeks_finding
+from advisor.charts.grid import grid_chart, grid_finding
 from advisor.charts.lessons import lesson_alt, lesson_chart
 from advisor.charts.memory import memory_alt, memory_chart, memory_finding
 from advisor.charts.ownership import (

@@ -109,6 +109,7 @@ from advisor.frames.terms import (
     term_sections,
     terms_frame,
 )
+from advisor.frames.turning import grid_frame, grid_table, turns_sentence, turns_table
 from advisor.frames.what_if import what_if_sentence, what_if_table
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.fits.results import VERDICT_TITLES

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from advisor import charts, frames
@@ -322,3 +323,26 @@ def test_no_label_crosses_the_wall() -> None:
     [placed] = place([Label(50, 10, ("1x NVIDIA L40S 48GB",))], PLOT, at_most=1, wall=55)
 
     assert placed.xanchor == "right"
+
+
+def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
+    columns = ["card", "count", "time", "usd", "text_time", "text_usd", "why"]
+    rows = [
+        ("NVIDIA GeForce RTX 4090", 1, 2.0, 1.0, "2 h", "$1.00", ""),
+        ("NVIDIA GeForce RTX 4090", 2, None, None, "too small", "too small", "too small"),
+        ("NVIDIA L4", 1, 9.0, 3.0, "9 h", "$3.00", "too slow"),
+        ("NVIDIA L4", 2, 1.5, 4.0, "1.5 h", "$4.00", ""),
+    ]
+    frame = pd.DataFrame(rows, columns=columns)
+    chart: Any = charts.grid_chart(frame, by="usd", theme=charts.LIGHT)
+    [cells] = chart.data
+    assert [[cell is None for cell in row] for row in cells.z] == [[False, True], [True, False]]
+    assert [list(row) for row in cells.text] == [["$1.00", "too small"], ["too slow", "$4.00"]]
+    assert cells.z[0][0] > cells.z[1][1]  # the cheaper one is the stronger
+    small: Any = charts.grid_chart(frame, by="time", theme=charts.LIGHT, compact=True)
+    assert list(small.layout.yaxis.ticktext) == ["RTX 4090", "L4"]
+    assert [list(row) for row in small.data[0].text] == [["2 h", ""], ["", "1.5 h"]]
+    assert charts.grid_finding(frame) == (
+        "Cheapest: 1x NVIDIA GeForce RTX 4090, $1.00 in 2 h. Fastest shown: 2x NVIDIA L4, 1.5 h "
+        "for $4.00. 2 of 4 do not work: 1 too small, 1 too slow."
+    )

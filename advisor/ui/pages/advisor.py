@@ -66,6 +66,8 @@ with state.Boundary():
     details.day(chosen)
     details.scaling(recommendation, chosen)
     details.what_if(recommendation, chosen)
+    details.turning(recommendation)
+    details.grid(recommendation)
     details.rejections(recommendation)
     details.hosted(recommendation)
     details.fewest(recommendation)

@@ -8,13 +8,21 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import day_alt, day_chart, scaling_alt, scaling_chart, scaling_finding
+from advisor.charts import (
+    day_alt,
+    day_chart,
+    grid_chart,
+    grid_finding,
+    scaling_alt,
+    scaling_chart,
+    scaling_finding,
+)
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.forms.cases import without_options
 from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below, theme
-from advisor.ui.parts.widgets import csv_button, download_file, folded, show_mistake
-from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.parts.widgets import csv_button, download_file, folded, select, show_mistake
+from advisor.ui.parts.wording import on_phone, plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.state import Answer
@@ -166,6 +174,51 @@ def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
             "One change at a time, each with its best layout. Each card keeps its measured "
             "efficiencies. Half the price changes nothing but the bill."
         )
+
+
+@st.fragment
+def turning(recommendation: api.Recommendation) -> None:
+    """Show at which values of the inputs another card would be the answer."""
+    if not recommendation.plans:
+        return
+    part = folded("What would change the answer?", key="turning", icon="change_circle")
+    if not part.open:
+        return
+    with part:
+        case = recommendation.case
+        with st.spinner("Trying other amounts, limits and prices …", show_time=True):
+            found = kept(lambda: api.turning(case).turns(), "turns", case.to_json(indent=None))
+        st.markdown(plain(frames.turns_sentence(found)))
+        text_table(frames.turns_table(found))
+        st.caption(
+            "One input at a time, all else as asked. Amounts of work are searched anew within a "
+            "hundredfold, to about 3 %; limits and prices are exact."
+        )
+
+
+@st.fragment
+def grid(recommendation: api.Recommendation) -> None:
+    """Draw cost or time of each card in each number."""
+    part = folded("Every card in every number", key="grid", icon="grid_on")
+    if not part.open:
+        return
+    with part:
+        case = recommendation.case
+        cells = kept(lambda: api.turning(case).cells(), "cells", case.to_json(indent=None))
+        frame = frames.grid_frame(cells)
+        if frame.empty:
+            st.markdown("Nothing that is offered holds the work.")
+            return
+        ways = {"usd": "Cost", "time": "Time"} if (frame["usd"] > 0).any() else {"time": "Time"}
+        by = select("Show", ways, key="grid_by")
+        found = f"{grid_finding(frame)} An empty cell has no offer, or no layout for that number."
+        st.markdown(plain(found))
+        draw(
+            grid_chart(frame, by=by or "time", theme=theme(), compact=on_phone()),
+            key="grid_chart",
+            alt=f"{found} Heat map, cards down, their number across; stronger is better.",
+        )
+        table_below("grid", lambda: frames.grid_table(frame, by=by or "time"), frame)
 
 
 @st.fragment
