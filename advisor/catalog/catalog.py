@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Self, TypeVar, cast
 from pydantic import Field
 
 from advisor.catalog.currency import converted
+from advisor.catalog.unlike import JOIN, unlike_cards
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Confidence, Offer, SoftwareSupport
@@ -95,7 +96,8 @@ class Catalog(Noun):
         Parameters
         ----------
         key : str
-            Catalog key, or the full product name; upper and lower case are the same.
+            Catalog key, or the full product name; upper and lower case are the same. Keys joined by
+            ``+`` are unlike cards of one computer.
 
         Raises
         ------
@@ -107,6 +109,9 @@ class Catalog(Noun):
         found = self._by_name.get(wanted)
         if found is not None:
             return found
+        if JOIN in wanted:
+            names = wanted.split(JOIN)
+            return unlike_cards(key, [self.accelerator(name) for name in names])
         near = ", ".join(self._nearest(wanted))
         allowed = "a key or a full product name of the catalog"
         raise InputError(

@@ -12,6 +12,7 @@ from advisor.nouns.hardware import (
     Node,
     Offer,
     Segment,
+    UnlikeCards,
 )
 
 PCIE_X16_BYTES_PER_S: Final[dict[int, float]] = {
@@ -244,7 +245,7 @@ def _host_memory(accelerator: Accelerator) -> dict[str, float]:
 def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
     """Return accelerators per machine, network of each [Gbit/s], and the machine in words."""
     form, link = accelerator.form_factor, accelerator.interconnect
-    small = accelerator.is_instance or accelerator.segment in _SMALL_MACHINES
+    small = accelerator.stands_alone or accelerator.segment in _SMALL_MACHINES
     if form in _UNIFIED_FORMS or small:
         return _small_shape(accelerator)
     generation = accelerator.pcie_generation or ASSUMED_PCIE_GENERATION
@@ -275,7 +276,9 @@ def _small_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
     server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
     if accelerator.segment is Segment.CPU and server:
         return 1, PCIE_SERVER_GBIT_PER_S, "a server with one processor"
-    if accelerator.is_instance or accelerator.form_factor in _UNIFIED_FORMS:
+    if isinstance(accelerator, UnlikeCards):
+        return 1, None, "one computer with all these cards"
+    if accelerator.stands_alone or accelerator.form_factor in _UNIFIED_FORMS:
         return 1, None, "one of them"
     if accelerator.segment is Segment.CONSUMER:
         return 2, None, "a desktop computer with two cards"

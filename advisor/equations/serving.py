@@ -7,6 +7,8 @@ request waits, a chunk of its prompt.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -121,6 +123,71 @@ def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) 
     2.0
     """
     return experts * (1 - (1 - active_experts / experts) ** tokens)
+
+
+def filled_in_order(need: float, capacities: Sequence[float]) -> tuple[float, ...]:
+    r"""Amounts of a need in places of which the first is filled before the next.
+
+    Parameters
+    ----------
+    need : float
+        What all places hold together; more than they can fills each. [bytes]
+    capacities : sequence of float
+        What each place takes, in the order of filling. [bytes]
+
+    Returns
+    -------
+    tuple of float
+        Amount in each place. [bytes]
+
+    Notes
+    -----
+    .. math:: a_i = \min(C_i,\; (N - \sum_{j<i} C_j)_+)
+
+    Leaves out that layers are whole.
+
+    Examples
+    --------
+    >>> filled_in_order(30.0, [24.0, 12.0])
+    (24.0, 6.0)
+    """
+    left, taken = need, []
+    for capacity in capacities:
+        taken.append(min(capacity, max(left, 0.0)))
+        left -= capacity
+    return tuple(taken)
+
+
+def rate_in_turn(amounts: Sequence[float], rates: Sequence[float]) -> float:
+    r"""Rate of work whose parts pass through places one after the other.
+
+    Parameters
+    ----------
+    amounts : sequence of float
+        Part of the work at each place. [bytes]
+    rates : sequence of float
+        Rate of each place, e.g. in bytes per second. [units/s]
+
+    Returns
+    -------
+    float
+        Rate of the whole. [units/s]
+
+    Notes
+    -----
+    .. math:: r = \sum_i a_i \Big/ \sum_i \frac{a_i}{r_i}
+
+    The times of the parts add up, because one place works at a time: llama.cpp's layer split of one
+    sequence. Leaves out that chunks of a long prompt overlap, and the transfer of the hidden state
+    between cards (a few kilobytes for each token).
+
+    Examples
+    --------
+    >>> rate_in_turn([1.0, 1.0], [936.0, 360.0])
+    520.0
+    """
+    turns = sum(amount / rate for amount, rate in zip(amounts, rates, strict=True))
+    return sum(amounts) / turns
 
 
 def request_rate_per_s(

@@ -124,7 +124,15 @@ class Hardware(Noun):
     A layout without a count implies one: the product of its degrees.
     """
 
-    accelerator: Annotated[Name, Input("e.g. h100-sxm", "--accelerator", "GPU", metavar="KEY")]
+    accelerator: Annotated[
+        Name,
+        Input(
+            "e.g. h100-sxm; unlike cards of one computer: rtx-3090+rtx-3060-12gb",
+            "--accelerator",
+            "GPU",
+            metavar="KEY",
+        ),
+    ]
     count: Annotated[
         int,
         Field(ge=1, le=16384),

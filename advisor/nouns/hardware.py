@@ -131,6 +131,11 @@ class Accelerator(Noun):
         return self.form_factor == "MIG instance"
 
     @property
+    def stands_alone(self) -> bool:
+        """Whether no link joins it to another of its kind: MIG instances, whole computers."""
+        return self.is_instance or isinstance(self, UnlikeCards)
+
+    @property
     def shares_host_memory(self) -> bool:
         """Whether its memory is that of its host: processors and chips that hold both."""
         return self.segment is Segment.CPU or self.memory_type.endswith(("(unified)", "(shared)"))
@@ -161,6 +166,16 @@ class Accelerator(Noun):
         """Return where ``field`` comes from; ``peak_flops_per_s.bf16`` names one format."""
         whole = self.provenance.get(field.partition(".")[0], self.provenance["default"])
         return self.provenance.get(field, whole)
+
+
+class UnlikeCards(Accelerator):
+    """Cards of different kinds in one computer, over which a server divides a model's layers.
+
+    Rates and memory are those of all of them together when every card is full.
+    """
+
+    parts: Annotated[tuple[Accelerator, ...], Field(min_length=2)]
+    """The cards, the one with the fastest memory first."""
 
 
 SYSTEM_BYTES: Final = 8.0 * GIB

@@ -202,7 +202,8 @@ class Constraints(Noun):
         tuple[OwnedHardware, ...],
         Field(max_length=MOST_NAMES),
         Input(
-            "cards that you have, and no others: rtx-4090:2, or the report of a probe: probe.json",
+            "cards that you have, and no others: rtx-4090:2, unlike ones in one computer: "
+            "rtx-3090+rtx-3060-12gb, or the report of a probe: probe.json",
             "--owned",
             reads=Reads.CARDS,
             metavar="KEY:N",

@@ -25,6 +25,7 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel
 from advisor.estimate.serving.queue import queued
+from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.tools.software import engine_of
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import GB, HOUR_S, HOURS_PER_MONTH
@@ -149,6 +150,7 @@ def _most_per_replica(
     placement = placement.equipped(case, architecture)
     card, form = placement.accelerator, WEIGHT_FORMATS[placement.precision]
     calibration = calibration.under(engine_of(placement.tool, card))
+    card = working_card(card, architecture, workload, form)
     kernels, _ = calibration.served_kernels(card, form)
     served = ServedModel.of(
         architecture,

@@ -64,8 +64,7 @@ def hardware_systems(
         if max(system.node.accelerators, system.node.intra_domain) >= together
         or system.node.inter_bytes_per_s is not None
     ]
-    # MIG instances do not reach each other: each is a machine of its own.
-    joined = 1 if accelerator.is_instance else count
+    joined = 1 if accelerator.stands_alone else count
     return rented or [replace(owned_system(accelerator, joined), counts=(count,))]
 
 

@@ -424,3 +424,16 @@ def test_the_file_names_the_release_whose_options_it_uses() -> None:
     text = advisor.export(case_of("llama-3.1-8b", "h100-sxm", 1), "vllm").content
     assert "Written for vLLM 0.31.0; its options were read on 2026-11-22." in text
     assert "pip install vllm==0.31.0" in text
+
+
+def test_llama_cpp_states_the_shares_of_unlike_cards(stubs: Stubs) -> None:
+    case = case_of("llama-3.3-70b", "rtx-3090+rtx-3060-12gb", 1)
+    case["workload"] |= {"weight_format": "q3_k_m", "concurrency": 1}
+    text = advisor.export(case, "llama-cpp", checkpoint="org/model-GGUF").content
+    [server] = servers(text, "llama-cpp", stubs)
+    # 24 GB of the first card first: 0.93 x 24 GiB of 32.2 GiB.
+    assert (server.options["-sm"], server.options["-ts"]) == ("layer", "69,31")
+    for other in ("kubernetes", "slurm", "ollama"):
+        with pytest.raises(advisor.InputError, match="different kinds"):
+            advisor.export(case, other)
+    assert "'0'\n            - '1'" in advisor.export(case, "compose").content.replace('"', "'")

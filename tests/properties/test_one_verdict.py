@@ -18,6 +18,7 @@ QUESTIONS = 200
 CARDS = (
     "rtx-3060-12gb",
     "rtx-3090",
+    "rtx-3090+rtx-3060-12gb",
     "rtx-4090",
     "rtx-5090",
     "rx-7900-xtx",

@@ -63,3 +63,17 @@ def test_one_user_at_once_is_a_question_too() -> None:
     assert not page.exception
     assert not page.error
     assert "Longest context, 1 at once" in page.dataframe[0].value.columns
+
+
+@pytest.mark.parametrize("cards", ["rtx-3090+rtx-3060-12gb", "rtx-3090+rx-7900-xtx"])
+def test_unlike_cards_are_typed_into_the_box(cards: str) -> None:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    page.query_params["card"] = cards
+    page.run()
+    assert not page.exception
+    if "rx" in cards.split("+")[1][:2]:
+        assert "several vendors" in page.error[0].value
+    else:
+        assert page.selectbox(key="in_own_accelerator").value == cards
+        # 32.6 GiB in Q8_0: more than 24 GiB, less than 24 and 12.
+        assert "Qwen3 32B" in set(page.dataframe[0].value["Model"])

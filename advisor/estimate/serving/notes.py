@@ -11,8 +11,9 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
 from advisor.estimate.serving.report import on_host
+from advisor.estimate.serving.unlike import split_note
 from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
@@ -52,6 +53,8 @@ def _text_notes(
         mean = BITS_PER_BYTE * mean_bytes_per_parameter(architecture, weight_format)
         title = f"{weight_format.name} as the file stores them ({mean:.3g} bits on average)"
     yield f"weights in {title}, cache in {cache_format(workload, placement.accelerator)}"
+    if isinstance(placement.accelerator, UnlikeCards):
+        yield split_note(placement.accelerator, architecture, workload, weight_format)
     loss = quality_words(weight_format.name)
     if weight_format.name != architecture.weight_format and loss:
         chosen = "the largest format that fits; " if workload.weight_format is None else ""

@@ -40,6 +40,7 @@ from advisor.estimate.serving.terms import (
     time_substitutions,
 )
 from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
+from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import term
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
@@ -99,6 +100,7 @@ def describe_serving(
         enough memory.
     """
     engine = calibration.engine_for(weight_format)
+    accelerator = working_card(accelerator, architecture, workload, weight_format)
     kernels, measured = calibration.served_kernels(accelerator, weight_format)
     arrays = LayoutArrays.of(layout)
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)

@@ -16,7 +16,7 @@ from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.stacks import known_stacks
@@ -63,7 +63,7 @@ class ToolRules:
     case: Case
     architecture: ModelArchitecture
     duty: Duty
-    _chosen: dict[tuple[Kind, bool, bool], Tool | Lack] = field(default_factory=dict)
+    _chosen: dict[tuple[Kind, bool, bool, bool], Tool | Lack] = field(default_factory=dict)
     _ways: dict[tuple[str, bool], tuple[Way, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -101,7 +101,8 @@ class ToolRules:
             workload = workload.model_copy(update={"weight_format": weight_format})
             case = self.case.model_copy(update={"workload": workload})
             return ToolRules(case, self.architecture, self.duty).choose(card)
-        key = Kind.of(card), card.inference_only, card.shares_host_memory
+        unlike = isinstance(card, UnlikeCards)
+        key = Kind.of(card), card.inference_only, card.shares_host_memory, unlike
         if key not in self._chosen:
             self._chosen[key] = self._first(card)
         return self._chosen[key]
@@ -235,6 +236,8 @@ class ToolRules:
             name = workload.weight_format
             name = name or stored_format(card, self.architecture.weight_format)
             return f"does not serve {name} weights there"
+        if isinstance(card, UnlikeCards) and not (tool.serving and tool.serving.unlike_cards):
+            return "divides no model over unlike cards"
         if self._states_layout and not ladder_of(tool).host:
             return "keeps no layers in the host's memory"
         layout = self.case.layout

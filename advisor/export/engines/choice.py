@@ -6,7 +6,7 @@ that a file's head and its options agree.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
@@ -16,11 +16,13 @@ from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines.programs import Program, programs
 from advisor.export.formats import Format, cannot
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.software.tools import Duty, Tool, known_tools, tool_choice, usual_tools
 from advisor.nouns.workload import Serving
+
+CLUSTERS: Final = (Format.SLURM, Format.KUBERNETES, Format.SKYPILOT, Format.DSTACK)
 
 
 class Expressed(NamedTuple):
@@ -60,6 +62,13 @@ def program_for(
     """
     workload = case.workload
     assert isinstance(workload, Serving)
+    if isinstance(card, UnlikeCards) and to in (*CLUSTERS, Format.OLLAMA):
+        raise cannot(
+            f"{to.value} cannot ask for cards of different kinds in one machine",
+            value=card.key,
+            allowed="--to llama-cpp, --to compose",
+            remedy="Choose --to llama-cpp.",
+        )
     duty, named = duty_of(workload, model), programs().get(to.value)
     able = _able(duty, workload, card)
     if named is None and workload.engine is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.estimate.hardware.card_formats import cache_format
+from advisor.estimate.serving.unlike import bytes_by_card
 from advisor.export.engines.cluster import OPEN_HOST, launch_of
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options
-from advisor.nouns.hardware import Segment
+from advisor.nouns.hardware import Segment, UnlikeCards
+from advisor.nouns.precision import WEIGHT_FORMATS
 
 IMAGE_FOLDER: Final = "/app"
 """Where llama.cpp's images keep their programs (.devops/cuda.Dockerfile)."""
@@ -38,7 +40,7 @@ def llama_cpp(servers: Servers) -> Launch:
         ("-np", str(slots)),
         ("-ngl", _layers(servers, everything="all")),
         *((("--n-cpu-moe", str(experts)),) if experts else ()),
-        ("-sm", "layer" if servers.cards > 1 else "none"),
+        *_split(servers),
         ("-fa", "on"),
         ("--cache-type-k", cache),
         ("--cache-type-v", cache),
@@ -52,8 +54,27 @@ def llama_cpp(servers: Servers) -> Launch:
         ("llama-server",),
         options,
         before=(f'export PATH="$PATH:{IMAGE_FOLDER}"',),
-        notes=_making(servers, from_hub),
+        notes=(*_making(servers, from_hub), *_order(servers)),
     )
+
+
+def _split(servers: Servers) -> Options:
+    """Return how the layers are divided over cards; the shares of unlike cards are stated."""
+    setup = servers.setup
+    if not isinstance(setup.accelerator, UnlikeCards):
+        return (("-sm", "layer" if servers.cards > 1 else "none"),)
+    form = WEIGHT_FORMATS[setup.estimate.precision]
+    held = bytes_by_card(setup.accelerator, setup.model, servers.workload, form)
+    shares = ",".join(f"{100 * part / sum(held):.0f}" for part in held)
+    return (("-sm", "layer"), ("-ts", shares))
+
+
+def _order(servers: Servers) -> tuple[str, ...]:
+    card = servers.setup.accelerator
+    if not isinstance(card, UnlikeCards):
+        return ()
+    names = ", ".join(part.name for part in card.parts)
+    return (f"-ts lists {names}: llama-server --list-devices shows the order of yours.",)
 
 
 def ollama(servers: Servers) -> Launch:

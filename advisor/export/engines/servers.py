@@ -11,6 +11,7 @@ from advisor.architecture.pairs import writes_apart
 from advisor.estimate.batch.forward import generates
 from advisor.export.engines.programs import Program, Weights
 from advisor.export.setup import Setup
+from advisor.nouns.hardware import UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 
@@ -89,7 +90,9 @@ class Servers:
     @property
     def cards_each(self) -> int:
         """Accelerators of one server on each of its machines."""
-        return self.cards // self.machines
+        card = self.setup.accelerator
+        parts = len(card.parts) if isinstance(card, UnlikeCards) else 1
+        return parts * self.cards // self.machines
 
     @property
     def count(self) -> int:

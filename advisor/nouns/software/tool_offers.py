@@ -186,6 +186,8 @@ class ServingOffer(Noun):
 
     divides: tuple[Degree, ...] = ()
     batches_continuously: bool = False
+    unlike_cards: bool = False
+    """Whether it divides a model over cards of different kinds."""
     file_formats: tuple[str, ...] = ()
     """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
     api: str = ""

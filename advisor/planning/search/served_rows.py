@@ -18,6 +18,7 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import serving_times
+from advisor.estimate.serving.unlike import working_card
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
@@ -92,7 +93,10 @@ class ServedWork:
 
     def hardware(self, systems: Sequence[System]) -> HardwareArrays:
         """Return the rates of systems in this format."""
-        cards = {system.accelerator.key: system.accelerator for system in systems}
+        given = self.architecture, self.workload, self.weight_format
+        cards = {
+            system.accelerator.key: working_card(system.accelerator, *given) for system in systems
+        }
         known = {
             key: (
                 self.calibration.served_kernels(card, self.weight_format)[0],
@@ -102,7 +106,11 @@ class ServedWork:
         }
         return HardwareArrays.stack(
             [
-                (system.accelerator, system.node, *known[system.accelerator.key])
+                (
+                    cards[system.accelerator.key],
+                    system.node,
+                    *known[system.accelerator.key],
+                )
                 for system in systems
             ]
         )

@@ -118,7 +118,13 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
         own = {item: f"{item} (measured)" for item in st.session_state.get(state.MEASURED, {})}
         titles = own | state.card_titles()
         none = blank or f"{titles[EXAMPLE_CARD]} (example)"
-        select(rules.label, {"": none} | titles, key=key)
+        select(
+            rules.label,
+            {"": none} | titles,
+            key=key,
+            accept_new_options=True,
+            help=rules.explained or None,
+        )
     elif rules.kind is Reads.CHOICE and not rules.several:
         changed = state.open_network if name == "network" else None
         select(rules.label, rules.options, key=key, on_change=changed)

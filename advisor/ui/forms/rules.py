@@ -120,7 +120,12 @@ _OWN: Final = {
         Reads.CHOICE,
         options={kind: kind.label for kind in PriceKind} | {OWN: "Cards I own"},
     ),
-    "own_accelerator": _of("limits.owned.accelerator", label="GPU", blank="the example"),
+    "own_accelerator": _of(
+        "limits.owned.accelerator",
+        label="GPU",
+        blank="the example",
+        explained="Different cards in one computer: type their keys, rtx-3090+rtx-3060-12gb.",
+    ),
     "own_count": _of("limits.owned.count"),
     "first_token": _of("limits.max_ttft_ms", networks=TEXT),
     "steps": _of("workload.denoising_steps", blank=""),

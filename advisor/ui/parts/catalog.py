@@ -248,7 +248,11 @@ def _named(card: Accelerator, text: str) -> bool:
 def choose(own: str) -> list[str]:
     """Ask for the cards to compare; the first is the question's own, where it names one."""
     first = "catalog_card_1"
-    if own and st.session_state.get(first) == DEFAULT_CARDS[0] and not _held(own):
+    if (
+        own in state.card_titles()
+        and st.session_state.get(first) == DEFAULT_CARDS[0]
+        and not _held(own)
+    ):
         st.session_state[first] = own
     st.header("Compare", anchor=False)
     # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.

@@ -112,7 +112,8 @@ def _field(name: str, known: Names | None) -> Field:
             given = next((value for value, title in titles.items() if given == title), given)
         if known is None:
             return given, problem_of(replace(DEFAULTS, **{name: given}), name)
-        chosen = tuple(filter(None, given.split(LIST_SEPARATOR)))
+        separator = "+" if name == "own_accelerator" else LIST_SEPARATOR
+        chosen = tuple(filter(None, given.split(separator)))
         unknown = [item for item in chosen if item not in known()]
         if unknown or (not chosen and default and not RULES[name].several):
             names = ", ".join(map(shown, unknown[:5])) or shown(given)

@@ -1,0 +1,67 @@
+"""Served models on cards of different kinds, against published speeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import advisor
+
+THREE = "rtx-3090+rtx-3060-12gb+rtx-3060-12gb"
+
+
+def estimated(model: str, card: str, weights: str | None = None, **more: Any) -> advisor.Estimate:
+    workload = {"kind": "serving", "input_tokens": 16, "output_tokens": 256, "concurrency": 1}
+    if weights:
+        workload["weight_format"] = weights
+    case = {"model": {"preset": model}, "hardware": {"accelerator": card}}
+    return advisor.estimate(case | {"workload": workload | more})
+
+
+@pytest.mark.parametrize(
+    ("model", "card", "weights", "tokens_per_s"),
+    [
+        # r/LocalLLaMA, "Building LocalLlama Machine, Episode 3", May 2025: the best --tensor-split.
+        ("qwen3-32b", THREE, "q8_0", 15.6),
+        ("llama-3.3-70b", THREE, "q4_k_m", 12.1),
+        # ai-maestro.online/dual-gpu-llama-cpp-speedup, 2026-05-17: Qwen3.5 27B, the same shape.
+        ("qwen3.6-27b", "rtx-4070-super+rtx-3060-12gb", "q4_k_m", 21.2),
+    ],
+)
+def test_published_speeds(model: str, card: str, weights: str, tokens_per_s: float) -> None:
+    found = estimated(model, card, weights)
+    assert found.memory.fits
+    assert found.serving is not None
+    assert 1e3 / found.serving.tpot_ms.expected == pytest.approx(tokens_per_s, rel=0.15)
+
+
+def test_a_model_of_one_card_is_as_fast_as_there() -> None:
+    one, both = (estimated("qwen3-8b", card) for card in ("rtx-3090", "rtx-3090+rtx-3060-12gb"))
+    assert one.serving is not None
+    assert both.serving is not None
+    # 8.2 GiB stay on the RTX 3090.
+    assert both.serving.tpot_ms.expected == pytest.approx(one.serving.tpot_ms.expected, rel=1e-3)
+
+
+def test_the_answer_says_what_each_card_holds() -> None:
+    found = estimated("llama-3.3-70b", "rtx-3090+rtx-3060-12gb", "q3_k_m", input_tokens=1024)
+    [said] = [text for text in found.assumptions if "--tensor-split" in text]
+    assert "RTX 3090 69% (22.3 GiB), NVIDIA GeForce RTX 3060 12 GB 31%" in said
+    assert found.layout.gpu_layers is None
+
+
+@pytest.mark.parametrize(
+    ("workload", "what"),
+    [
+        ({"kind": "serving", "engine": "vllm"}, "unlike cards"),
+        ({"kind": "fine_tuning", "method": "lora", "tokens": 1e6}, "serves models only"),
+    ],
+)
+def test_what_no_software_does_on_unlike_cards_is_refused(
+    workload: dict[str, Any], what: str
+) -> None:
+    hardware = {"accelerator": "rtx-3090+rtx-3060-12gb"}
+    case = {"model": {"preset": "qwen3-8b"}, "workload": workload, "hardware": hardware}
+    with pytest.raises(advisor.InputError, match=what):
+        advisor.estimate(case)
