@@ -15,7 +15,7 @@ from advisor.catalog import load_catalog
 from advisor.compare import compare_cards
 from advisor.estimate.results import Estimate
 from advisor.foundation.quantities import Evidence, Range
-from advisor.foundation.references import REFERENCES
+from advisor.foundation.references import references
 from advisor.foundation.units import GIB
 from advisor.planning.results import Recommendation, Rejection, RejectionCode
 from advisor.terminal.comparison import show_comparison
@@ -103,7 +103,7 @@ def test_a_recommendation_shows_all_its_parts(recommendation: Recommendation) ->
     for line in (*recommendation.assumptions, *(item.message for item in recommendation.advice)):
         assert words(line) in text
     for key in recommendation.references:
-        assert REFERENCES[key].locator in text
+        assert references()[key].locator in text
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -158,7 +158,7 @@ def test_explain_opens_every_term(training: Estimate) -> None:
         assert words(term.formula) in text
         assert words(term.substituted) in text
         if term.reference:
-            assert REFERENCES[term.reference].title in text
+            assert references()[term.reference].title in text
 
 
 def test_the_arrangement_in_words(training: Estimate, serving: Estimate) -> None:

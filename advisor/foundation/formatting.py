@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from advisor.foundation.quantities import Range, Term
-from advisor.foundation.references import REFERENCES
+from advisor.foundation.references import references
 from advisor.foundation.rounding import (
     Rounding,
     at_place,
@@ -365,5 +365,5 @@ def citation(key: str | None) -> str:
     """
     if key is None:
         return ""
-    source = REFERENCES[key]
+    source = references()[key]
     return f"{source.authors}, {source.title}, {source.year}, {source.locator}"

@@ -158,4 +158,4 @@ class Term(Noun):
     substituted: str = ""
     """The same formula with this case's values."""
     reference: str | None = None
-    """Key into ``advisor.foundation.references.REFERENCES``."""
+    """Key of ``data/references.csv``."""

@@ -13,7 +13,7 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.errors import InputError
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
-from advisor.foundation.references import REFERENCES
+from advisor.foundation.references import references
 from advisor.foundation.resources import data_path
 from advisor.lessons import memory, money, speed
 from advisor.lessons.asked import Asked
@@ -75,8 +75,8 @@ def lesson_texts() -> Mapping[str, LessonText]:
         refuse(TEXTS, ", ".join(texts)[:200], f"The topics are {', '.join(FIGURES)}.")
     for topic, text in texts.items():
         for key in text.references:
-            if key not in REFERENCES:
-                refuse(TEXTS, key, "Name a key of references.py.", entry=topic, field="references")
+            if key not in references():
+                refuse(TEXTS, key, "Name a key of references.csv.", entry=topic, field="references")
     return texts
 
 

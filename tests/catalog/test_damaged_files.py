@@ -36,6 +36,7 @@ from advisor.export.training.model_names import launch_models
 from advisor.export.versions import read_versions
 from advisor.fleet.machines import machines
 from advisor.foundation import resources
+from advisor.foundation.references import references
 from advisor.foundation.resources import data_path
 from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
@@ -321,6 +322,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "matmul_achievable.csv": read_achievable,
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
     "quality_loss.csv": quality_losses,
+    "references.csv": references,
     "model_presets.yaml": presets,
     "published_shapes.csv": published_models,
     "lessons.yaml": lesson_texts,

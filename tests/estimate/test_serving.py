@@ -17,7 +17,7 @@ from advisor.estimate.serving.report import ServingReport, describe_serving
 from advisor.estimate.serving.terms import SERVING_MEMORY, SERVING_TIME
 from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.references import REFERENCES
+from advisor.foundation.references import references
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -298,7 +298,7 @@ def test_every_term_has_a_text_and_a_known_source() -> None:
     assert SERVING_TIME.keys() == {item.name for item in fields(TokenShares)}
     assert SERVING_MEMORY.keys() == {item.name for item in fields(ServingMemory)}
     cited = {text.reference for text in (*SERVING_TIME.values(), *SERVING_MEMORY.values())}
-    assert cited - {None} <= REFERENCES.keys()
+    assert cited - {None} <= references().keys()
 
 
 def test_terms_state_the_values_of_the_case() -> None:

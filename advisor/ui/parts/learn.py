@@ -9,7 +9,7 @@ import streamlit as st
 
 from advisor.charts import lesson_alt, lesson_chart
 from advisor.errors import InputError
-from advisor.foundation.references import REFERENCES
+from advisor.foundation.references import references
 from advisor.lessons.glossary import glossary
 from advisor.lessons.results import Lesson
 from advisor.lessons.topics import lesson, lesson_texts
@@ -92,5 +92,5 @@ def _show(shown: Lesson) -> None:
             for bar in shown.figures.bars:
                 st.markdown(plain(f"{bar.label}: {bar.text}"))
     for key in shown.references:
-        source = REFERENCES[key]
+        source = references()[key]
         st.caption(plain(f"{source.authors} {source.year}: {source.title}. {source.locator}"))
