@@ -7,11 +7,9 @@ import sys
 
 import pytest
 
-CASE = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
-    "limits": {"deadline_hours": 24},
-}
+from tests.cases import tune
+
+CASE = tune("llama-3.1-8b", method="lora", tokens=50e6, limits={"deadline_hours": 24})
 
 
 def give_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:

@@ -25,17 +25,12 @@ from advisor.terminal.fits import show_fits
 from advisor.terminal.ownership import show_ownership
 from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
 from advisor.terminal.screens import SCREENS
+from tests.cases import serve, tune
 
-TRAIN = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "full", "tokens": 50e6},
-    "limits": {"deadline_hours": 24, "budget_usd": 500},
-}
-SERVE = {
-    "model": {"preset": "mixtral-8x7b"},
-    "workload": {"kind": "serving", "concurrency": 32},
-    "limits": {"max_tpot_ms": 50},
-}
+TRAIN = tune(
+    "llama-3.1-8b", method="full", tokens=50e6, limits={"deadline_hours": 24, "budget_usd": 500}
+)
+SERVE = serve("mixtral-8x7b", concurrency=32, limits={"max_tpot_ms": 50})
 FIVE = ["rtx-4090", "rtx-5090", "a100-sxm-80gb", "h100-sxm", "b200-sxm"]
 EIGHT = {"hardware": {"accelerator": "h100-sxm", "count": 8}}
 

@@ -15,6 +15,7 @@ from advisor.architecture.presets import load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.serving.demand import bytes_per_parameter
 from advisor.nouns.precision import WEIGHT_FORMATS
+from tests.cases import serve
 
 TESTS = Path(__file__).parents[1]
 PUBLISHED: dict[str, Any] = yaml.safe_load(
@@ -162,12 +163,7 @@ def test_another_format_than_the_published_one_follows_its_rule() -> None:
 def test_the_answer_tells_what_the_file_stores() -> None:
     """Kimi K2.5: 594.2 GB for 1,026 billion parameters."""
     estimate = advisor.estimate(
-        {
-            "model": {"preset": "kimi-k2.5"},
-            "workload": {"kind": "serving", "input_tokens": 100, "output_tokens": 100},
-            "hardware": {"accelerator": "h200-sxm", "count": 8},
-            "layout": {"tensor": 8},
-        }
+        serve("kimi-k2.5", "h200-sxm", 8, input_tokens=100, output_tokens=100, layout={"tensor": 8})
     )
     told = "weights in w4a16 as the file stores them (4.63 bits on average)"
     assert any(note.startswith(told) for note in estimate.assumptions)

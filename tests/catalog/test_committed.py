@@ -12,12 +12,11 @@ from advisor.catalog.committed import with_commitments
 from advisor.catalog.economy import load_economy
 from advisor.errors import InputError
 from advisor.nouns.hardware import Offer
+from tests.cases import serve
 
-SERVED: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "serving", "concurrency": 16},
-    "limits": {"accelerators": ["h100-sxm"], "providers": ["AWS"]},
-}
+SERVED: dict[str, Any] = serve(
+    "llama-3.1-8b", concurrency=16, limits={"accelerators": ["h100-sxm"], "providers": ["AWS"]}
+)
 
 
 def committed(months: int) -> dict[str, Offer]:

@@ -5,6 +5,7 @@ import pytest
 from advisor import api
 from advisor.catalog import load_catalog
 from advisor.errors import InputError
+from tests.cases import tune
 
 CATALOG = load_catalog()
 
@@ -58,11 +59,12 @@ def test_a_currency_without_prices_is_refused() -> None:
 
 
 def test_a_plan_names_the_price_as_it_is_listed() -> None:
-    case: dict[str, dict[str, object]] = {
-        "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 1e6},
-        "limits": {"providers": ["Gcore"], "accelerators": ["h100-sxm"]},
-    }
+    case: dict[str, dict[str, object]] = tune(
+        "llama-3.1-8b",
+        method="lora",
+        tokens=1e6,
+        limits={"providers": ["Gcore"], "accelerators": ["h100-sxm"]},
+    )
     listed = "Price listed as EUR 2.82 an hour for one machine; 1 EUR = "
 
     shipped = api.recommend(case).plans[0].estimate

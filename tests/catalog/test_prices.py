@@ -14,6 +14,7 @@ from advisor.catalog.from_prices import with_upper_ends
 from advisor.errors import CatalogError
 from advisor.foundation.formatting import hourly_price
 from advisor.nouns.hardware import FIRM_TIER, FROM_TIER, Offer
+from tests.cases import serve, tune
 
 CATALOG = advisor.load_catalog()
 EXAMPLE = next(item for item in CATALOG.offers if item.accelerator == "h100-sxm")
@@ -59,13 +60,7 @@ def test_the_shipped_lowest_prices_are_marked_as_their_sources_word_them(root: P
 
 
 def test_a_plan_at_a_lowest_price_says_so_and_costs_up_to_the_others_price() -> None:
-    answer = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "serving"},
-            "limits": {"providers": ["Voltage Park"]},
-        }
-    )
+    answer = advisor.recommend(serve("llama-3.1-8b", limits={"providers": ["Voltage Park"]}))
     cost = answer.plans[0].estimate.cost
     assert cost.usd_per_hour is not None
     assert cost.rent_usd is not None
@@ -77,11 +72,10 @@ def test_a_plan_at_a_lowest_price_says_so_and_costs_up_to_the_others_price() -> 
 
 def test_a_firm_price_within_the_range_of_a_lowest_one_wins() -> None:
     answer = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "serving"},
-            "limits": {"providers": ["Voltage Park", "Denvr"], "accelerators": ["h100-sxm"]},
-        }
+        serve(
+            "llama-3.1-8b",
+            limits={"providers": ["Voltage Park", "Denvr"], "accelerators": ["h100-sxm"]},
+        )
     )
     # Denvr: 19.60 USD/h firm; Voltage Park: from 15.92, up to the median above it.
     assert answer.plans[0].estimate.cost.provider == "Denvr"
@@ -107,11 +101,7 @@ def test_a_price_to_buy_says_its_kind_and_date(
 
 
 def test_owning_at_a_launch_price_spreads_wide_and_says_so() -> None:
-    case = {
-        "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "fine_tuning", "method": "qlora"},
-        "hardware": {"accelerator": "rtx-4090"},
-    }
+    case = tune("llama-3.1-8b", "rtx-4090", method="qlora")
     found = advisor.own(case)
     price = next(item for item in found.inputs if item.field == "purchase_usd")
     assert (price.value.low, price.value.expected, price.value.high) == pytest.approx(

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import advisor
+from tests.cases import serve, tune
 from tests.e2e.browsing import (
     ANSWER,
     CHART,
@@ -28,11 +29,7 @@ new MutationObserver(() => {
 
 def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendation:
     return advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": tokens},
-            "limits": {"deadline_hours": 24, **limits},
-        }
+        tune("llama-3.1-8b", method="lora", tokens=tokens, limits={"deadline_hours": 24, **limits})
     )
 
 
@@ -68,16 +65,13 @@ def test_three_inputs_change_the_answer(page: Page, app_url: str) -> None:
 
     choose(page, "Task", "Serve")
     serving = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {
-                "kind": "serving",
-                "input_tokens": 7168,
-                "output_tokens": 1024,
-                "concurrency": 8,
-            },
-            "limits": {"max_tpot_ms": 50, "max_ttft_ms": 2000},
-        }
+        serve(
+            "llama-3.1-8b",
+            input_tokens=7168,
+            output_tokens=1024,
+            concurrency=8,
+            limits={"max_tpot_ms": 50, "max_ttft_ms": 2000},
+        )
     )
     expect(page.locator(ANSWER)).to_have_text(serving.answer)
     assert page.evaluate("window.mostAnswers") == 1, "an old answer stood beside the new one"

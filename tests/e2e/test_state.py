@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import advisor
+from tests.cases import tune
 from tests.e2e.browsing import ANSWER, choose, fill, follow, open_page, settle, unfold
 from tests.e2e.conftest import free_port, serve, start
 
@@ -263,16 +264,13 @@ def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_one
     shows(page, query | {"tokens": "200M"})
 
     expected = advisor.recommend(
-        {
-            "model": {"config": CONFIG},
-            "workload": {
-                "kind": "fine_tuning",
-                "method": "lora",
-                "tokens": 200e6,
-                "lora_rank": 64,
-            },
-            "limits": {"deadline_hours": 24},
-        }
+        tune(
+            {"config": CONFIG},
+            method="lora",
+            tokens=200e6,
+            lora_rank=64,
+            limits={"deadline_hours": 24},
+        )
     )
     expect(page.locator(ANSWER)).to_have_text(expected.answer)
     expect(page.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()

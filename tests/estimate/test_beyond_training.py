@@ -6,17 +6,12 @@ import pytest
 
 from advisor import estimate, load_case
 from advisor.estimate.results import Estimate
+from tests.cases import pretrain
 
 
 def llama(accelerator: str, count: int, precision: str = "bf16_mixed") -> Estimate:
     return estimate(
-        load_case(
-            {
-                "model": {"preset": "llama-3.1-8b"},
-                "workload": {"kind": "pretraining", "tokens": 1e12, "precision": precision},
-                "hardware": {"accelerator": accelerator, "count": count},
-            }
-        )
+        load_case(pretrain("llama-3.1-8b", accelerator, count, tokens=1e12, precision=precision))
     )
 
 

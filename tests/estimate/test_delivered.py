@@ -11,18 +11,22 @@ import pytest
 import advisor
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.results import Estimate, StepTime
+from tests.cases import pretrain
 
 COUNTS = (8, 16, 64, 256, 1024, 4096)
 
 
 def estimated(count: int, **work: Any) -> Estimate:
     return advisor.estimate(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "pretraining", "tokens": 1e12, "global_batch": 4096, **work},
-            "hardware": {"accelerator": "h100-sxm", "count": count},
-            "layout": {"data": count, "sharding": "zero3", "recompute": "full"},
-        }
+        pretrain(
+            "llama-3.1-8b",
+            "h100-sxm",
+            count,
+            tokens=1e12,
+            global_batch=4096,
+            layout={"data": count, "sharding": "zero3", "recompute": "full"},
+            **work,
+        )
     )
 
 
@@ -81,13 +85,15 @@ def test_deadline_and_cost_use_the_hours_that_are_delivered() -> None:
         1e12
     )
     limited = advisor.estimate(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "pretraining", "tokens": 1e12, "global_batch": 4096},
-            "hardware": {"accelerator": "h100-sxm", "count": 64},
-            "layout": {"data": 64, "sharding": "zero3", "recompute": "full"},
-            "limits": {"deadline_hours": 1.001 * time.benchmark_hours.expected},
-        }
+        pretrain(
+            "llama-3.1-8b",
+            "h100-sxm",
+            64,
+            tokens=1e12,
+            global_batch=4096,
+            layout={"data": 64, "sharding": "zero3", "recompute": "full"},
+            limits={"deadline_hours": 1.001 * time.benchmark_hours.expected},
+        )
     )
     assert any("deadline" in sentence for sentence in limited.missed_limits)
 

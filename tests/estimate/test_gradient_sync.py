@@ -18,7 +18,7 @@ from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.training_choices import GradientSync
 from advisor.nouns.workload import Pretraining
-from tests.cases import every_field
+from tests.cases import every_field, tune
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248
@@ -82,19 +82,17 @@ def test_zero_2_that_waits_reduces_once_as_zero_1_does() -> None:
 
     def step_s(sharding: str, sync: str) -> float:
         estimate = advisor.estimate(
-            {
-                "model": {"preset": "llama-3.1-8b"},
-                "workload": {
-                    "kind": "fine_tuning",
-                    "method": "full",
-                    "sequence_length": 2048,
-                    "global_batch": 64,
-                    "precision": "bf16_mixed",
-                    "gradient_sync": sync,
-                },
-                "hardware": {"accelerator": "a100-pcie-80gb", "count": 8},
-                "layout": every_field(data=8, sharding=sharding, recompute="full"),
-            }
+            tune(
+                "llama-3.1-8b",
+                "a100-pcie-80gb",
+                8,
+                method="full",
+                sequence_length=2048,
+                global_batch=64,
+                precision="bf16_mixed",
+                gradient_sync=sync,
+                layout=every_field(data=8, sharding=sharding, recompute="full"),
+            )
         )
         assert estimate.time is not None
         return estimate.time.step_s.expected

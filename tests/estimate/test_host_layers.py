@@ -18,6 +18,7 @@ from advisor.estimate.serving.memory import serving_memory
 from advisor.foundation.units import GIB, MIB
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
+from tests.cases import serve
 
 
 def answer(
@@ -30,18 +31,16 @@ def answer(
     host: Mapping[str, float] | None = None,
     tokens: tuple[int, int] = (1024, 256),
 ) -> Estimate:
-    case = {
-        "model": {"preset": model},
-        "workload": {
-            "kind": "serving",
-            "weight_format": weights,
-            "concurrency": 1,
-            "input_tokens": tokens[0],
-            "output_tokens": tokens[1],
-        },
-        "hardware": {"accelerator": accelerator, "count": count},
-        "host": host or {},
-    } | ({"layout": layout} if layout else {})
+    case = serve(
+        model,
+        accelerator,
+        count,
+        weight_format=weights,
+        concurrency=1,
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
+        host=host or {},
+    ) | ({"layout": layout} if layout else {})
     return advisor.estimate(advisor.load_case(case))
 
 
@@ -169,16 +168,9 @@ def test_mxfp4_files_have_their_published_size(model: str, gib: float) -> None:
 
 def test_llama_cpp_serves_gpt_oss_from_its_own_file() -> None:
     """20.9 billion parameters: the GGUF file has 11.3 GiB (ggml-org/gpt-oss-20b-GGUF, 12.1 GB)."""
-    case = {
-        "model": {"preset": "gpt-oss-20b"},
-        "workload": {
-            "kind": "serving",
-            "concurrency": 1,
-            "weight_format": "mxfp4",
-            "engine": "llama-cpp",
-        },
-        "hardware": {"accelerator": "rtx-4080"},
-    }
+    case = serve(
+        "gpt-oss-20b", "rtx-4080", concurrency=1, weight_format="mxfp4", engine="llama-cpp"
+    )
     found = advisor.estimate(case)
     assert found.precision == "mxfp4_moe"
     assert found.memory.weights_bytes.expected < 12.1e9

@@ -6,16 +6,11 @@ import pytest
 
 from advisor import Estimate, estimate
 from advisor.errors import InputError
+from tests.cases import pretrain, serve
 
 
 def served(preset: str, **workload: object) -> Estimate:
-    return estimate(
-        {
-            "model": {"preset": preset},
-            "workload": {"kind": "serving", **workload},
-            "hardware": {"accelerator": "h100-sxm", "count": 1},
-        }
-    )
+    return estimate(serve(preset, "h100-sxm", 1, **workload))
 
 
 @pytest.mark.parametrize(
@@ -85,10 +80,6 @@ def test_given_lengths_beyond_the_model_are_refused(preset: str, lengths: dict[s
 
 @pytest.mark.parametrize(("preset", "longest"), [("bert-base", 512), ("roberta-base", 512)])
 def test_learned_positions_are_not_extended_in_training(preset: str, longest: int) -> None:
-    case = {
-        "model": {"preset": preset},
-        "workload": {"kind": "pretraining", "sequence_length": longest + 1, "samples": 1e5},
-        "hardware": {"accelerator": "h100-sxm", "count": 1},
-    }
+    case = pretrain(preset, "h100-sxm", 1, sequence_length=longest + 1, samples=1e5)
     with pytest.raises(InputError, match=f"{longest} learned positions"):
         estimate(case)

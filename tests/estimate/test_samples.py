@@ -41,6 +41,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.software.kernels import KernelEfficiency
 from advisor.nouns.workload import Pretraining, Serving
+from tests.cases import pretrain, serve
 
 CARD = load_catalog().accelerator("a100-sxm-80gb")
 CALIBRATION = load_calibration()
@@ -327,16 +328,7 @@ def test_the_range_of_an_image_holds_what_pipelines_took(
     preset: str, pixels: int, steps: int, eager_s: float, tuned_s: float
 ) -> None:
     found = advisor.estimate(
-        {
-            "model": {"preset": preset},
-            "workload": {
-                "kind": "serving",
-                "concurrency": 1,
-                "image_size": pixels,
-                "denoising_steps": steps,
-            },
-            "hardware": {"accelerator": "a100-sxm-80gb", "count": 1},
-        }
+        serve(preset, "a100-sxm-80gb", 1, concurrency=1, image_size=pixels, denoising_steps=steps)
     ).serving
     assert found is not None
     seconds = found.ttft_ms.scaled(1e-3)
@@ -367,11 +359,6 @@ def test_what_a_network_cannot_do_is_refused(
 
 
 def test_refusals_name_what_was_given_as_it_is_written() -> None:
-    case = {
-        "model": {"preset": "vgg-16"},
-        "workload": {"kind": "pretraining", "samples": 1e6},
-        "hardware": {"accelerator": "t4", "count": 1},
-        "layout": {"recompute": "full"},
-    }
+    case = pretrain("vgg-16", "t4", 1, samples=1e6, layout={"recompute": "full"})
     with pytest.raises(InputError, match="got 'full'; allowed: none"):
         advisor.estimate(case)

@@ -11,6 +11,7 @@ import yaml
 
 import advisor
 from advisor.errors import InputError
+from tests.cases import pretrain, serve, tune
 
 DOCUMENTED = {
     program: set(item["options"])
@@ -18,37 +19,42 @@ DOCUMENTED = {
         (Path(__file__).parent / "documented_options.yaml").read_text(encoding="utf-8")
     ).items()
 }
-LORA: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 40e6, "lora_targets": ["q"]},
-    "hardware": {"accelerator": "h100-sxm", "count": 2},
-    "layout": {"micro_batch": 2, "recompute": "full", "sharding": "ddp"},
-}
-FULL: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "full", "tokens": 40e6},
-    "hardware": {"accelerator": "h100-sxm", "count": 16},
-    "layout": {"sharding": "zero3", "recompute": "full", "micro_batch": 1},
-}
-PRETRAIN: dict[str, Any] = {
-    "model": {"preset": "qwen3-30b-a3b"},
-    "workload": {"kind": "pretraining", "tokens": 1e9, "precision": "bf16_mixed"},
-    "hardware": {"accelerator": "h200-sxm", "count": 32},
-    "layout": {"tensor": 4, "pipeline": 2, "sharding": "zero1", "recompute": "full"},
-}
-SERVE: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-70b"},
-    "workload": {
-        "kind": "serving",
-        "input_tokens": 3000,
-        "output_tokens": 1000,
-        "concurrency": 64,
-        "weight_format": "fp8",
-        "kv_cache_format": "fp8",
-    },
-    "hardware": {"accelerator": "h100-sxm", "count": 8},
-    "layout": {"tensor": 4},
-}
+LORA: dict[str, Any] = tune(
+    "llama-3.1-8b",
+    "h100-sxm",
+    2,
+    method="lora",
+    tokens=40e6,
+    lora_targets=["q"],
+    layout={"micro_batch": 2, "recompute": "full", "sharding": "ddp"},
+)
+FULL: dict[str, Any] = tune(
+    "llama-3.1-8b",
+    "h100-sxm",
+    16,
+    method="full",
+    tokens=40e6,
+    layout={"sharding": "zero3", "recompute": "full", "micro_batch": 1},
+)
+PRETRAIN: dict[str, Any] = pretrain(
+    "qwen3-30b-a3b",
+    "h200-sxm",
+    32,
+    tokens=1e9,
+    precision="bf16_mixed",
+    layout={"tensor": 4, "pipeline": 2, "sharding": "zero1", "recompute": "full"},
+)
+SERVE: dict[str, Any] = serve(
+    "llama-3.1-70b",
+    "h100-sxm",
+    8,
+    input_tokens=3000,
+    output_tokens=1000,
+    concurrency=64,
+    weight_format="fp8",
+    kv_cache_format="fp8",
+    layout={"tensor": 4},
+)
 
 
 def content(case: dict[str, Any], to: str, **further: Any) -> str:
@@ -213,17 +219,15 @@ def test_the_software_deepspeed_starts_with_a_configuration_of_its_own() -> None
 
 def test_pretraining_under_deepspeed_has_the_stage_offload_and_batches_of_the_layout() -> None:
     case = under_deepspeed(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {
-                "kind": "pretraining",
-                "tokens": 1e9,
-                "sequence_length": 4096,
-                "global_batch": 256,
-                "precision": "bf16_mixed",
-            },
-            "hardware": {"accelerator": "h100-sxm", "count": 8},
-        },
+        pretrain(
+            "llama-3.1-8b",
+            "h100-sxm",
+            8,
+            tokens=1e9,
+            sequence_length=4096,
+            global_batch=256,
+            precision="bf16_mixed",
+        ),
         data=8,
         sharding="zero3",
         micro_batch=2,

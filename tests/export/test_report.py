@@ -8,13 +8,9 @@ import pytest
 
 import advisor
 from advisor.nouns.limits import Objective
-from tests.cases import every_field
+from tests.cases import every_field, tune
 
-CASE = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
-    "limits": {"deadline_hours": 24},
-}
+CASE = tune("llama-3.1-8b", method="lora", tokens=50e6, limits={"deadline_hours": 24})
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import yaml
 import advisor
 from advisor.errors import InputError
 from advisor.export.hosts.names import cluster_names
+from tests.cases import serve
 from tests.export.read_back import Server, servers
 from tests.export.stubs import Stubs
 
@@ -54,11 +55,7 @@ INSTEAD = {  # named by the refusal, from the documents of the tools
 
 
 def case_of(model: str, card: str, count: int) -> dict[str, Any]:
-    return {
-        "model": {"preset": model},
-        "workload": {"kind": "serving", "concurrency": 12},
-        "hardware": {"accelerator": card, "count": count},
-    }
+    return serve(model, card, count, concurrency=12)
 
 
 @cache

@@ -13,24 +13,12 @@ import yaml
 import advisor
 from advisor.errors import InputError
 from advisor.nouns.software.tools import tool_choice
+from tests.cases import pretrain, serve, tune
 from tests.hostile import HARMLESS_WHEN_QUOTED
 
-SERVE: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "serving"},
-    "hardware": {"accelerator": "rtx-4090", "count": 2},
-    "layout": {"tensor": 2},
-}
-TRAIN: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "tokens": 1e6},
-    "hardware": {"accelerator": "h100-sxm", "count": 8},
-}
-IMAGES: dict[str, Any] = {
-    "model": {"preset": "resnet50"},
-    "workload": {"kind": "pretraining", "samples": 1e6},
-    "hardware": {"accelerator": "rtx-4090", "count": 1},
-}
+SERVE: dict[str, Any] = serve("llama-3.1-8b", "rtx-4090", 2, layout={"tensor": 2})
+TRAIN: dict[str, Any] = tune("llama-3.1-8b", "h100-sxm", 8, tokens=1e6)
+IMAGES: dict[str, Any] = pretrain("resnet50", "rtx-4090", 1, samples=1e6)
 STAGES = ["Operating system", "Driver", "Libraries", "Environment", "Software", "Run", "Watch"]
 INSTALLERS = ("sudo", "apt", "apt-get", "pip", "pip3", "brew", "conda", "curl", "wget")
 

@@ -15,6 +15,7 @@ import yaml
 import advisor
 from advisor.errors import InputError
 from advisor.export.versions import version_of
+from tests.cases import pretrain
 from tests.export.reading import PROGRAMS, read
 from tests.export.test_training_exports import placed, tuned
 
@@ -30,12 +31,14 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
     """Cases whose files have options that the pairs do not need."""
     eight, two = {**H100, "count": 8}, {**H100, "count": 2}
     instruct = tuned("llama-3.1-8b", "lora", tokens=20e6)
-    moe = {
-        "model": {"preset": "qwen3-30b-a3b"},
-        "workload": {"kind": "pretraining", "tokens": 1e9, "precision": "bf16_mixed"},
-        "hardware": {"accelerator": "h200-sxm", "count": 32},
-        "layout": {"tensor": 4, "pipeline": 2, "sharding": "zero1", "recompute": "full"},
-    }
+    moe = pretrain(
+        "qwen3-30b-a3b",
+        "h200-sxm",
+        32,
+        tokens=1e9,
+        precision="bf16_mixed",
+        layout={"tensor": 4, "pipeline": 2, "sharding": "zero1", "recompute": "full"},
+    )
     fsdp = {"tensor": 1, "pipeline": 1, "sharding": "zero3", "recompute": "none"}
     small = {"optimizer": "paged_adamw_8bit"}
     dpo = tuned("llama-3.1-8b", "lora", tokens=20e6, preference="dpo")
@@ -44,19 +47,11 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
         "full sharding": ("torchrun", {**moe, "layout": fsdp}),
         "GPT-2": (
             "torchrun",
-            {
-                "model": {"preset": "gpt2"},
-                "workload": {"kind": "pretraining", "tokens": 1e9},
-                "hardware": eight,
-            },
+            pretrain("gpt2", tokens=1e9, hardware=eight),
         ),
         "fp8": (
             "torchrun",
-            {
-                "model": {"preset": "llama-3.1-8b"},
-                "workload": {"kind": "pretraining", "tokens": 1e9, "precision": "fp8"},
-                "hardware": eight,
-            },
+            pretrain("llama-3.1-8b", tokens=1e9, precision="fp8", hardware=eight),
         ),
         "FSDP of 16 bits": (
             "torchrun",

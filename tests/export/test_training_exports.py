@@ -11,6 +11,7 @@ import yaml
 import advisor
 from advisor.errors import InputError
 from advisor.foundation.formatting import duration, memory
+from tests.cases import pretrain
 from tests.export.reading import meaning, read
 
 Case = dict[str, Any]
@@ -226,11 +227,7 @@ def test_skypilot_rents_where_the_plan_is_priced_with_room_for_the_weights() -> 
 
 
 def test_gpt2_is_written_with_its_positions_and_biases() -> None:
-    case = {
-        "model": {"preset": "gpt2"},
-        "workload": {"kind": "pretraining", "tokens": 1e9},
-        "hardware": {"accelerator": "h100-sxm", "count": 8},
-    }
+    case = pretrain("gpt2", "h100-sxm", 8, tokens=1e9)
     text = advisor.export(case, "torchrun").content
     assert "--position-embedding-type learned_absolute" in text
     assert "--normalization LayerNorm" in text
@@ -249,11 +246,7 @@ def test_gpt2_is_written_with_its_positions_and_biases() -> None:
 )
 def test_rotary_positions_are_the_published_ones(preset: str, base: str, factor: str) -> None:
     """config.json of each model: rope_theta and rope_scaling."""
-    case = {
-        "model": {"preset": preset},
-        "workload": {"kind": "pretraining", "tokens": 1e9},
-        "hardware": {"accelerator": "h100-sxm", "count": 8},
-    }
+    case = pretrain(preset, "h100-sxm", 8, tokens=1e9)
     text = advisor.export(case, "torchrun").content
     assert f"--rotary-base {base}" in text
     assert (f"--rope-scaling-factor {factor}" in text) is bool(factor)

@@ -6,22 +6,15 @@ import pytest
 
 from advisor import InputError, estimate, load_portfolio, plan_fleet
 from advisor.api import fleet_report
+from tests.cases import serve, tune
 
 CHATBOT: dict[str, Any] = {
     "name": "chatbot",
-    "case": {
-        "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "serving", "concurrency": 8},
-        "limits": {"max_tpot_ms": 50},
-    },
+    "case": serve("llama-3.1-8b", concurrency=8, limits={"max_tpot_ms": 50}),
 }
 TUNE: dict[str, Any] = {
     "name": "weekly tune",
-    "case": {
-        "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 5e6},
-        "limits": {"deadline_hours": 24},
-    },
+    "case": tune("llama-3.1-8b", method="qlora", tokens=5e6, limits={"deadline_hours": 24}),
     "runs_per_month": 4,
 }
 

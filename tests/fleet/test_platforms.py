@@ -9,6 +9,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.problem import Job, Mode, Problem, Supply, Way
+from tests.cases import serve
 
 
 def problem(cuda_usd: float, rocm_usd: float, jobs: int = 2) -> Problem:
@@ -79,11 +80,9 @@ LAB: dict[str, Any] = {
     "workloads": [
         {
             "name": "chat",
-            "case": {
-                "model": {"preset": "llama-3.1-70b"},
-                "workload": {"kind": "serving", "concurrency": 6, "weight_format": "w4a16"},
-                "limits": {"max_tpot_ms": 100},
-            },
+            "case": serve(
+                "llama-3.1-70b", concurrency=6, weight_format="w4a16", limits={"max_tpot_ms": 100}
+            ),
         },
         {
             "name": "people",

@@ -5,6 +5,7 @@ import simpy
 
 from advisor import plan_fleet
 from advisor.fleet.queue import simulated
+from tests.cases import tune
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
@@ -34,11 +35,9 @@ def test_a_plan_tells_the_waits_of_its_runs() -> None:
                 {
                     "name": "tunes",
                     "runs_per_month": 300,
-                    "case": {
-                        "model": {"preset": "llama-3.1-8b"},
-                        "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 5e6},
-                        "limits": {"deadline_hours": 24},
-                    },
+                    "case": tune(
+                        "llama-3.1-8b", method="qlora", tokens=5e6, limits={"deadline_hours": 24}
+                    ),
                 }
             ],
         },

@@ -4,17 +4,14 @@ import pytest
 
 from advisor import plan_fleet
 from advisor.fleet.results import RegretTable
+from tests.cases import serve
 
 PORTFOLIO = {
     "owning": {"months": 36},
     "workloads": [
         {
             "name": "chatbot",
-            "case": {
-                "model": {"preset": "llama-3.1-8b"},
-                "workload": {"kind": "serving", "concurrency": 8},
-                "limits": {"max_tpot_ms": 50},
-            },
+            "case": serve("llama-3.1-8b", concurrency=8, limits={"max_tpot_ms": 50}),
         }
     ],
     "means": {"machines": ["desktop-1/rtx-5090", "desktop-1/rtx-pro-4000-blackwell"]},

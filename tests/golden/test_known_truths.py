@@ -11,6 +11,7 @@ import yaml
 import advisor
 from advisor.architecture.resolve import resolve_model
 from advisor.nouns.case import ModelSource
+from tests.cases import serve
 
 FACTS: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "known_truths.yaml").read_text(encoding="utf-8")
@@ -32,12 +33,7 @@ def test_published_counts(fact: dict[str, Any]) -> None:
 def test_seven_billion_parameters_weigh(weights: str, gigabytes: float) -> None:
     """The rule of thumb of every introduction: 28 GB in fp32, 14 GB in fp16."""
     estimate = advisor.estimate(
-        {
-            "model": {"parameters": 7e9},
-            "workload": {"kind": "serving", "weight_format": weights},
-            "hardware": {"accelerator": "h100-sxm", "count": 1},
-            "layout": {},
-        }
+        serve({"parameters": 7e9}, "h100-sxm", 1, weight_format=weights, layout={})
     )
     assert estimate.parameters.total == 7_000_000_000
     assert estimate.memory.weights_bytes.expected / 1e9 == pytest.approx(gigabytes, rel=1e-9)

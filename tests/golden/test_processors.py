@@ -13,6 +13,7 @@ import pytest
 
 import advisor
 from advisor.owning.results import ProcessorOption
+from tests.cases import serve
 
 Network = str | dict[str, object]
 
@@ -109,17 +110,15 @@ def test_a_small_fully_connected_network_is_no_reason_to_buy_a_card() -> None:
 def test_a_desktop_processor_decodes_at_the_speed_of_its_memory() -> None:
     """8 billion parameters in 4.9 GB over 41.6 GB/s: 8.5 tokens/s at most, 5 to 7 in practice."""
     found = advisor.estimate(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {
-                "kind": "serving",
-                "concurrency": 1,
-                "input_tokens": 128,
-                "output_tokens": 128,
-                "weight_format": "q4_k_m",
-            },
-            "hardware": {"accelerator": "core-i5-9400", "count": 1},
-        }
+        serve(
+            "llama-3.1-8b",
+            "core-i5-9400",
+            1,
+            concurrency=1,
+            input_tokens=128,
+            output_tokens=128,
+            weight_format="q4_k_m",
+        )
     )
     assert found.serving is not None
     assert 5 <= found.serving.output_tokens_per_s.expected <= 8.5

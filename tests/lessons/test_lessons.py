@@ -16,6 +16,7 @@ from advisor.foundation.units import GIB
 from advisor.lessons.results import Lesson
 from advisor.lessons.topics import FIGURES, lesson, lesson_texts
 from advisor.planning.results import Recommendation
+from tests.cases import tune
 
 CASES: dict[str, dict[str, Any]] = {
     "lora": {
@@ -30,11 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
         "model": {"preset": "resnet-50"},
         "workload": {"kind": "pretraining", "samples": 1e7},
     },
-    "too strict": {
-        "model": {"preset": "llama-3.1-70b"},
-        "workload": {"kind": "fine_tuning", "method": "full", "tokens": 1e9},
-        "limits": {"deadline_hours": 0.1},
-    },
+    "too strict": tune("llama-3.1-70b", method="full", tokens=1e9, limits={"deadline_hours": 0.1}),
 }
 
 

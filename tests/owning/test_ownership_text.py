@@ -8,17 +8,19 @@ from io import StringIO
 import advisor
 from advisor.terminal.console import new_console
 from advisor.terminal.ownership import show_ownership
+from tests.cases import tune
 
 
 def shown(*, everything: bool) -> str:
     found = advisor.own(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "method": "qlora"},
-            "hardware": {"accelerator": "rtx-4090", "count": 1},
-            "owning": {"purchase_usd": 1600, "budget_usd": 6000},
-            "renting": {"usd_per_hour": 0.5},
-        }
+        tune(
+            "llama-3.1-8b",
+            "rtx-4090",
+            1,
+            method="qlora",
+            owning={"purchase_usd": 1600, "budget_usd": 6000},
+            renting={"usd_per_hour": 0.5},
+        )
     )
     text = StringIO()
     show_ownership(new_console(text, width=80), found, everything=everything)

@@ -13,12 +13,9 @@ import advisor
 from advisor.errors import InputError
 from advisor.foundation import cents
 from advisor.owning.results import Ownership, RentKind
+from tests.cases import tune
 
-CASE: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 5e7},
-    "hardware": {"accelerator": "rtx-4090", "count": 1},
-}
+CASE: dict[str, Any] = tune("llama-3.1-8b", "rtx-4090", 1, method="qlora", tokens=5e7)
 
 
 def own(**sections: dict[str, Any] | None) -> Ownership:

@@ -10,25 +10,20 @@ import advisor
 from advisor.api import memory_curves
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve
-from tests.cases import every_field
+from tests.cases import every_field, pretrain, serve, tune
 
-LORA: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {
-        "kind": "fine_tuning",
-        "method": "lora",
-        "sequence_length": 2048,
-        "software": "huggingface",
-    },
-    "hardware": {"accelerator": "h100-sxm", "count": 1},
-    "layout": every_field(recompute="full"),
-}
-SERVING: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "serving", "weight_format": "bf16"},
-    "hardware": {"accelerator": "rtx-4090", "count": 1},
-    "layout": every_field(),
-}
+LORA: dict[str, Any] = tune(
+    "llama-3.1-8b",
+    "h100-sxm",
+    1,
+    method="lora",
+    sequence_length=2048,
+    software="huggingface",
+    layout=every_field(recompute="full"),
+)
+SERVING: dict[str, Any] = serve(
+    "llama-3.1-8b", "rtx-4090", 1, weight_format="bf16", layout=every_field()
+)
 
 
 def curve(case: dict[str, Any], variable: str) -> Curve:
@@ -57,12 +52,9 @@ def test_the_longest_sequence_is_right_within_two_percent() -> None:
 
 def test_the_batch_stays_as_sequences_grow() -> None:
     """By default a batch has 4.2 M tokens: 64 ranks would run out of long sequences."""
-    case = {
-        "model": {"preset": "llama-3.1-405b"},
-        "workload": {"kind": "pretraining"},
-        "hardware": {"accelerator": "b200-sxm", "count": 4096},
-        "layout": {"data": 64, "tensor": 4, "pipeline": 16},
-    }
+    case = pretrain(
+        "llama-3.1-405b", "b200-sxm", 4096, layout={"data": 64, "tensor": 4, "pipeline": 16}
+    )
     found = curve(case, "sequence_length")
     assert found.points[-1].value > 4096
     work = {"kind": "pretraining", "sequence_length": found.limit, "global_batch": 1024}
@@ -94,11 +86,7 @@ def test_a_point_of_a_curve_is_the_estimate_of_that_case() -> None:
 
 
 def test_networks_of_images_have_no_length() -> None:
-    case = {
-        "model": {"preset": "resnet50"},
-        "workload": {"kind": "pretraining", "samples": 1e6},
-        "hardware": {"accelerator": "rtx-4090", "count": 1},
-    }
+    case = pretrain("resnet50", "rtx-4090", 1, samples=1e6)
 
     [found] = memory_curves(case)
     assert found.variable == "micro_batch"

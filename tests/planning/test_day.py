@@ -13,6 +13,7 @@ import advisor
 from advisor import charts, frames
 from advisor.catalog.traces import read_demand
 from advisor.errors import InputError
+from tests.cases import serve
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10
@@ -29,11 +30,11 @@ BURST = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
 
 
 def asked(**demand: Any) -> dict[str, Any]:
-    return {
-        "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "serving", "demand": demand},
-        "limits": {"max_ttft_ms": 500, "at": "p95", "accelerators": ["h100-sxm", "l40s"]},
-    }
+    return serve(
+        "llama-3.1-8b",
+        demand=demand,
+        limits={"max_ttft_ms": 500, "at": "p95", "accelerators": ["h100-sxm", "l40s"]},
+    )
 
 
 def test_a_day_has_bills_of_which_scaling_is_the_cheapest_but_not_free_of_waits() -> None:

@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 import advisor
+from tests.cases import serve
 
 
 def answer(model: str, users: int, **limits: Any) -> advisor.Recommendation:
-    case = {
-        "model": {"preset": model},
-        "workload": {"kind": "serving", "concurrency": users},
-        "limits": limits,
-    }
+    case = serve(model, concurrency=users, limits=limits)
     return advisor.recommend(case)
 
 

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from advisor import api
+from tests.cases import tune
 
-CASE: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 2e6},
-    "hardware": {"accelerator": "rtx-4090", "count": 1},
-}
+CASE: dict[str, Any] = tune("llama-3.1-8b", "rtx-4090", 1, method="qlora", tokens=2e6)
 
 
 def test_energy_is_what_machine_and_cooling_draw_while_in_use() -> None:

@@ -11,6 +11,7 @@ from advisor.nouns.training_choices import FineTuningMethod
 from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.cards import SHORT_LIST, longest
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
+from tests.cases import serve, tune
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +72,7 @@ def test_margins_have_the_sign_of_the_verdict(desktop: Fits) -> None:
 def test_serving_gives_the_numbers_of_estimate(desktop: Fits, preset: str) -> None:
     served = model(desktop, preset).served
     estimate = advisor.estimate(
-        {
-            "model": {"preset": preset},
-            "workload": {
-                "kind": "serving",
-                "input_tokens": 8192 - 256,
-                "output_tokens": 256,
-                "concurrency": 1,
-            },
-            "hardware": {"accelerator": "rtx-4090"},
-        }
+        serve(preset, "rtx-4090", input_tokens=8192 - 256, output_tokens=256, concurrency=1)
     )
     assert estimate.serving is not None
     assert served.max_context_tokens == estimate.serving.max_context_tokens
@@ -101,16 +93,13 @@ def test_the_longest_sequence_fits_by_estimate_and_a_tenth_more_does_not(
 
     def fits(sequence: int) -> bool:
         return advisor.estimate(
-            {
-                "model": {"preset": "qwen3-8b"},
-                "workload": {
-                    "kind": "fine_tuning",
-                    "method": method,
-                    "sequence_length": sequence,
-                },
-                "hardware": {"accelerator": "rtx-4090"},
-                "layout": {"micro_batch": 1, "recompute": recompute},
-            }
+            tune(
+                "qwen3-8b",
+                "rtx-4090",
+                method=method,
+                sequence_length=sequence,
+                layout={"micro_batch": 1, "recompute": recompute},
+            )
         ).memory.fits
 
     assert fits(length)

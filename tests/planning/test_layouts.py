@@ -31,6 +31,7 @@ from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import layout_grid
 from advisor.planning.search.systems import System
 from advisor.planning.search.training import search_training
+from tests.cases import pretrain
 from tests.planning.ties import loses_nothing
 
 DEGREES = (
@@ -117,11 +118,7 @@ def test_no_published_layout_is_faster_than_the_one_found(root: Path) -> None:
 
 def test_embedding_and_head_may_fill_chunks_of_their_own() -> None:
     """Megatron Bridge cuts the 126 layers of Llama 3.1 405B into 16 x 8 parts on 256 GB200."""
-    case = {
-        "model": {"preset": "llama-3.1-405b"},
-        "workload": {"kind": "pretraining", "sequence_length": 8192, "global_batch": 1536},
-        "hardware": {"accelerator": "gb200", "count": 256},
-    }
+    case = pretrain("llama-3.1-405b", "gb200", 256, sequence_length=8192, global_batch=1536)
     cut = {"data": 4, "tensor": 4, "pipeline": 16, "virtual_stages": 8}
     assert advisor.estimate({**case, "layout": cut}).time is not None
     with pytest.raises(advisor.InputError, match="at most 128 stages"):

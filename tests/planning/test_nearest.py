@@ -8,17 +8,15 @@ import pytest
 
 import advisor
 from advisor import cli
+from tests.cases import tune
 
-FULL: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {
-        "kind": "fine_tuning",
-        "method": "full",
-        "tokens": 1e7,
-        "sequence_length": 2048,
-    },
-    "limits": {"owned": [{"accelerator": "rtx-4090", "count": 1}]},
-}
+FULL: dict[str, Any] = tune(
+    "llama-3.1-8b",
+    method="full",
+    tokens=1e7,
+    sequence_length=2048,
+    limits={"owned": [{"accelerator": "rtx-4090", "count": 1}]},
+)
 
 
 def test_the_ways_out_are_those_of_the_estimate() -> None:

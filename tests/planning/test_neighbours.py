@@ -8,7 +8,7 @@ import pytest
 
 import advisor
 from advisor.nouns.case import ModelSource
-from tests.cases import every_field
+from tests.cases import every_field, serve
 from tests.planning.ties import loses_nothing
 
 CARDS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
@@ -78,12 +78,7 @@ def test_a_neighbour_costs_what_its_own_estimate_says() -> None:
 
 def test_neighbours_of_a_server_divide_its_replicas() -> None:
     found = advisor.estimate(
-        {
-            "model": {"preset": "llama-3.1-70b"},
-            "workload": {"kind": "serving", "concurrency": 32},
-            "hardware": {"accelerator": "h100-sxm", "count": 8},
-            "layout": {"tensor": 8},
-        }
+        serve("llama-3.1-70b", "h100-sxm", 8, concurrency=32, layout={"tensor": 8})
     )
     by_change = {item.change: item for item in found.neighbours}
     assert set(by_change) == {"data 1 to 2, tensor 8 to 4", "pipeline 1 to 2, tensor 8 to 4"}

@@ -1,10 +1,13 @@
 """Cards without bf16 serve in fp16, those without 16-bit units in fp32, and say so."""
 
+from typing import Any
+
 import pytest
 
 import advisor
 from advisor.errors import InputError
 from advisor.nouns.case import Case
+from tests.cases import serve
 
 PARAMETERS = 1_235_814_400
 """Llama 3.2 1B, model card."""
@@ -12,14 +15,8 @@ CACHE_ELEMENTS = 2 * 16 * 8 * 64
 """Keys and values of 16 layers with 8 heads of 64, for one token."""
 
 
-def serving(accelerator: str, **workload: object) -> Case:
-    return advisor.load_case(
-        {
-            "model": {"preset": "llama-3.2-1b"},
-            "workload": {"kind": "serving", "concurrency": 1, **workload},
-            "hardware": {"accelerator": accelerator},
-        }
-    )
+def serving(accelerator: str, **workload: Any) -> Case:
+    return advisor.load_case(serve("llama-3.2-1b", accelerator, concurrency=1, **workload))
 
 
 @pytest.mark.parametrize(
@@ -84,11 +81,7 @@ def test_a_format_that_the_card_lacks_is_refused() -> None:
 
 
 def test_the_search_names_the_format_of_each_card() -> None:
-    case = {
-        "model": {"preset": "llama-3.2-1b"},
-        "workload": {"kind": "serving"},
-        "limits": {"accelerators": ["t4"]},
-    }
+    case = serve("llama-3.2-1b", limits={"accelerators": ["t4"]})
     assert {plan.estimate.precision for plan in advisor.recommend(case).plans} == {"fp16"}
 
 

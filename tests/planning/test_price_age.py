@@ -15,6 +15,7 @@ from advisor.nouns.hardware import Offer, PriceKind
 from advisor.planning.price_age import aged_factor
 from advisor.planning.search.options import cheapest_offer
 from advisor.planning.search.systems import System, find_systems
+from tests.cases import serve
 
 TODAY = date(2026, 11, 21)
 
@@ -53,13 +54,7 @@ def test_an_older_price_does_not_win_by_a_little() -> None:
         item
         for item in find_systems(
             load_catalog(),
-            api.load_case(
-                {
-                    "model": {"preset": "llama-3.1-8b"},
-                    "workload": {"kind": "serving"},
-                    "limits": {"accelerators": ["h100-sxm"]},
-                }
-            ).limits,
+            api.load_case(serve("llama-3.1-8b", limits={"accelerators": ["h100-sxm"]})).limits,
             training=False,
         )
         if item.offers

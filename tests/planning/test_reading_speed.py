@@ -8,19 +8,14 @@ import advisor
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.planning.many import estimate_many
+from tests.cases import serve
 
 READ_PER_S = 238 / 60 * 4 / 3
 """Tokens a second: 238 words a minute (Brysbaert, 2019), 4/3 tokens a word."""
 
 
 def case(concurrency: int, **limits: object) -> Case:
-    return load_case(
-        {
-            "model": {"preset": "deepseek-v3"},
-            "workload": {"kind": "serving", "concurrency": concurrency},
-            "limits": limits,
-        }
-    )
+    return load_case(serve("deepseek-v3", concurrency=concurrency, limits=limits))
 
 
 def slowest_tokens_per_s(found: advisor.Recommendation) -> float:

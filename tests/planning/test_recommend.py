@@ -11,7 +11,7 @@ import pytest
 import advisor
 from advisor.nouns.limits import Objective
 from advisor.planning.results import Plan, Recommendation, RejectionCode
-from tests.cases import CASES, LORA, SERVE
+from tests.cases import CASES, LORA, SERVE, pretrain, serve, tune
 
 
 @lru_cache
@@ -236,16 +236,7 @@ def test_layouts_that_cannot_be_are_refused_at_their_field(
 
 def test_a_budget_never_turns_a_card_that_fits_into_one_that_does_not() -> None:
     """The bound drops counts that cannot pay; memory is judged on all of them."""
-    case = {
-        "model": {"preset": "llama-3.1-70b"},
-        "workload": {
-            "kind": "fine_tuning",
-            "method": "lora",
-            "tokens": 50e6,
-            "sequence_length": 4096,
-            "global_batch": 1,
-        },
-    }
+    case = tune("llama-3.1-70b", method="lora", tokens=50e6, sequence_length=4096, global_batch=1)
     short = {
         item.accelerator
         for item in advisor.recommend(case).rejections
@@ -277,12 +268,13 @@ def test_only_the_cheapest_and_the_fastest_are_advised_for_cost_or_speed_alone()
 def test_serving_spreads_experts() -> None:
     """Wide expert parallelism is what makes large routed models fast (arXiv:2412.19437, 3.4)."""
     result = advisor.recommend(
-        {
-            "model": {"preset": "deepseek-v3"},
-            "workload": {"kind": "serving", "concurrency": 1024, "weight_format": "fp8"},
-            "limits": {"accelerators": ["h200-sxm"], "max_accelerators": 16},
-            "objective": "fastest",
-        }
+        serve(
+            "deepseek-v3",
+            concurrency=1024,
+            weight_format="fp8",
+            limits={"accelerators": ["h200-sxm"], "max_accelerators": 16},
+            objective="fastest",
+        )
     )
     assert result.plans[0].estimate.layout.expert > 1
 
@@ -317,12 +309,12 @@ def test_no_end_of_a_range_beats_the_data_sheet() -> None:
 
 def test_replicas_may_leave_accelerators_of_an_instance_idle() -> None:
     """Qwen2.5 7B has 28 heads: four cards serve one request, eight cannot divide it."""
-    case = {
-        "model": {"preset": "qwen2.5-7b"},
-        "workload": {"kind": "serving", "concurrency": 1},
-        "limits": {"accelerators": ["b200-sxm"], "providers": ["AWS"]},
-        "objective": "fastest",
-    }
+    case = serve(
+        "qwen2.5-7b",
+        concurrency=1,
+        limits={"accelerators": ["b200-sxm"], "providers": ["AWS"]},
+        objective="fastest",
+    )
     plan = advisor.recommend(case).plans[0]
     assert plan.estimate.layout.tensor == plan.estimate.count == 4
     assert plan.estimate.cost.instances == 1
@@ -382,12 +374,13 @@ def test_a_deadline_names_the_fewest_of_each_accelerator() -> None:
 
 def test_two_targets_that_no_layout_meets_together_are_told_so() -> None:
     """Pipelined replicas answer the first token sooner, single cards the later tokens."""
-    case = {
-        "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "serving", "concurrency": 256, "input_tokens": 4096},
-        "limits": {"accelerators": ["h100-sxm"], "max_accelerators": 8, "providers": ["Lambda"]},
-        "objective": "fastest",
-    }
+    case = serve(
+        "llama-3.1-8b",
+        concurrency=256,
+        input_tokens=4096,
+        limits={"accelerators": ["h100-sxm"], "max_accelerators": 8, "providers": ["Lambda"]},
+        objective="fastest",
+    )
     serving = advisor.recommend(case).plans[0].estimate.serving
     assert serving is not None
     tpot, ttft = serving.tpot_ms.high, serving.ttft_ms.high
@@ -417,11 +410,7 @@ def test_the_answer_is_told_once_and_first(deadline_hours: float) -> None:
 
 
 def test_a_target_that_only_the_expected_value_meets_is_warned_of() -> None:
-    case = {
-        "model": {"preset": "qwen3-30b-a3b"},
-        "workload": {"kind": "serving", "concurrency": 50},
-        "limits": {"max_tpot_ms": 40, "risk": 0.5},
-    }
+    case = serve("qwen3-30b-a3b", concurrency=50, limits={"max_tpot_ms": 40, "risk": 0.5})
     answer = advisor.recommend(case)
     serving = answer.rankings[0].plans[0].estimate.serving
     assert serving is not None
@@ -437,11 +426,7 @@ def test_a_target_that_only_the_expected_value_meets_is_warned_of() -> None:
 
 def test_by_default_the_high_end_meets_a_target() -> None:
     """20 tokens/s asked; 11 to 33 were answered without a word."""
-    case = {
-        "model": {"preset": "qwen3-30b-a3b"},
-        "workload": {"kind": "serving", "concurrency": 50},
-        "limits": {"max_tpot_ms": 50, "max_ttft_ms": 500},
-    }
+    case = serve("qwen3-30b-a3b", concurrency=50, limits={"max_tpot_ms": 50, "max_ttft_ms": 500})
     answer = advisor.recommend(case)
     for plan in answer.rankings[0].plans:
         assert plan.estimate.serving is not None
@@ -452,11 +437,9 @@ def test_by_default_the_high_end_meets_a_target() -> None:
 
 def test_on_owned_cards_another_format_is_told_by_the_time_that_it_saves() -> None:
     """The peak in fp8 is twice that in bf16, so at most half of the time goes."""
-    case = {
-        "model": {"preset": "llama-2-13b"},
-        "workload": {"kind": "pretraining", "tokens": 1e12},
-        "limits": {"owned": [{"accelerator": "h100-sxm", "count": 64}]},
-    }
+    case = pretrain(
+        "llama-2-13b", tokens=1e12, limits={"owned": [{"accelerator": "h100-sxm", "count": 64}]}
+    )
     [advice] = [item for item in advisor.recommend(case).advice if item.code == "lower-precision"]
     [share] = re.findall(r"improves by (\d+) %", advice.message)
     assert 10 <= int(share) <= 50

@@ -7,6 +7,7 @@ import pytest
 from advisor import api
 from advisor.errors import InputError
 from advisor.planning.results import Recommendation
+from tests.cases import pretrain, serve
 
 RESNET = {"preset": "resnet-50"}
 
@@ -42,11 +43,7 @@ def test_every_kind_of_network_is_trained(model: str, unit: str) -> None:
 
 
 def test_a_batch_of_images_is_served_within_a_latency() -> None:
-    case = {
-        "model": RESNET,
-        "workload": {"kind": "serving", "concurrency": 64},
-        "limits": {"max_ttft_ms": 20},
-    }
+    case = serve(RESNET, concurrency=64, limits={"max_ttft_ms": 20})
     found = api.recommend(case)
 
     assert found.batches
@@ -64,13 +61,7 @@ def test_a_batch_of_images_is_served_within_a_latency() -> None:
 
 def test_larger_images_take_longer_in_proportion() -> None:
     def seconds(size: int) -> float:
-        found = api.estimate(
-            {
-                "model": RESNET,
-                "workload": {"kind": "serving", "concurrency": 256, "image_size": size},
-                "hardware": {"accelerator": "h100-sxm"},
-            }
-        )
+        found = api.estimate(serve(RESNET, "h100-sxm", concurrency=256, image_size=size))
         assert found.serving is not None
         return found.serving.ttft_ms.expected
 
@@ -114,11 +105,7 @@ def test_pairs_answer_token_after_token() -> None:
 
 
 def test_layouts_of_like_blocks_are_refused_for_images() -> None:
-    case = {
-        "model": RESNET,
-        "workload": {"kind": "pretraining"},
-        "hardware": {"accelerator": "h100-sxm", "count": 2},
-    }
+    case = pretrain(RESNET, "h100-sxm", 2)
     for layout in ({"tensor": 2}, {"data": 2, "recompute": "selective"}):
         with pytest.raises(InputError, match="does not suit resnet-50"):
             api.estimate({**case, "layout": layout})

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 import advisor
+from tests.cases import pretrain
 
-RUN: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "pretraining", "tokens": 1e12},
-    "hardware": {"accelerator": "h100-sxm", "count": 64},
-}
+RUN: dict[str, Any] = pretrain("llama-3.1-8b", "h100-sxm", 64, tokens=1e12)
 
 
 def test_a_point_is_the_estimate_of_its_number() -> None:

@@ -9,27 +9,25 @@ import pytest
 
 import advisor
 from advisor.planning.search.bound import StepBound
+from tests.cases import pretrain, tune
 
-SPARSE = {
-    "model": {"preset": "mixtral-8x7b"},
-    "workload": {"kind": "pretraining", "tokens": 300e9},
-    "limits": {"accelerators": ["h100-sxm", "a100-sxm-80gb", "mi300x", "rtx-4090", "l40s"]},
-}
-LONG = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {
-        "kind": "fine_tuning",
-        "method": "full",
-        "tokens": 50e6,
-        "sequence_length": 65_536,
-    },
-    "limits": {"accelerators": ["h100-sxm", "b200-sxm", "rtx-6000-ada"]},
-}
-WIDE = {
-    "model": {"preset": "llama-3.1-405b"},
-    "workload": {"kind": "pretraining", "tokens": 15.6e12},
-    "limits": {"accelerators": ["h100-sxm", "b200-sxm"], "max_accelerators": 16_384},
-}
+SPARSE = pretrain(
+    "mixtral-8x7b",
+    tokens=300e9,
+    limits={"accelerators": ["h100-sxm", "a100-sxm-80gb", "mi300x", "rtx-4090", "l40s"]},
+)
+LONG = tune(
+    "llama-3.1-8b",
+    method="full",
+    tokens=50e6,
+    sequence_length=65_536,
+    limits={"accelerators": ["h100-sxm", "b200-sxm", "rtx-6000-ada"]},
+)
+WIDE = pretrain(
+    "llama-3.1-405b",
+    tokens=15.6e12,
+    limits={"accelerators": ["h100-sxm", "b200-sxm"], "max_accelerators": 16_384},
+)
 ADAPTERS = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 50e6},

@@ -7,17 +7,13 @@ from typing import Any
 import pytest
 
 import advisor
+from tests.cases import serve
 
 
 def prompt_s(lanes: int | None) -> float:
     """Time to the first token of a long prompt, whose experts come over the slot. [s]"""
     host: dict[str, Any] = {} if lanes is None else {"pcie_lanes": lanes}
-    case = {
-        "model": {"preset": "gpt-oss-120b"},
-        "workload": {"kind": "serving", "concurrency": 1, "input_tokens": 8192},
-        "hardware": {"accelerator": "rtx-4090"},
-        "host": host,
-    }
+    case = serve("gpt-oss-120b", "rtx-4090", concurrency=1, input_tokens=8192, host=host)
     serving = advisor.estimate(case).serving
     assert serving is not None
     return serving.ttft_ms.expected / 1e3

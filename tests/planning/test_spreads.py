@@ -5,17 +5,14 @@ from __future__ import annotations
 import pytest
 
 import advisor
+from tests.cases import pretrain
 
 
 @pytest.mark.parametrize("accelerator", ["b200-sxm", "mi300x", "h100-sxm"])
 def test_a_point_has_the_range_of_its_plan(accelerator: str) -> None:
     """Beyond what was scored too: runs on B200 up to 256 cards, none on MI300X."""
     result = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "pretraining", "tokens": 1e12},
-            "limits": {"accelerators": [accelerator]},
-        }
+        pretrain("llama-3.1-8b", tokens=1e12, limits={"accelerators": [accelerator]})
     )
     points = {item.label: item.hours for item in result.candidates}
     plans = [plan for ranking in result.rankings for plan in ranking.plans]

@@ -8,17 +8,9 @@ import pytest
 
 import advisor
 from advisor.terminal.estimate import arrangement
-from tests.cases import every_field
+from tests.cases import every_field, tune
 
-LORA: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {
-        "kind": "fine_tuning",
-        "method": "qlora",
-        "sequence_length": 4096,
-        "global_batch": 64,
-    },
-}
+LORA: dict[str, Any] = tune("llama-3.1-8b", method="qlora", sequence_length=4096, global_batch=64)
 LARGE: dict[str, Any] = {
     "model": {"preset": "llama-3.1-70b"},
     "workload": {"kind": "pretraining", "tokens": 1e11, "sequence_length": 4096},

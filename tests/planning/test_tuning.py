@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 
 import advisor
+from tests.cases import tune
 
 
 def estimated(preset: str, card: str, **work: Any) -> advisor.Estimate:
-    return advisor.estimate(
-        {
-            "model": {"preset": preset},
-            "workload": {"kind": "fine_tuning", **work},
-            "hardware": {"accelerator": card, "count": 1},
-        }
-    )
+    return advisor.estimate(tune(preset, card, 1, **work))
 
 
 def test_full_fine_tuning_of_8b_on_24_gb_is_offered_as_torchtune_does_it() -> None:

@@ -12,7 +12,7 @@ from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.explain.ways_out import SACRIFICES
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
-from tests.cases import every_field
+from tests.cases import every_field, serve, tune
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
@@ -24,24 +24,18 @@ LORA: dict[str, Any] = {
     },
     "hardware": {"accelerator": "rtx-4090", "count": 1},
 }
-WAITING: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {
-        "kind": "fine_tuning",
-        "method": "full",
-        "sequence_length": 2048,
-        "global_batch": 64,
-        "precision": "bf16_mixed",
-        "gradient_sync": "last",
-    },
-    "hardware": {"accelerator": "a100-sxm-40gb", "count": 8},
-    "layout": every_field(data=8, sharding="zero3", recompute="full"),
-}
-LARGE_SERVING: dict[str, Any] = {
-    "model": {"preset": "llama-3.3-70b"},
-    "workload": {"kind": "serving", "weight_format": "bf16"},
-    "hardware": {"accelerator": "h100-sxm", "count": 1},
-}
+WAITING: dict[str, Any] = tune(
+    "llama-3.1-8b",
+    "a100-sxm-40gb",
+    8,
+    method="full",
+    sequence_length=2048,
+    global_batch=64,
+    precision="bf16_mixed",
+    gradient_sync="last",
+    layout=every_field(data=8, sharding="zero3", recompute="full"),
+)
+LARGE_SERVING: dict[str, Any] = serve("llama-3.3-70b", "h100-sxm", 1, weight_format="bf16")
 
 
 def changed(case: dict[str, Any], **sections: dict[str, Any]) -> advisor.Estimate:
@@ -159,13 +153,7 @@ def test_limits_that_a_configuration_misses_are_told() -> None:
 
 
 def test_a_large_mixture_on_one_desktop_card_needs_memory_in_the_host_first() -> None:
-    estimate = advisor.estimate(
-        {
-            "model": {"preset": "deepseek-r1"},
-            "workload": {"kind": "serving", "concurrency": 1},
-            "hardware": {"accelerator": "rtx-4090"},
-        }
-    )
+    estimate = advisor.estimate(serve("deepseek-r1", "rtx-4090", concurrency=1))
 
     first = estimate.ways_out[0]
     assert first.change == "more host memory: 256 GB (--host-memory 256G)"
@@ -176,11 +164,7 @@ def test_a_large_mixture_on_one_desktop_card_needs_memory_in_the_host_first() ->
 
 def test_instances_of_a_divided_card_serve_apart_and_never_train_together() -> None:
     """NVIDIA's MIG guide: no peer-to-peer between GPU instances."""
-    case: dict[str, Any] = {
-        "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "serving"},
-        "hardware": {"accelerator": "h100-sxm-mig-1g-20gb", "count": 4},
-    }
+    case: dict[str, Any] = serve("llama-3.1-8b", "h100-sxm-mig-1g-20gb", 4)
     assert advisor.estimate(case).layout.data == 4
 
     case["workload"] = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e6}

@@ -8,17 +8,10 @@ import pytest
 
 import advisor
 from advisor.frames import what_if_sentence, what_if_table
+from tests.cases import serve, tune
 
-TRAINED: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
-    "hardware": {"accelerator": "rtx-4090", "count": 1},
-}
-SERVED: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "serving", "concurrency": 1, "weight_format": "bf16"},
-    "hardware": {"accelerator": "h100-sxm", "count": 1},
-}
+TRAINED: dict[str, Any] = tune("llama-3.1-8b", "rtx-4090", 1, method="lora", tokens=10e6)
+SERVED: dict[str, Any] = serve("llama-3.1-8b", "h100-sxm", 1, concurrency=1, weight_format="bf16")
 
 
 def test_a_run_as_it_is_equals_its_estimate_and_half_the_price_halves_the_bill() -> None:

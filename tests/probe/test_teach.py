@@ -18,6 +18,7 @@ from advisor.probe.checks.comparison import compare_device
 from advisor.probe.learned_constants import owned_hardware
 from advisor.probe.measuring.plan import shapes
 from advisor.probe.report import DeviceKind, Mode, ProbeReport
+from tests.cases import tune
 from tests.probe.fakes import FakeBackend, h200, probed
 
 
@@ -29,11 +30,7 @@ def report() -> ProbeReport:
 
 def lora(**owned: object) -> advisor.Case:
     return advisor.load_case(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
-            "limits": {"owned": [owned]},
-        }
+        tune("llama-3.1-8b", method="lora", tokens=50e6, limits={"owned": [owned]})
     )
 
 

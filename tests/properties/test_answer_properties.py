@@ -17,7 +17,7 @@ from advisor.estimate.spot import interrupted_time
 from advisor.foundation import formatting
 from advisor.foundation.quantities import Evidence, Range
 from advisor.planning.results import RejectionCode
-from tests.cases import CASES, LORA, PRETRAIN, SERVE
+from tests.cases import CASES, LORA, PRETRAIN, SERVE, serve
 
 SPOT = {"price_kind": "spot"}
 
@@ -71,15 +71,7 @@ def test_ways_out_save_what_the_figures_say_and_never_less_than_nothing(
 
 
 # The engine leaves a part of the card to others: 48 GiB were told where 45 are usable.
-CROWDED = {
-    "model": {"preset": "qwen2.5-32b"},
-    "workload": {
-        "kind": "serving",
-        "concurrency": 128,
-        "input_tokens": 8192,
-        "output_tokens": 1024,
-    },
-}
+CROWDED = serve("qwen2.5-32b", concurrency=128, input_tokens=8192, output_tokens=1024)
 
 
 @pytest.mark.parametrize("case", [*CASES.values(), CROWDED], ids=[*CASES, "crowded"])

@@ -22,14 +22,11 @@ from advisor.owning.costs import owning_cost
 from advisor.owning.report import size_of
 from advisor.owning.results import Ownership, OwningCost
 from advisor.owning.work import Work
+from tests.cases import tune
 
 WORK = Work(Range.exact(7.3), Range.exact(1.7e6), 1.2e7, "token")
 CARDS = ("rtx-4090", "h100-sxm", "l4", "dgx-spark-gb10", "xeon-8480plus", "rtx-a6000")
-CASE: dict[str, Any] = {
-    "model": {"preset": "qwen3-0.6b"},
-    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 1e6},
-    "hardware": {"accelerator": "h100-sxm", "count": 8},
-}
+CASE: dict[str, Any] = tune("qwen3-0.6b", "h100-sxm", 8, method="qlora", tokens=1e6)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from advisor.architecture.presets import load_preset
 from advisor.estimate.results import Estimate
 from advisor.planning.fits.cards import SHORT_LIST
 from advisor.planning.fits.results import Fits
+from tests.cases import serve
 
 QUESTIONS = 200
 CARDS = (
@@ -50,15 +51,12 @@ class Question(NamedTuple):
 
     @property
     def case(self) -> dict[str, Any]:
-        return {
-            "model": {"preset": self.model},
-            "workload": {
-                "kind": "serving",
-                "input_tokens": self.context - OUTPUT,
-                "output_tokens": OUTPUT,
-                "concurrency": self.concurrency,
-            },
-        }
+        return serve(
+            self.model,
+            input_tokens=self.context - OUTPUT,
+            output_tokens=OUTPUT,
+            concurrency=self.concurrency,
+        )
 
 
 class Said(NamedTuple):

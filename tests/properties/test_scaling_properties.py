@@ -17,6 +17,7 @@ from advisor.calibration.tables.context import shipped_engine
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.results import StepTime
 from advisor.estimate.training.step_time import training_time
+from tests.cases import pretrain, tune
 
 COUNTS = (1, 2, 4, 8, 16, 64, 256, 1024, 4096)
 SHARDINGS = ("ddp", "zero1", "zero2", "zero3")
@@ -27,18 +28,16 @@ def timed(
 ) -> StepTime:
     layout = {"data": count, "sharding": sharding, "recompute": "full", "micro_batch": 1}
     found = advisor.estimate(
-        {
-            "model": {"preset": model},
-            "workload": {
-                "kind": "pretraining",
-                "tokens": 1e12,
-                "sequence_length": 4096,
-                "global_batch": count,
-                **work,
-            },
-            "hardware": {"accelerator": accelerator, "count": count},
-            "layout": layout,
-        }
+        pretrain(
+            model,
+            accelerator,
+            count,
+            tokens=1e12,
+            sequence_length=4096,
+            global_batch=count,
+            layout=layout,
+            **work,
+        )
     ).time
     assert found is not None
     return found
@@ -168,17 +167,15 @@ def test_sharded_gathers_without_peer_to_peer_cost_far_more_than_plain_ranks() -
 def test_adapters_over_pcie_scale_below_one() -> None:
     each = [
         advisor.estimate(
-            {
-                "model": {"preset": "llama-3.1-8b"},
-                "workload": {
-                    "kind": "fine_tuning",
-                    "method": "qlora",
-                    "sequence_length": 2048,
-                    "global_batch": 8 * count,
-                },
-                "hardware": {"accelerator": "rtx-4090", "count": count},
-                "layout": {"data": count, "micro_batch": 1, "recompute": "full"},
-            }
+            tune(
+                "llama-3.1-8b",
+                "rtx-4090",
+                count,
+                method="qlora",
+                sequence_length=2048,
+                global_batch=8 * count,
+                layout={"data": count, "micro_batch": 1, "recompute": "full"},
+            )
         ).time
         for count in (1, 2, 4)
     ]

@@ -22,12 +22,9 @@ from advisor.services import http
 from advisor.services.questions import doors
 from advisor.services.work import BusyError, Work
 from benchmarks.replicas import free_port, running
+from tests.cases import tune
 
-CASE: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
-    "hardware": {"accelerator": "l40s", "count": 1},
-}
+CASE: dict[str, Any] = tune("llama-3.1-8b", "l40s", 1, method="lora", tokens=50e6)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from advisor.errors import InputError
 from advisor.nouns.case import AssumedShape, Case
 from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
+from tests.cases import tune
 from tests.ui import factory
 from tests.ui.test_one_case import opened, text
 
@@ -485,11 +486,7 @@ def test_charts_follow_the_theme(page: AppTest, theme: str) -> None:
 def test_page_and_python_give_the_same_answer(root: Path) -> None:
     page = AppTest.from_file(str(root / "app.py"), default_timeout=60).run()
     expected = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
-            "limits": {"deadline_hours": 24},
-        }
+        tune("llama-3.1-8b", method="lora", tokens=10e6, limits={"deadline_hours": 24})
     )
 
     assert headline(page) == expected.answer

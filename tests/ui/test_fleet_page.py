@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from advisor import plan_fleet
 from advisor.api import parse_case, quick_portfolio
 from advisor.ui.session.links import packed
+from tests.cases import tune
 from tests.ui.test_one_case import ROOT, opened, text
 
 SMALL = """\
@@ -34,11 +35,7 @@ def test_the_question_of_all_pages_is_planned_as_a_workload() -> None:
     )
     workload = {
         "name": "QLoRA fine-tuning of Qwen3 8B",
-        "case": {
-            "model": {"preset": "qwen3-8b"},
-            "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 20e6},
-            "limits": {"deadline_hours": 24},
-        },
+        "case": tune("qwen3-8b", method="qlora", tokens=20e6, limits={"deadline_hours": 24}),
         "runs_per_month": 8,
         "growth_per_year": 0.5,
     }

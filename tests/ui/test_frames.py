@@ -9,16 +9,13 @@ from advisor.foundation.quantities import Term
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.planning.results import Recommendation
+from tests.cases import serve, tune
 from tests.ui import factory
 
 
 def case(**limits: object) -> Case:
     return Case.model_validate(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "tokens": 10e6},
-            "limits": {"deadline_hours": 24, **limits},
-        }
+        tune("llama-3.1-8b", tokens=10e6, limits={"deadline_hours": 24, **limits})
     )
 
 
@@ -150,13 +147,7 @@ def test_axes_carry_the_limits() -> None:
 
 
 def test_serving_is_measured_in_milliseconds_and_months() -> None:
-    serving = Case.model_validate(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "serving"},
-            "limits": {"max_tpot_ms": 50},
-        }
-    )
+    serving = Case.model_validate(serve("llama-3.1-8b", limits={"max_tpot_ms": 50}))
     found = factory.recommend(serving)
     [first, *_] = frames.as_points(frames.picks_frame(frames.picks(found)))
 

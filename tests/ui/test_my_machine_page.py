@@ -20,6 +20,7 @@ from advisor.probe.checks.comparison import compare_device, expected_times_s
 from advisor.probe.devices.nvml import read_smi
 from advisor.probe.report import ProbeReport
 from advisor.ui.parts import my_machine, probe_job
+from tests.cases import tune
 from tests.probe.fakes import FakeBackend, h200, probed
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "my_machine.py"
@@ -179,11 +180,12 @@ def test_the_machine_becomes_the_card_of_the_question(report: ProbeReport) -> No
     other.run()
     assert not other.exception
     found = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
-            "limits": {"deadline_hours": 24, "owned": advisor.owned_from_report(report)},
-        }
+        tune(
+            "llama-3.1-8b",
+            method="lora",
+            tokens=10e6,
+            limits={"deadline_hours": 24, "owned": advisor.owned_from_report(report)},
+        )
     )
     assert "H200" in found.answer
     assert escape(found.answer) in other.get("html")[0].proto.body

@@ -16,6 +16,7 @@ from advisor.foundation.formatting import duration, memory
 from advisor.foundation.units import HOUR_S
 from advisor.ui.forms.inputs import DEFAULTS
 from advisor.ui.session.saved import inputs_spelled, spelled
+from tests.cases import tune
 
 ROOT = Path(advisor.__file__).parents[1]
 PAGES = ("advisor", "fits", "rent_or_buy", "fleet", "catalog", "learn", "my_machine", "accuracy")
@@ -27,12 +28,7 @@ QUERY = {
     "own_accelerator": "rtx-3090",
     "own_count": "2",
 }
-CASE = {
-    "model": {"preset": "qwen3-8b"},
-    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 20e6},
-    "limits": {"deadline_hours": 24},
-    "hardware": {"accelerator": "rtx-3090", "count": 2},
-}
+CASE = tune("qwen3-8b", "rtx-3090", 2, method="qlora", tokens=20e6, limits={"deadline_hours": 24})
 
 
 def opened(name: str, query: dict[str, str]) -> AppTest:
@@ -90,12 +86,13 @@ def test_every_page_keeps_the_case_in_its_address(name: str) -> None:
 
 def test_rent_or_buy_answers_for_the_model_of_the_question() -> None:
     page = opened("rent_or_buy", {"model": "llama-3.2-1b"})
-    asked = {
-        "model": {"preset": "llama-3.2-1b"},
-        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
-        "limits": {"deadline_hours": 24},
-        "owning": {"hours_per_month": 200, "months": 36},
-    }
+    asked = tune(
+        "llama-3.2-1b",
+        method="lora",
+        tokens=10e6,
+        limits={"deadline_hours": 24},
+        owning={"hours_per_month": 200, "months": 36},
+    )
     found = advisor.own(asked)
     assert found.answer in text(page)
     assert found.workload in text(page)
@@ -131,11 +128,7 @@ def test_saved_questions_stand_beside_the_one_asked_with_what_differs_first() ->
     assert first == ["Work", "Deadline"]
     assert rows["Work"][1] == "QLoRA fine\\-tuning of Qwen3 8B"
     other = advisor.recommend(
-        {
-            "model": {"preset": "qwen3-8b"},
-            "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6},
-            "limits": {"deadline_hours": 24},
-        }
+        tune("qwen3-8b", method="qlora", tokens=10e6, limits={"deadline_hours": 24})
     )
     best = other.plans[0].estimate
     assert rows["Hardware"][1] == f"{best.count}x {best.accelerator_name}"

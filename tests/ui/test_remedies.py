@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 import advisor
 from advisor.ui.forms import remedies
 from advisor.ui.forms.inputs import DEFAULTS
+from tests.cases import tune
 from tests.ui.test_one_case import opened, text
 
 
@@ -43,11 +44,12 @@ def test_the_nearest_deadline_is_offered_first_and_works() -> None:
     hours = float(first.removeprefix("Deadline ").removesuffix(" h"))
     assert page.text_input(key="in_deadline").value == f"{hours:.0f} h"
     found = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
-            "limits": {"deadline_hours": hours, "max_accelerators": 1, "accelerators": ["l4"]},
-        }
+        tune(
+            "llama-3.1-8b",
+            method="lora",
+            tokens=10e6,
+            limits={"deadline_hours": hours, "max_accelerators": 1, "accelerators": ["l4"]},
+        )
     )
     assert found.plans
     assert found.answer in text(page)

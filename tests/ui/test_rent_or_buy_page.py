@@ -22,13 +22,10 @@ from advisor.charts import (
     timeline_finding,
 )
 from advisor.owning.results import Ownership
+from tests.cases import serve, tune
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "rent_or_buy.py"
-WORK = {
-    "model": {"preset": "qwen3-0.6b"},
-    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6},
-    "limits": {"deadline_hours": 24},
-}
+WORK = tune("qwen3-0.6b", method="qlora", tokens=10e6, limits={"deadline_hours": 24})
 QUERY = {"model": "qwen3-0.6b", "task": "qlora", "card": "h100-sxm", "count": "8"}
 
 
@@ -104,18 +101,16 @@ def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
     )
     page.run()
     assert not page.error
-    asked = {
-        "model": {"preset": "qwen3-0.6b"},
-        "workload": {
-            "kind": "serving",
-            "input_tokens": 7168,
-            "output_tokens": 1024,
-            "concurrency": 8,
-        },
-        "hardware": {"accelerator": "h100-sxm", "count": 8},
-        "owning": {"hours_per_month": 200, "months": 36, "pue": 1.0, "budget_usd": 20_000},
-        "limits": {"usd_per_eur": 0.5, "max_tpot_ms": 50, "max_ttft_ms": 2000},
-    }
+    asked = serve(
+        "qwen3-0.6b",
+        "h100-sxm",
+        8,
+        input_tokens=7168,
+        output_tokens=1024,
+        concurrency=8,
+        owning={"hours_per_month": 200, "months": 36, "pue": 1.0, "budget_usd": 20_000},
+        limits={"usd_per_eur": 0.5, "max_tpot_ms": 50, "max_ttft_ms": 2000},
+    )
     found = advisor.own(asked)
     assert found.answer in said(page)
     assert found.budget is not None

@@ -15,6 +15,7 @@ from advisor.errors import CatalogError, InputError
 from advisor.foundation import resources
 from advisor.nouns.case import Case
 from advisor.nouns.software import stacks
+from tests.cases import pretrain
 
 SHIPPED = resources.data_path("software.yaml")
 Rows = dict[str, dict[str, Any]]
@@ -52,19 +53,17 @@ def shipped() -> Rows:
 
 def estimated(software: str) -> advisor.Estimate:
     return advisor.estimate(
-        {
-            "model": {"preset": "gpt2"},
-            "workload": {
-                "kind": "pretraining",
-                "tokens": 1e9,
-                "sequence_length": 1024,
-                "global_batch": 4,
-                "precision": "bf16_mixed",
-                "software": software,
-            },
-            "hardware": {"accelerator": "h100-sxm", "count": 1},
-            "layout": {"micro_batch": 4},
-        }
+        pretrain(
+            "gpt2",
+            "h100-sxm",
+            1,
+            tokens=1e9,
+            sequence_length=1024,
+            global_batch=4,
+            precision="bf16_mixed",
+            software=software,
+            layout={"micro_batch": 4},
+        )
     )
 
 
