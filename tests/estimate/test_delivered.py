@@ -18,15 +18,12 @@ COUNTS = (8, 16, 64, 256, 1024, 4096)
 
 def estimated(count: int, **work: Any) -> Estimate:
     return advisor.estimate(
-        pretrain(
-            "llama-3.1-8b",
-            "h100-sxm",
-            count,
-            tokens=1e12,
-            global_batch=4096,
-            layout={"data": count, "sharding": "zero3", "recompute": "full"},
-            **work,
-        )
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "pretraining", "tokens": 1e12, "global_batch": 4096, **work},
+            "hardware": {"accelerator": "h100-sxm", "count": count},
+            "layout": {"data": count, "sharding": "zero3", "recompute": "full"},
+        }
     )
 
 

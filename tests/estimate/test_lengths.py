@@ -6,11 +6,17 @@ import pytest
 
 from advisor import Estimate, estimate
 from advisor.errors import InputError
-from tests.cases import pretrain, serve
+from tests.cases import pretrain
 
 
 def served(preset: str, **workload: object) -> Estimate:
-    return estimate(serve(preset, "h100-sxm", 1, **workload))
+    return estimate(
+        {
+            "model": {"preset": preset},
+            "workload": {"kind": "serving", **workload},
+            "hardware": {"accelerator": "h100-sxm", "count": 1},
+        }
+    )
 
 
 @pytest.mark.parametrize(

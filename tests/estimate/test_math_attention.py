@@ -7,23 +7,24 @@ import pytest
 import advisor
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
-from tests.cases import tune
 
 
 def attention_s(model: str, **work: object) -> float:
     """Return the time of attention in a step of four sequences of 2,048 tokens, in fp32."""
-    case = tune(
-        model,
-        "a100-sxm-80gb",
-        1,
-        method="full",
-        tokens=1e6,
-        sequence_length=2048,
-        global_batch=4,
-        precision="fp32",
-        layout={"data": 1, "micro_batch": 1},
-        **work,
-    )
+    case = {
+        "model": {"preset": model},
+        "workload": {
+            "kind": "fine_tuning",
+            "method": "full",
+            "tokens": 1e6,
+            "sequence_length": 2048,
+            "global_batch": 4,
+            "precision": "fp32",
+            **work,
+        },
+        "hardware": {"accelerator": "a100-sxm-80gb", "count": 1},
+        "layout": {"data": 1, "micro_batch": 1},
+    }
     found = advisor.estimate(case).time
     assert found is not None
     return next(term.value for term in found.terms if term.name == "attention")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import advisor
-from tests.cases import serve
 
 CONFIGS: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "hf_configs.json").read_text(encoding="utf-8")
@@ -18,16 +17,18 @@ CONFIGS: dict[str, dict[str, Any]] = json.loads(
 
 def cache_bytes(key: str, *, tokens: int, **extra: str) -> float:
     """Cache of 16 requests on one accelerator that divides nothing."""
-    case = serve(
-        {"config": CONFIGS[key]},
-        "b200-sxm",
-        1,
-        input_tokens=tokens,
-        output_tokens=1,
-        concurrency=16,
-        layout={"tensor": 1},
-        **extra,
-    )
+    case = {
+        "model": {"config": CONFIGS[key]},
+        "workload": {
+            "kind": "serving",
+            "input_tokens": tokens,
+            "output_tokens": 1,
+            "concurrency": 16,
+            **extra,
+        },
+        "hardware": {"accelerator": "b200-sxm", "count": 1},
+        "layout": {"tensor": 1},
+    }
     return advisor.estimate(case).memory.kv_cache_bytes.expected
 
 

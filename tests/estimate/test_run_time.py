@@ -12,7 +12,6 @@ import advisor
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.results import StepTime
 from advisor.estimate.training.report import run_goodput
-from tests.cases import pretrain
 
 RATE = 419 / (54 * 24 * 16384)
 """Unplanned interruptions per GPU and hour of Llama 3 405B (arXiv:2407.21783, table 5)."""
@@ -20,14 +19,12 @@ RATE = 419 / (54 * 24 * 16384)
 
 def timed(count: int = 1024, **work: Any) -> StepTime:
     found = advisor.estimate(
-        pretrain(
-            "llama-3.1-8b",
-            "h100-sxm",
-            count,
-            tokens=1e12,
-            layout={"data": count, "sharding": "zero3", "recompute": "full"},
-            **work,
-        )
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "pretraining", "tokens": 1e12, **work},
+            "hardware": {"accelerator": "h100-sxm", "count": count},
+            "layout": {"data": count, "sharding": "zero3", "recompute": "full"},
+        }
     ).time
     assert found is not None
     return found

@@ -5,20 +5,22 @@ from typing import Any
 import pytest
 
 from advisor import InputError, plan_fleet
-from tests.cases import serve
 
 
 def service(**workload: Any) -> dict[str, Any]:
     return {
         "name": "chat",
-        "case": serve(
-            "gpt-oss-120b",
-            concurrency=1,
-            input_tokens=1000,
-            output_tokens=200,
-            limits={"max_tpot_ms": 50},
-            **workload,
-        ),
+        "case": {
+            "model": {"preset": "gpt-oss-120b"},
+            "workload": {
+                "kind": "serving",
+                "concurrency": 1,
+                "input_tokens": 1000,
+                "output_tokens": 200,
+                **workload,
+            },
+            "limits": {"max_tpot_ms": 50},
+        },
         "hours": "office",
     }
 

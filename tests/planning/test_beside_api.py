@@ -8,14 +8,18 @@ import pytest
 
 from advisor import api
 from advisor.errors import InputError
-from tests.cases import serve
 
 OWN_PRICE = {"api_usd_per_million": 2.0, "api_input_usd_per_million": 0.5}
 
 
 def served(renting: dict[str, Any] | None = None, **workload: object) -> api.Estimate:
     return api.estimate(
-        serve("llama-3.1-8b", "a100-sxm-80gb", 1, concurrency=8, renting=renting or {}, **workload)
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "serving", "concurrency": 8, **workload},
+            "hardware": {"accelerator": "a100-sxm-80gb", "count": 1},
+            "renting": renting or {},
+        }
     )
 
 

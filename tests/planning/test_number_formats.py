@@ -1,7 +1,5 @@
 """Cards without bf16 serve in fp16, those without 16-bit units in fp32, and say so."""
 
-from typing import Any
-
 import pytest
 
 import advisor
@@ -15,8 +13,14 @@ CACHE_ELEMENTS = 2 * 16 * 8 * 64
 """Keys and values of 16 layers with 8 heads of 64, for one token."""
 
 
-def serving(accelerator: str, **workload: Any) -> Case:
-    return advisor.load_case(serve("llama-3.2-1b", accelerator, concurrency=1, **workload))
+def serving(accelerator: str, **workload: object) -> Case:
+    return advisor.load_case(
+        {
+            "model": {"preset": "llama-3.2-1b"},
+            "workload": {"kind": "serving", "concurrency": 1, **workload},
+            "hardware": {"accelerator": accelerator},
+        }
+    )
 
 
 @pytest.mark.parametrize(

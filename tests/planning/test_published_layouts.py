@@ -19,7 +19,7 @@ import pytest
 
 import advisor
 from advisor.nouns.case import ModelSource
-from tests.cases import every_field, pretrain
+from tests.cases import every_field
 from tests.planning.ties import loses_nothing
 
 GPT3: dict[str, Any] = {
@@ -125,7 +125,11 @@ RUNS |= {
 @lru_cache
 def estimated(name: str, *, searched: bool) -> advisor.Estimate:
     run = RUNS[name]
-    case = pretrain(run.preset, run.accelerator, run.count, **(run.workload))
+    case = {
+        "model": {"preset": run.preset},
+        "workload": {"kind": "pretraining", **run.workload},
+        "hardware": {"accelerator": run.accelerator, "count": run.count},
+    }
     return advisor.estimate(case if searched else {**case, "layout": every_field(**run.layout)})
 
 

@@ -30,14 +30,17 @@ from advisor.planning.search.precisions import equipped
 from advisor.planning.search.serving import most_replicas
 from advisor.planning.search.systems import allowed_offers, find_systems
 from advisor.planning.time_ranges import TimeSpreads
-from tests.cases import serve
 
 DENSE, ROUTED = "llama-3.1-8b", "qwen3-30b-a3b"
 
 
 def serving(model: str, users: int | str, **limits: Any) -> dict[str, Any]:
     load = {"concurrency": users} if isinstance(users, int) else {"requests_per_s": users}
-    return serve(model, limits=limits, **load)
+    return {
+        "model": {"preset": model},
+        "workload": {"kind": "serving", **load},
+        "limits": limits,
+    }
 
 
 def cheapest(case: dict[str, Any]) -> Estimate:

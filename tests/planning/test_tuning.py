@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 
 import advisor
-from tests.cases import tune
 
 
 def estimated(preset: str, card: str, **work: Any) -> advisor.Estimate:
-    return advisor.estimate(tune(preset, card, 1, **work))
+    return advisor.estimate(
+        {
+            "model": {"preset": preset},
+            "workload": {"kind": "fine_tuning", **work},
+            "hardware": {"accelerator": card, "count": 1},
+        }
+    )
 
 
 def test_full_fine_tuning_of_8b_on_24_gb_is_offered_as_torchtune_does_it() -> None:

@@ -17,7 +17,7 @@ from advisor.calibration.tables.context import shipped_engine
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.results import StepTime
 from advisor.estimate.training.step_time import training_time
-from tests.cases import pretrain, tune
+from tests.cases import tune
 
 COUNTS = (1, 2, 4, 8, 16, 64, 256, 1024, 4096)
 SHARDINGS = ("ddp", "zero1", "zero2", "zero3")
@@ -28,16 +28,18 @@ def timed(
 ) -> StepTime:
     layout = {"data": count, "sharding": sharding, "recompute": "full", "micro_batch": 1}
     found = advisor.estimate(
-        pretrain(
-            model,
-            accelerator,
-            count,
-            tokens=1e12,
-            sequence_length=4096,
-            global_batch=count,
-            layout=layout,
-            **work,
-        )
+        {
+            "model": {"preset": model},
+            "workload": {
+                "kind": "pretraining",
+                "tokens": 1e12,
+                "sequence_length": 4096,
+                "global_batch": count,
+                **work,
+            },
+            "hardware": {"accelerator": accelerator, "count": count},
+            "layout": layout,
+        }
     ).time
     assert found is not None
     return found
