@@ -33,9 +33,10 @@ def test_each_provider_has_its_count_and_age(catalog_counts: tuple[int, int, int
     _, offers, providers = catalog_counts
     assert len(rows) == providers
     assert sum(item.offers for item in rows.values()) == offers
-    aws = rows["AWS"]  # one list of 2026-07-20: 11 + 31 + 30 + 31 + 21 days ago
-    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (64, "2026-07-20", 124, 64)
-    assert (aws.median_age_days, aws.regions) == (124, 1)
+    # 64 of 2026-07-20, 11 + 31 + 30 + 31 + 21 days ago; 79 of November 2025, which began 385 ago.
+    aws = rows["AWS"]
+    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (143, "2026-07-20", 124, 143)
+    assert (aws.median_age_days, aws.regions) == (365 + 20, 16)
     gcore = rows["Gcore"]
     assert (gcore.offers, gcore.currencies, gcore.oldest) == (4, ("EUR",), "2024-12")
     assert (gcore.age_days, gcore.stale) == (46, 1)  # of October 6; one of December 2024
@@ -47,7 +48,7 @@ def test_the_table_says_source_age_and_rate(catalog_counts: tuple[int, int, int]
 
     assert "{1} offers of {2} providers".format(*catalog_counts) in text
     assert "Prices come from the snapshot that ships with the program." in text
-    assert "124 d" in text
+    assert "385 d" in text  # the median of AWS
     assert "1 EUR = 1.1269 USD, of 2026-10-06." in text
 
 
@@ -120,7 +121,12 @@ def test_a_list_answers_what_a_card_costs_where(capsys: pytest.CaptureFixture[st
 
     assert prices == sorted(prices)
     assert {line["accelerators"] for line in lines} == {8}
-    [aws] = [line for line in lines if line["instance_type"] == "p5.48xlarge"]
+    [aws] = [
+        line
+        for line in lines
+        if (line["instance_type"], line["region"]) == ("p5.48xlarge", "us-east-1")
+        and line["on_demand_usd_per_hour"]
+    ]
     assert aws["usd_per_card_hour"] == pytest.approx(55.04 / 8)  # list price of 2026-07-20
     assert aws["usd_per_gib_hour"] == pytest.approx(55.04 / 8 / (81559 / 1024))  # nvidia-smi
     assert aws["network_bytes_per_s"] == 400e9  # 3,200 Gbit/s
