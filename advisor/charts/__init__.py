@@ -1,6 +1,7 @@
 """Plotly figures from tables: pure functions of table and theme, and each chart in words.
 
-The names below are what the page may use.
+The names below are what the page may use. A chart takes the table that the function of
+``advisor.frames`` with its name makes, and raises ``ValueError`` for one without rows.
 """
 
 from plotly.graph_objects import Figure

@@ -25,8 +25,6 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
 
     Parameters
     ----------
-    frame : DataFrame
-        Rows of one quantity, as `advisor.frames.accuracy_frame` makes it.
     quantity : str
         Its name and unit, for the axes.
 
@@ -34,11 +32,6 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
     -------
     Figure
         ``customdata`` of each point is the position of its row in ``frame``.
-
-    Raises
-    ------
-    ValueError
-        If there is no measurement.
     """
     refuse_empty(frame, "the accuracy chart needs at least one measurement")
     ends = frame[["measured", "expected"]]

@@ -23,17 +23,10 @@ def spread_chart(
 
     Parameters
     ----------
-    frame : DataFrame
-        As `advisor.frames.spread_frame` makes it.
     title, unit : str
         Of the quantity.
     compact : bool, optional
         For a narrow screen: more room for the labels, a shorter title.
-
-    Raises
-    ------
-    ValueError
-        If there is no card.
     """
     refuse_empty(frame, "the chart of cards needs at least one")
     cards = _cards(frame)

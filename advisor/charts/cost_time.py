@@ -63,17 +63,8 @@ def cost_time_chart(
 
     Parameters
     ----------
-    points : DataFrame
-        As `advisor.frames.candidates_frame` makes it.
-    chosen : DataFrame
-        As `advisor.frames.picks_frame` makes it.
     compact : bool, optional
         For a phone: lower, with three labels.
-
-    Raises
-    ------
-    ValueError
-        If there is no point.
     """
     refuse_empty(points, "the cost-time chart needs at least one candidate")
     points, chosen = _with_heights(points, axes), _with_heights(chosen, axes)

@@ -18,15 +18,8 @@ def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
 
     Parameters
     ----------
-    frame : DataFrame
-        As `advisor.frames.day_frame` makes it.
     fixed : int
         Replicas of the fleet for the peak.
-
-    Raises
-    ------
-    ValueError
-        If there is no hour.
     """
     refuse_empty(frame, "the chart of the day needs at least one hour")
     hours = frame["hour"].tolist()

@@ -26,18 +26,7 @@ HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 
 
 def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
-    """Return horizontal bars stacked by group, from 0, against the usable memory.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As `advisor.frames.fits_memory_frame` makes it.
-
-    Raises
-    ------
-    ValueError
-        If there is no model.
-    """
+    """Return horizontal bars stacked by group, from 0, against the usable memory."""
     refuse_empty(frame, "the chart of models needs at least one")
     models = frame["model"].drop_duplicates().tolist()
     usable = float(frame["usable_gib"].min())

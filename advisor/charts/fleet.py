@@ -25,15 +25,8 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> 
 
     Parameters
     ----------
-    frame : DataFrame
-        As `advisor.frames.weeks_frame` makes it.
     compact : bool, optional
         For a phone: names over several lines, each workload in a line of the legend.
-
-    Raises
-    ------
-    ValueError
-        If no machine is in use.
     """
     shares = _by_workload(frame)
     traces = [

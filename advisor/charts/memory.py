@@ -36,15 +36,8 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
 
     Parameters
     ----------
-    memory : DataFrame
-        As `advisor.frames.memory_frame` makes it.
     compact : bool, optional
         For a phone: names wrap earlier.
-
-    Raises
-    ------
-    ValueError
-        If there is no plan.
     """
     refuse_empty(memory, "the memory chart needs at least one plan")
     plans = memory.drop_duplicates(["plan", "accelerator"]).reset_index(drop=True)

@@ -41,15 +41,8 @@ def timeline_chart(
 
     Parameters
     ----------
-    frame : DataFrame
-        As `advisor.frames.timeline_frame` makes it.
     months : tuple
         First, expected and last month in which owning becomes cheaper; None if it does not.
-
-    Raises
-    ------
-    ValueError
-        If there is no month.
     """
     refuse_empty(frame, "the chart of cumulative cost needs at least one month")
     traces: list[dict[str, object]] = []
@@ -136,15 +129,8 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
 
     Parameters
     ----------
-    frame : DataFrame
-        As `advisor.frames.effects_frame` makes it.
     compact : bool, optional
         For narrow screens: only the table shows the ends of the inputs.
-
-    Raises
-    ------
-    ValueError
-        If no input is uncertain.
     """
     refuse_empty(frame, "the tornado needs at least one uncertain input")
     base = float(frame["expected_usd"].iloc[0])
@@ -243,8 +229,6 @@ def strip_chart(
 
     Parameters
     ----------
-    frame : DataFrame
-        As `advisor.frames.strip_frame` makes it.
     value : float
         The input in use.
     hours : float or None

@@ -32,8 +32,6 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
 
     Parameters
     ----------
-    frame : DataFrame
-        As `advisor.frames.roofline_frame` makes it.
     bandwidth_bytes_per_s : float
         Measured. [bytes/s]
 
@@ -42,11 +40,6 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
     Figure
         Filled marks are measured; hollow marks are expected by the catalog's constants. The line
         is the best rate of a format and the bandwidth.
-
-    Raises
-    ------
-    ValueError
-        If there is no product.
     """
     refuse_empty(frame, "the roofline needs at least one product")
     low, high = frame["flops_per_byte"].min() / PAD, frame["flops_per_byte"].max() * PAD

@@ -18,18 +18,7 @@ MARGIN: Final = 1.25
 
 
 def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
-    """Return the efficiency of each number of accelerators, with perfect scaling.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As `advisor.frames.scaling_frame` makes it.
-
-    Raises
-    ------
-    ValueError
-        If there is no point.
-    """
+    """Return the efficiency of each number of accelerators, with perfect scaling."""
     refuse_empty(frame, "the scaling chart needs at least one number of accelerators")
     counts = frame["count"].tolist()
     low, high = counts[0] / MARGIN, counts[-1] * MARGIN

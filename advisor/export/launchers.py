@@ -18,13 +18,7 @@ from advisor.nouns.workload import Serving
 
 
 def launch_file(setup: Setup, to: Format) -> str:
-    """Return the content of a launch configuration.
-
-    Raises
-    ------
-    InputError
-        If it would not start. The message says why, and what would start.
-    """
+    """Return the content of a launch configuration."""
     return started(setup, to).content
 
 
@@ -39,13 +33,7 @@ class Started(NamedTuple):
 
 
 def started(setup: Setup, to: Format) -> Started:
-    """Return a plan with the launch configuration that starts it.
-
-    Raises
-    ------
-    InputError
-        If it would not start. The message says why, and what would start.
-    """
+    """Return a plan with the launch configuration that starts it."""
     check_startable(setup, to)
     if isinstance(setup.workload, Serving):
         content = _SERVES.get(to, shell.shell_file)(setup)

@@ -137,13 +137,7 @@ class Setup:
 
     @property
     def weights(self) -> str:
-        """Hub id or path of the weights to load.
-
-        Raises
-        ------
-        InputError
-            If the case names no weights.
-        """
+        """Hub id or path of the weights to load."""
         name = self.checkpoint or self.model.hub_id
         if name is None:
             raise cannot(
@@ -242,14 +236,7 @@ class Setup:
 
 
 def check_startable(setup: Setup, to: Format) -> None:
-    """Refuse a plan that would not start.
-
-    Raises
-    ------
-    InputError
-        If the format does not launch this kind of work, the plan does not fit into memory or does
-        not fill its machines evenly, or no supported program runs this model on this card.
-    """
+    """Refuse a plan that would not start."""
     estimate = setup.estimate
     serving = isinstance(setup.workload, Serving)
     formats = SERVES if serving else TRAINS

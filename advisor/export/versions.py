@@ -59,13 +59,7 @@ class Versions(Noun):
 
 
 def read_versions(path: Path) -> Versions:
-    """Read ``launch_versions.yaml``.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, is not YAML, or has a wrong field. The message names the field.
-    """
+    """Read ``launch_versions.yaml``."""
     try:
         return Versions.model_validate(read_yaml(path))
     except ValidationError as error:
@@ -87,13 +81,7 @@ def _versions() -> Versions:
 
 
 def version_of(package: str) -> str:
-    """Return the version of a package, which may be named with extras: ``infinity-emb[all]``.
-
-    Raises
-    ------
-    CatalogError
-        If the file does not name the package.
-    """
+    """Return the version of a package, which may be named with extras: ``infinity-emb[all]``."""
     found = _versions().packages.get(package.partition("[")[0])
     return found.version if found else _absent("packages", package)
 
@@ -104,13 +92,7 @@ def image_of(program: str, vendor: str) -> str:
 
 
 def image_named(name: str) -> str:
-    """Return an image with its version.
-
-    Raises
-    ------
-    CatalogError
-        If the file does not name such an image.
-    """
+    """Return an image with its version."""
     found = _versions().images.get(name)
     return found.name if found else _absent("images", name)
 

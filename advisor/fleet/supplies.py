@@ -103,13 +103,7 @@ def _switched_off(machine: Machine, owning: Owning) -> bool:
 def owned_supplies(
     portfolio: Portfolio, catalog: Catalog, economy: Economy, months: Sequence[int]
 ) -> list[tuple[Machine, Supply]]:
-    """Return the machines that are there already.
-
-    Raises
-    ------
-    InputError
-        If a machine is unknown.
-    """
+    """Return the machines that are there already."""
     found = []
     starts = [sum(months[:place]) for place in range(len(months))]
     for item in portfolio.owned:
@@ -126,13 +120,7 @@ def owned_supplies(
 def bought_supplies(
     portfolio: Portfolio, catalog: Catalog, economy: Economy, months: Sequence[int]
 ) -> list[tuple[Machine, Supply]]:
-    """Return the machines that the portfolio allows to buy.
-
-    Raises
-    ------
-    InputError
-        If ``means`` names an unknown machine.
-    """
+    """Return the machines that the portfolio allows to buy."""
     means, site = portfolio.means, portfolio.site
     for key in (*means.machines, *means.without):
         machine_named(key, catalog, economy)

@@ -1,6 +1,8 @@
 """Reads tables, YAML and JSON of the data files into checked records.
 
-A broken file raises ``CatalogError``, whose message names file, entry, field, value and remedy.
+A broken file raises ``CatalogError``, whose message names file, entry, field, value and remedy: one
+that cannot be read, is not YAML, JSON or CSV, gives a key twice, or has a wrong field. ``record``
+names and checks the fields.
 """
 
 from __future__ import annotations
@@ -41,29 +43,12 @@ def refuse(file: str, value: object, remedy: str, *, entry: str = "", field: str
 
 
 def read_record(path: Path, record: type[R]) -> R:
-    """Read a YAML file that holds one record.
-
-    Parameters
-    ----------
-    record : type
-        Names and checks its fields.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, is not YAML, gives a key twice, or has a wrong field.
-    """
+    """Read a YAML file that holds one record."""
     return checked(record.model_validate, read_yaml(path), file=path.name)
 
 
 def read_json(path: Path) -> object:
-    """Read a JSON file.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read or is not JSON. The message names the line.
-    """
+    """Read a JSON file."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -77,21 +62,14 @@ def read_json(path: Path) -> object:
 def read_cells(
     path: Path, columns: Sequence[str] | None = None, *, key: Sequence[str] = ()
 ) -> list[Cells]:
-    """Read a table as text.
+    """Read a table as text: one dict for each line, in file order.
 
     Parameters
     ----------
-    path : Path
-        A CSV file.
     columns : sequence of str, optional
         The required header. Default: any header with unique names.
     key : sequence of str, optional
         Columns whose values together must be unique.
-
-    Returns
-    -------
-    list of dict
-        One dict for each line, in file order.
 
     Raises
     ------
@@ -142,26 +120,15 @@ def _check_unique(rows: Sequence[Cells], key: Sequence[str], *, file: str) -> No
 
 
 def read_table(path: Path, record: type[R], *, key: Sequence[str] = ()) -> list[R]:
-    """Read a table of records of one kind.
+    """Read a table of records of one kind, in file order.
 
     Parameters
     ----------
     path : Path
         A CSV file; an empty cell leaves the field at its default.
-    record : type
-        Names and checks the columns.
     key : sequence of str, optional
         As in :func:`read_cells`.
 
-    Returns
-    -------
-    list of record
-        The records in file order.
-
-    Raises
-    ------
-    CatalogError
-        As in :func:`read_cells`, and if a line has a wrong value.
     """
     rows = [
         {name: value for name, value in row.items() if value}
@@ -182,10 +149,6 @@ def checked(
 
     Parameters
     ----------
-    validate : callable
-        A pydantic validator.
-    file : str
-        Name of the file.
     entry : str, optional
         The entry that holds the content. Default: the first part of the error's own place.
     rows : sequence of dict, optional
@@ -210,19 +173,7 @@ def checked(
 def check_numbers(content: object, *, file: str, place: tuple[str, ...] = ()) -> None:
     """Refuse impossible numbers in content that no record describes.
 
-    Parameters
-    ----------
-    content : object
-        Mappings, lists and plain values.
-    file : str
-        Name of the file, for the message.
-    place : tuple of str
-        Keys that lead to the content in the file.
-
-    Raises
-    ------
-    CatalogError
-        If a number is infinite, NaN or too large. The message names entry and field.
+    ``place`` holds the keys that lead to the content in the file.
     """
     if isinstance(content, Mapping):
         for name, value in content.items():

@@ -1,14 +1,15 @@
 """Checks of names and texts from users, files and price feeds.
 
 A name that passes cannot control a terminal, become a spreadsheet formula or act as an option of
-a program. The nouns use these checks as types, so that every field has them.
+a program. The nouns use these checks as types, so that every field has them. A check returns the
+text unchanged, or raises ``InputError``, whose message calls it ``field``.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum, auto
 from typing import Annotated, Final
 
@@ -30,25 +31,10 @@ _LENGTH: Final = "at most {limit:,} characters"
 
 
 def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
-    """Return a text after checking its length and that all characters can be printed.
+    """Check that a text has at most ``limit`` characters and that all of them can be printed.
 
-    Parameters
-    ----------
-    field : str
-        What it is, for the message.
-    limit : int
-        Largest number of characters.
-
-    Returns
-    -------
-    str
-        The text, unchanged.
-
-    Raises
-    ------
-    InputError
-        If the text is too long, or holds control characters, line breaks of any alphabet, marks
-        that change the direction of writing, lone surrogates or unassigned characters.
+    Control characters, line breaks of any alphabet, marks that change the direction of writing,
+    lone surrogates and unassigned characters cannot.
 
     Examples
     --------
@@ -69,23 +55,9 @@ def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
 
 
 def display_name(text: str, *, field: str) -> str:
-    """Return a name after checking that it is safe in a table, a sentence, a comment or a script.
+    """Check that a name is safe in a table, a sentence, a comment or a script.
 
-    Parameters
-    ----------
-    field : str
-        What it is, for the message.
-
-    Returns
-    -------
-    str
-        The name, unchanged.
-
-    Raises
-    ------
-    InputError
-        If the name is not `printable`, has over 200 characters, or starts like an option or a
-        formula.
+    It is `printable`, has at most 200 characters, and does not start like an option or a formula.
 
     Examples
     --------
@@ -104,12 +76,9 @@ def display_name(text: str, *, field: str) -> str:
 
 
 def path_name(text: str, *, field: str) -> str:
-    """Return a path after checking that it is safe to pass to a program.
+    """Check that a path is safe to pass to a program.
 
-    Raises
-    ------
-    InputError
-        If it is empty, not `printable`, longer than 1,024 characters, or starts like an option.
+    It is not empty, `printable`, at most 1,024 characters long, and does not start like an option.
 
     Examples
     --------
@@ -147,13 +116,7 @@ def is_hub_id(text: str) -> bool:
 
 
 def hub_id(text: str, *, field: str) -> str:
-    """Return a hub id after checking that it is ``organisation/name``.
-
-    Raises
-    ------
-    InputError
-        If it has another form.
-    """
+    """Check that a hub id is ``organisation/name``."""
     if "/" not in text or not is_hub_id(text):
         _refuse(
             f"{field} is no hub id",
@@ -165,13 +128,7 @@ def hub_id(text: str, *, field: str) -> str:
 
 
 def weights_name(text: str, *, field: str) -> str:
-    """Return a hub id or a path after checking it; launched programs accept both.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
+    """Check a hub id or a path; launched programs accept both."""
     return text if is_hub_id(text) else path_name(text, field=field)
 
 
@@ -207,29 +164,18 @@ def _refuse(what: str, text: str, allowed: str, remedy: str) -> None:
     raise InputError(what, value=text, allowed=allowed, remedy=remedy)
 
 
-def _field(info: ValidationInfo) -> str:
-    return info.field_name or "the text"
+def _checked_by(check: Callable[..., str]) -> AfterValidator:
+    """Return a check as a type's, which knows the name of its field."""
+
+    def named(text: str, info: ValidationInfo) -> str:
+        return check(text, field=info.field_name or "the text")
+
+    return AfterValidator(named)
 
 
-def _text(text: str, info: ValidationInfo) -> str:
-    return printable(text, field=_field(info))
-
-
-def _name(text: str, info: ValidationInfo) -> str:
-    return display_name(text, field=_field(info))
-
-
-def _path(text: str, info: ValidationInfo) -> str:
-    return path_name(text, field=_field(info))
-
-
-def _hub_id(text: str, info: ValidationInfo) -> str:
-    return hub_id(text, field=_field(info))
-
-
-Text = Annotated[str, AfterValidator(_text)]
+Text = Annotated[str, _checked_by(printable)]
 """A sentence or a note; may be empty."""
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, _checked_by(display_name)]
 """A name or a key; may be empty."""
 
 
@@ -255,21 +201,15 @@ def holds_content(text: str) -> bool:
     return "\n" in text or text.lstrip("\ufeff").lstrip().startswith(("{", "["))
 
 
-PathName = Annotated[str, AfterValidator(_path), Reaches.FILE]
+PathName = Annotated[str, _checked_by(path_name), Reaches.FILE]
 """A path of a file or folder, checked."""
 PathOrContent = Annotated[str, Reaches.FILE_UNLESS_CONTENT]
 """A path, or what the file holds."""
-HubId = Annotated[str, AfterValidator(_hub_id), Reaches.HUB]
+HubId = Annotated[str, _checked_by(hub_id), Reaches.HUB]
 
 
 def check_known(name: str, known: Iterable[str], *, what: str, field: str = "") -> None:
-    """Refuse a name that is none of those known; the message lists them.
-
-    Raises
-    ------
-    InputError
-        If it is unknown.
-    """
+    """Refuse a name that is none of those known; the message lists them."""
     names = [*known]
     if name not in names:
         raise InputError(

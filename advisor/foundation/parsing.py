@@ -1,6 +1,7 @@
 """Reads amounts as people type them: 50M tokens, 7B parameters, 24h, $1,500, rtx-4090:2.
 
-Uses only the standard library, so that the command line starts quickly.
+``field`` names the input in messages: a text of another form raises ``InputError``. Uses only the
+standard library, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -49,26 +50,14 @@ _OWNED: Final = re.compile(r"([^:]+?)(?::(\d{1,9}))?", re.ASCII)
 
 
 def parse_amount(text: str, *, field: str) -> float:
-    """Read a positive number with an optional multiple: k, M, B (or G) and T.
-
-    Parameters
-    ----------
-    text : str
-        E.g. ``50M``, ``1.5e9``, ``50,000,000``. Upper and lower case are the same.
-    field : str
-        Name of the input, for messages.
-
-    Raises
-    ------
-    InputError
-        If the text is no positive finite number.
+    """Read a positive number with an optional multiple, of either case: k, M, B (or G) and T.
 
     Examples
     --------
     >>> parse_amount("50M", field="tokens")
     50000000.0
-    >>> parse_amount("1.5e9", field="tokens")
-    1500000000.0
+    >>> parse_amount("1.5e9", field="tokens"), parse_amount("50,000", field="tokens")
+    (1500000000.0, 50000.0)
     """
     match = _AMOUNT.fullmatch(_bounded(text))
     factor = _MULTIPLES.get(match[2].lower()) if match else None
@@ -86,11 +75,6 @@ def parse_amount(text: str, *, field: str) -> float:
 
 def parse_count(text: str, *, field: str) -> int:
     """Read a positive whole number, as `parse_amount` does.
-
-    Raises
-    ------
-    InputError
-        If the text is no positive whole number.
 
     Examples
     --------
@@ -117,11 +101,6 @@ def parse_length(text: str, *, field: str) -> int:
 
     K means 1,024 after a power of two, as usual for context lengths, otherwise 1,000.
 
-    Raises
-    ------
-    InputError
-        If the text is no positive whole number.
-
     Examples
     --------
     >>> parse_length("32K", field="context")
@@ -137,24 +116,7 @@ def parse_length(text: str, *, field: str) -> int:
 
 
 def parse_duration(text: str, *, field: str) -> float:
-    """Read a time with its unit.
-
-    Parameters
-    ----------
-    text : str
-        E.g. ``24h``, ``30d``, ``90min``, ``1d 12h``.
-    field : str
-        Name of the input, for messages.
-
-    Returns
-    -------
-    float
-        [s]
-
-    Raises
-    ------
-    InputError
-        If a unit is missing or unknown, or the time is not positive.
+    """Read a time with its unit. [s]
 
     Examples
     --------
@@ -193,24 +155,7 @@ _ARRIVALS: Final = re.compile(
 
 
 def parse_arrivals(text: str, *, field: str) -> float:
-    """Read a rate of requests.
-
-    Parameters
-    ----------
-    text : str
-        E.g. ``10/s``, ``600/min``, ``1M/day``, ``500 users x 12/h``; a bare number is per second.
-    field : str
-        Name of the input, for messages.
-
-    Returns
-    -------
-    float
-        [requests/s]
-
-    Raises
-    ------
-    InputError
-        If the text is no such rate.
+    """Read a rate of requests; a bare number is per second. [requests/s]
 
     Examples
     --------
@@ -237,24 +182,7 @@ def parse_arrivals(text: str, *, field: str) -> float:
 
 
 def parse_money(text: str, *, field: str) -> float:
-    """Read a positive sum in US dollars.
-
-    Parameters
-    ----------
-    text : str
-        E.g. ``500``, ``$1,500``, ``1.5k``, ``500 USD``.
-    field : str
-        Name of the input, for messages.
-
-    Returns
-    -------
-    float
-        [USD]
-
-    Raises
-    ------
-    InputError
-        If the text is no positive sum, or in another currency.
+    """Read a positive sum in US dollars, with ``$`` or ``USD`` where you like. [USD]
 
     Examples
     --------
@@ -276,22 +204,6 @@ def parse_money(text: str, *, field: str) -> float:
 
 def parse_number(text: str, *, field: str) -> float:
     """Read any finite number, or a share in percent.
-
-    Parameters
-    ----------
-    text : str
-        E.g. ``0.15``, ``-0.1``, ``15%``.
-    field : str
-        Name of the input, for messages.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    InputError
-        If the text is neither.
 
     Examples
     --------
@@ -315,24 +227,7 @@ def parse_number(text: str, *, field: str) -> float:
 
 
 def parse_owned(text: str, *, field: str) -> tuple[str, int]:
-    """Read cards that the user owns: a catalog key, a colon, a number.
-
-    Parameters
-    ----------
-    text : str
-        E.g. ``rtx-4090:2``. Without a number it means one card.
-    field : str
-        Name of the input, for messages.
-
-    Returns
-    -------
-    tuple of str and int
-        Key and number of cards. The caller checks whether the catalog has the key.
-
-    Raises
-    ------
-    InputError
-        If the text is not of that form or the number is zero.
+    """Read cards that the user owns: a catalog key, and their number after a colon, if not 1.
 
     Examples
     --------

@@ -115,28 +115,13 @@ def sweep_to(
     progress: Progress = lambda done, total: None,
     catalog: Catalog | None = None,
 ) -> SweepSummary:
-    """Answer many cases and write one row for each.
+    """Answer many cases and write one row for each, from the inputs of :func:`sweep`.
 
     Parameters
     ----------
-    source : mapping, path or DataFrame
-        A grid, or a table of cases; see :func:`sweep`.
     output : Path
         ``.parquet`` or ``.csv``. Beside it, ``NAME.partial`` keeps what is done until the sweep
         ends; with it, an interrupted sweep goes on where it stopped.
-    workers : int, optional
-        Processes on this machine; default: one for each core.
-    on : str, optional
-        Address of a Dask scheduler that does the work instead: ``dask://host:8786``.
-    progress : callable, optional
-        Receives the number of finished rows and of all rows.
-    catalog : Catalog, optional
-        Default: the catalog in use.
-
-    Returns
-    -------
-    SweepSummary
-        Rows by outcome.
 
     Raises
     ------
@@ -262,13 +247,7 @@ def _crew(rows: int, workers: int | None, on: str | None) -> Crew:
 
 
 def questions_of(source: object) -> Questions:
-    """Return the questions of a grid, a table or the path of one.
-
-    Raises
-    ------
-    InputError
-        If the source cannot be read.
-    """
+    """Return the questions of a grid, a table or the path of one."""
     if isinstance(source, Mapping):
         return read_grid(source)
     if isinstance(source, str | Path):

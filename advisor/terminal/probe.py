@@ -35,11 +35,6 @@ def probe_with_progress(
     """Run the probe, and training steps if asked for.
 
     An interrupt (Ctrl+C) ends it and keeps the results so far.
-
-    Raises
-    ------
-    InputError, ProbeError
-        As in `advisor.probe.measuring.run.probe`.
     """
     cancel = threading.Event()
 

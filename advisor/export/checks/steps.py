@@ -99,13 +99,7 @@ class _Table(Noun):
 
 @cache
 def all_steps() -> tuple[Step, ...]:
-    """Return every step, in the order of the file.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, or a field is missing, unknown or wrong.
-    """
+    """Return every step, in the order of the file."""
     content = {"steps": read_yaml(data_path(FILE))}
     return checked(_Table.model_validate, content, file=FILE).steps
 

@@ -53,12 +53,6 @@ def program_for(
         None before a search: then the card does not narrow the choice.
     planned : str, optional
         The plan's tool.
-
-    Raises
-    ------
-    InputError
-        If the program does not do this work or does not run on the card. The message names what
-        does.
     """
     workload = case.workload
     assert isinstance(workload, Serving)

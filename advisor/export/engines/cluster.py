@@ -56,14 +56,7 @@ def launch_of(
 
 
 def check_stored(servers: Servers) -> None:
-    """Refuse weights that the program cannot make and that no checkpoint is named for.
-
-    Raises
-    ------
-    InputError
-        If the format must lie in the checkpoint, and neither the model's own weights nor
-        ``--checkpoint`` are known to hold it.
-    """
+    """Refuse weights that the program cannot make and that no checkpoint is named for."""
     setup, program = servers.setup, servers.program
     wanted = setup.estimate.precision
     if not weights_of(servers).stored or wanted == setup.model.weight_format or setup.checkpoint:
@@ -183,13 +176,7 @@ def sglang(servers: Servers) -> Launch:
 
 
 def tensorrt_llm(servers: Servers) -> Launch:
-    """Return TensorRT-LLM's command for one server, with its file of options.
-
-    Raises
-    ------
-    InputError
-        If a server spans machines, or its weights have a format that no checkpoint holds.
-    """
+    """Return TensorRT-LLM's command for one server, with its file of options."""
     check_stored(servers)
     setup, layout = servers.setup, servers.setup.estimate.layout
     if servers.machines > 1:

@@ -22,11 +22,5 @@ _COMMANDS: Final[dict[str, Callable[[Servers], Launch]]] = {
 
 
 def server_launch(servers: Servers) -> Launch:
-    """Return the command for one server of a plan.
-
-    Raises
-    ------
-    InputError
-        If the program cannot start this plan. The message says why, and what would start.
-    """
+    """Return the command for one server of a plan."""
     return _COMMANDS[servers.program.name](servers)

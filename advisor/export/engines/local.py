@@ -23,11 +23,6 @@ def llama_cpp(servers: Servers) -> Launch:
     """Return llama.cpp's command for one server.
 
     ``-c`` counts the tokens of all slots together. ``-fit off`` keeps the stated sizes.
-
-    Raises
-    ------
-    InputError
-        If a server spans machines.
     """
     _check_machine(servers)
     setup, slots = servers.setup, servers.sequences
@@ -78,13 +73,7 @@ def _order(servers: Servers) -> tuple[str, ...]:
 
 
 def ollama(servers: Servers) -> Launch:
-    """Return Ollama's command for one server, with its Modelfile and its settings.
-
-    Raises
-    ------
-    InputError
-        If a server spans machines.
-    """
+    """Return Ollama's command for one server, with its Modelfile and its settings."""
     _check_machine(servers)
     setup, name = servers.setup, servers.setup.slug
     from_hub, weights = _weights(servers)

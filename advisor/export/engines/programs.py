@@ -160,13 +160,7 @@ class _Table(Noun):
 
 @cache
 def programs() -> Mapping[str, Program]:
-    """Return every serving program by name.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, or a field is missing, unknown or wrong.
-    """
+    """Return every serving program by name."""
     content = read_yaml(data_path(FILE))
     if not isinstance(content, dict):
         refuse(FILE, type(content).__name__, "It must be a mapping of programs.")

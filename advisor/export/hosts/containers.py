@@ -61,13 +61,7 @@ def container_lines(launch: Launch, *, weights: str | None = WEIGHTS) -> list[st
 
 
 def check_image(servers: Servers, launch: Launch) -> None:
-    """Refuse a program without an image for the card.
-
-    Raises
-    ------
-    InputError
-        If ``serving_tools.yaml`` names none.
-    """
+    """Refuse a program without an image for the card."""
     if not launch.image:
         raise cannot(
             f"{servers.program.title} has no container image for {servers.setup.accelerator.name}",
@@ -154,13 +148,7 @@ def skypilot_file(setup: Setup) -> str:
 
 
 def dstack_file(setup: Setup) -> str:
-    """Return a dstack service: as many replicas as there are servers.
-
-    Raises
-    ------
-    InputError
-        If a server spans machines, or the program has no image for the card.
-    """
+    """Return a dstack service: as many replicas as there are servers."""
     servers = _apart(setup)
     launch = server_launch(servers)
     check_image(servers, launch)

@@ -54,11 +54,6 @@ def kubernetes_file(setup: Setup) -> str:
     """Return a deployment of the servers with its service, scaling and disruption budget.
 
     A server that spans machines is a LeaderWorkerSet, which needs that controller.
-
-    Raises
-    ------
-    InputError
-        If the program has no image for the card.
     """
     servers = Servers(setup, apart=True)
     launch = server_launch(servers)

@@ -49,13 +49,7 @@ class ClusterNames(Noun):
 
 @cache
 def cluster_names() -> ClusterNames:
-    """Return the names.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read or has a wrong field.
-    """
+    """Return the names."""
     try:
         return ClusterNames.model_validate(read_yaml(data_path(FILE)))
     except ValidationError as error:

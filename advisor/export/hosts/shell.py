@@ -110,13 +110,7 @@ def shell_file(setup: Setup) -> str:
 
 
 def slurm_file(setup: Setup) -> str:
-    """Return a job that starts the servers of all machines.
-
-    Raises
-    ------
-    InputError
-        If the cards run under macOS.
-    """
+    """Return a job that starts the servers of all machines."""
     servers = Servers(setup)
     launch = server_launch(servers)
     if servers.backend == "metal":

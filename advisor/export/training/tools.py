@@ -53,13 +53,7 @@ NAMED: Final = {
 
 
 def tool_for(setup: Setup, to: Format) -> Tool:
-    """Return the program that a file in this format starts.
-
-    Raises
-    ------
-    InputError
-        If the user asks for a program that no file starts.
-    """
+    """Return the program that a file in this format starts."""
     if to in OWN:
         return OWN[to]
     assert not isinstance(setup.workload, Serving)

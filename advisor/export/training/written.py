@@ -29,13 +29,7 @@ OTHER_TASKS: Final = (
 
 
 def written(setup: Setup, tool: Tool) -> Setup:
-    """Return the plan as the program's file states it, with its own estimate.
-
-    Raises
-    ------
-    InputError
-        If the program cannot run the plan. The message says what works instead.
-    """
+    """Return the plan as the program's file states it, with its own estimate."""
     check(setup, tool)
     plan = setup.estimate
     layout = tool.arranged(setup, arranged(tool, plan.layout))
@@ -78,13 +72,7 @@ def arranged(tool: Tool, layout: ParallelLayout) -> ParallelLayout:
 
 
 def check(setup: Setup, tool: Tool) -> None:
-    """Refuse a plan that the program cannot run.
-
-    Raises
-    ------
-    InputError
-        With the first reason, and what works instead.
-    """
+    """Refuse a plan that the program cannot run."""
     for wrong, what, value, allowed, remedy in (*_work(setup, tool), *_choices(setup, tool)):
         if wrong:
             raise cannot(f"{tool.title} {what}", value=value, allowed=allowed, remedy=remedy)

@@ -64,13 +64,7 @@ class NumpyBackend:
         return free_memory_bytes()
 
     def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
-        """Return a product of random matrices.
-
-        Raises
-        ------
-        UnsupportedError
-            If the format is not fp32.
-        """
+        """Return a product of random matrices."""
         if number_format != "fp32":
             msg = f"NumPy's BLAS has no {number_format} product: left out"
             raise UnsupportedError(msg)
@@ -84,13 +78,7 @@ class NumpyBackend:
         return Prepared(work, operand_and_result_bytes(number_format, m, n, k))
 
     def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
-        """Return ``a = b`` (copy) or ``a = b + 3 c`` (triad) over arrays of that size.
-
-        Raises
-        ------
-        UnsupportedError
-            For transfers between devices.
-        """
+        """Return ``a = b`` (copy) or ``a = b + 3 c`` (triad) over arrays of that size."""
         elements = size_bytes // 4
         if kind is TransferKind.COPY:
             source, target = self._filled(elements), np.empty(elements, dtype=np.float32)

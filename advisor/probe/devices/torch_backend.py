@@ -99,15 +99,7 @@ class TorchBackend:
         return free_memory_bytes()  # Apple's processors share the main memory
 
     def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
-        """Return a product of random matrices in the format.
-
-        Raises
-        ------
-        UnsupportedError
-            If the device or PyTorch does not support the product.
-        MemoryShortError
-            If the operands do not fit.
-        """
+        """Return a product of random matrices in the format."""
         return self._guarded(
             f"{number_format} product of {m} x {k} by {k} x {n}",
             lambda: self._matmul(number_format, m, n, k, sets),
@@ -147,15 +139,7 @@ class TorchBackend:
         return Prepared(work, operand_and_result_bytes(number_format, m, n, k))
 
     def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
-        """Return a transfer of arrays of ``size_bytes``.
-
-        Raises
-        ------
-        UnsupportedError
-            If the device does not have this kind of transfer.
-        MemoryShortError
-            If the arrays do not fit.
-        """
+        """Return a transfer of arrays of ``size_bytes``."""
         name = f"{kind.value.replace('_', ' ')} of {size_bytes / 1e6:.0f} MB"
         return self._guarded(name, lambda: self._transfer(kind, size_bytes // 4))
 
@@ -188,13 +172,7 @@ class TorchBackend:
         return Prepared(lambda _: one.add_(1.0), 8.0)
 
     def elapsed_s(self, work: Work, *, first: int, calls: int) -> float:
-        """Run the calls and return their time, from device events or from the clock. [s]
-
-        Raises
-        ------
-        ProbeError
-            If the device fails or runs out of memory.
-        """
+        """Run the calls and return their time, from device events or from the clock. [s]"""
         return self._guarded("measurement", lambda: self._elapsed_s(work, first, calls))
 
     def _elapsed_s(self, work: Work, first: int, calls: int) -> float:
@@ -246,17 +224,7 @@ class TorchBackend:
             self._torch.mps.synchronize()
 
     def _guarded(self, what: str, action: Callable[[], T]) -> T:
-        """Turn PyTorch's errors into those of the probe.
-
-        Raises
-        ------
-        MemoryShortError
-            If the device ran out of memory.
-        UnsupportedError
-            If the device or PyTorch does not support the operation.
-        ProbeError
-            If the device failed otherwise.
-        """
+        """Turn PyTorch's errors into those of the probe."""
         torch = self._torch
         try:
             return action()

@@ -101,13 +101,7 @@ def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clo
 
 
 def measure_launch(backend: Backend, *, budget_s: float, clock: Clock) -> Timing:
-    """Time the start of the smallest operation.
-
-    Raises
-    ------
-    StoppedError, ProbeError
-        As in `measure`.
-    """
+    """Time the start of the smallest operation."""
     calls, budget_s = LAUNCHES, min(budget_s, LONGEST_LAUNCH_S)
     work = backend.tiny().work
     backend.launch_s(work, calls=calls)
