@@ -64,7 +64,7 @@ INTERVALS: Final = {
         "training_time_adapters_unmeasured training_time_samples "
         "training_time_samples_unmeasured training_time_detection "
         "training_time_detection_unmeasured training_time_encoder "
-        "training_time_encoder_unmeasured whole_run_tenant whole_run_lab"
+        "training_time_encoder_unmeasured training_time_guessed whole_run_tenant whole_run_lab"
     ),
     FACTS: _names(
         "serving_time_unmeasured serving_time_routed_unmeasured serving_saturated_unmeasured "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.calibration.fitting.ranges import fit_intervals
@@ -112,6 +114,20 @@ def test_intervals_are_the_tenths_of_residuals_and_wider_on_cards_without_kernel
     narrow, wide = found["training_time"], found["training_time_unmeasured"]
     assert (narrow.low, narrow.high) == pytest.approx((0.95, 1.33), rel=0.06)
     assert (wide.low, wide.high) == pytest.approx((narrow.low / 2, narrow.high * 2), rel=0.02)
+
+
+def test_guessed_settings_widen_a_range_by_as_much_as_they_miss():
+    """Twice as far off as the stated runs, both ways; nothing without enough groups of them."""
+    guessed = [
+        replace(each, run=replace(each.run, guessed=True, group=f"x{each.run.group}"), ratio=ratio)
+        for each in DENSE
+        for ratio in (each.ratio**2,)
+    ]
+    found = fit_intervals([*DENSE, *STRANGE, *guessed])["training_time_guessed"]
+    alone = fit_intervals([*DENSE, *STRANGE])["training_time_guessed"]
+
+    assert (found.low, found.high) == pytest.approx((0.95, 1.33), rel=0.06)
+    assert (alone.low, alone.high, alone.groups) == (1.0, 1.0, 0)
 
 
 def test_work_that_nobody_measured_has_the_range_of_all_runs_widened():

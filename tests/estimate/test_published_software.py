@@ -20,7 +20,7 @@ from advisor.foundation.units import GIB
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod
+from advisor.nouns.training_choices import LORA_TARGETS, CrossEntropy, FineTuningMethod
 from advisor.nouns.workload import FineTuning
 
 MODEL = resolve_model(ModelSource(preset="llama-2-7b"))
@@ -89,6 +89,44 @@ def test_old_bitsandbytes_keeps_the_inputs_of_every_product() -> None:
         fold_saved_bytes(block, old).per_token_bytes - fold_saved_bytes(block, run).per_token_bytes
     )
     assert more == 32 * 2 * (4096 + 11_008)
+
+
+def test_old_transformers_copy_the_shifted_logits() -> None:
+    """Two RTX 4090, NF4 with FSDP, ten sequences of 2,048: 20.97 GiB with transformers 4.37.
+
+    AnswerDotAI/fsdp_qlora at 23fafdfb, benchmarks_03_2024.md; rank 64 on all projections. The
+    copy has 4 bytes for each token and entry of the vocabulary (32,000).
+    """
+    workload = FineTuning(
+        method=FineTuningMethod.QLORA,
+        lora_rank=64,
+        lora_targets=LORA_TARGETS,
+        sequence_length=2048,
+        global_batch=20,
+        software="huggingface",
+        cross_entropy=CrossEntropy.PLAIN,
+    )
+    run = resolve_training(workload, MODEL, RECIPES["bf16_pure"])
+    layout = LayoutArrays.of(
+        ParallelLayout(data=2, sharding=Sharding.ZERO3, recompute=Recompute.FULL, micro_batch=10)
+    )
+    facts = load_calibration().memory
+    switches = replace(run.switches, adapter_format="bf16")
+    new, old = (
+        float(
+            training_memory(
+                MODEL,
+                replace(run, switches=replace(switches, shifted_logits=shifted)),
+                layout,
+                facts,
+            ).allocated[0]
+        )
+        for shifted in (False, True)
+    )
+    assert old - new == pytest.approx(4 * 10 * 2048 * 32_000)
+    # The published figure counts the allocator's reserve too.
+    assert 20.97 / 1.2 < old / GIB < 20.97
+    assert new / GIB < 20.97 / 1.3
 
 
 def test_peak_of_litgpt_on_a_four_bit_base() -> None:

@@ -8,7 +8,7 @@ from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, roun
 from advisor.calibration.fitting.stack_constants import HeldOut
 from advisor.calibration.fitting.stack_runs import TAILS, WORKS
 from advisor.calibration.scoring.report import group_quantile
-from advisor.estimate.training.report import TRAINING_INTERVAL
+from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.software.efficiency import UNMEASURED, Interval
 
@@ -22,7 +22,7 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
         By name, each also with ``_unmeasured``, wider by as much as dense models are farther off
         on cards without kernel measurements. The bounds of a kind of work are drawn towards those
         of all runs, so widened, the fewer groups of it were measured; with few, they are no
-        narrower.
+        narrower. ``training_time_guessed`` is how much farther off runs with guessed settings are.
     """
     base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
     strange = _quantiles([run for run in held_out if run.run.interval.endswith(UNMEASURED)])
@@ -30,7 +30,7 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     # Errors on unmeasured cards can go both ways, so the larger widening applies to both ends.
     wider = max(1.0, base[0] / strange[0], strange[1] / base[1])
     beyond = (pool[0] / wider, pool[1] * wider)
-    found = {}
+    found = {GUESSED_TIME: _guessed(held_out)}
     for work in WORKS:
         name = f"{TRAINING_INTERVAL}{work}"
         own = [run for run in held_out if run.run.interval == name]
@@ -50,6 +50,17 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
             Evidence.ASSUMED,
         )
     return found
+
+
+def _guessed(held_out: Sequence[HeldOut]) -> Interval:
+    """Widening of a range if the settings of a run are guessed; none without such runs."""
+    runs = [run for run in held_out if run.run.guessed]
+    groups = len({run.run.group for run in runs})
+    stated = _quantiles([run for run in held_out if not run.run.guessed])
+    own = _quantiles(runs) if groups >= POOL_GROUPS else stated
+    return _interval(
+        own[0] / stated[0], own[1] / stated[1], groups, "guessed settings over stated ones"
+    )
 
 
 def _interval(

@@ -21,12 +21,12 @@ from advisor.calibration.scoring.validation import recognise, score
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import Row, cell, shipped_rows
 from advisor.calibration.tables.row_layouts import row_node
-from advisor.calibration.tables.training_rows import settled_run, timed_run
+from advisor.calibration.tables.training_rows import guesses_settings, settled_run, timed_run
 from advisor.catalog.constants import Section
 from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.training.delivered import WHOLE_RUN
-from advisor.estimate.training.report import TRAINING_INTERVAL, time_quantity
+from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.software.delivery import Lost, Operator
@@ -39,8 +39,9 @@ TIMES: Final = ("step_time_s",)
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
 WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
-NAMES: Final = tuple(
-    f"{TRAINING_INTERVAL}{work}{card}" for work in WORKS for card in ("", UNMEASURED)
+NAMES: Final = (
+    *(f"{TRAINING_INTERVAL}{work}{card}" for work in WORKS for card in ("", UNMEASURED)),
+    GUESSED_TIME,
 )
 """Intervals of training time."""
 
@@ -76,6 +77,8 @@ class TimedRun:
     accelerators: int
     kinds: tuple[str, ...]
     """Class of the accelerator and of the work, from the table's ``regime``."""
+    guessed: bool = False
+    """Nobody published its settings."""
     work: Work | None = None
     """To time it again; None for runs made by hand."""
 
@@ -160,6 +163,7 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
         compute=run.recipe.compute,
         accelerators=layout.accelerators,
         kinds=tuple(found.regime.split("|")[:2]),
+        guessed=guesses_settings(row),
         work=Work(
             architecture=architecture,
             run=run,

@@ -327,9 +327,10 @@ filled, the column with the field's name counts. The fields are
 The rules of `data/measurement_guesses.yaml` fill in what a row of a training run leaves open. Each
 rule states its reason, and many need only `framework`. More columns say what the software did:
 `timed_software` (the stack that decides the speed, if it is not `software`), `fsdp_version`,
-`bitsandbytes_version`, `adapter_dropout`, `adapter_format`, `gathered_logits`, `unpacked_base`,
-`update_in_backward`, `trained_ends` and `hidden_dropout`. `recompute` may list the policies to try
-(`none;full`), and `virtual_stages` may be `most`.
+`bitsandbytes_version`, `transformers_version`, `adapter_dropout`, `adapter_format`,
+`gathered_logits`, `unpacked_base`, `update_in_backward`, `trained_ends` and `hidden_dropout`.
+`recompute` may list the policies to try (`none;full`), and `virtual_stages` may be `most`. The flag
+`assumed_config` says that settings are guessed: the range is wider.
 
 - Training runs: `id`, `workload` (pretraining, full_finetuning, lora, qlora), `accelerator`,
   `num_accelerators`, `primary_quantity` (tokens_per_s_per_accelerator, samples_per_s, step_time_s,

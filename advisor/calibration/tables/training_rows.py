@@ -27,7 +27,7 @@ from advisor.errors import InputError
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.sample import LOADING_FIELDS, SIZES
 from advisor.estimate.training.memory_report import describe_memory
-from advisor.estimate.training.report import describe_time
+from advisor.estimate.training.report import GUESSED_TIME, describe_time
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import GIB, HOUR_S
@@ -53,8 +53,12 @@ WORK: dict[str, type[Training]] = {
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
 LEAN_BITSANDBYTES = (0, 44)
 """From this release on, a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
-GUESSED = frozenset({"assumed_config", "memory_unit_uncertain", "suspicious"})
-"""Flags of rows with doubtful settings or units, whose range is wider."""
+UNSHIFTED = (4, 49)
+"""From this release on, the loss shifts labels instead of logits (transformers pull 35646)."""
+UNSTATED = frozenset({"assumed_config", "suspicious"})
+"""Flags of rows with doubtful settings, whose range is wider."""
+GUESSED = UNSTATED | {"memory_unit_uncertain"}
+"""The same for memory, whose unit may be doubtful too."""
 RAN = "ok"
 OUTCOMES = (RAN, "oom", "max_context")
 """Outcomes: it ran; it ran out of memory; it ran, but a longer sequence did not."""
@@ -110,7 +114,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
             "wall_hours": hours,
             "accelerator_hours": hours.scaled(layout.accelerators),
         }
-        found.append((quantity, per_s[quantity]))
+        found.append((quantity, _widened(per_s[quantity], quantity, row, calibration)))
     wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
     outcome = cell(row, "outcome") or RAN
     if wants_memory and outcome == RAN:
@@ -164,6 +168,20 @@ def row_interval(row: Row, calibration: Calibration) -> Interval | None:
     return calibration.intervals["training_memory_guessed"] if guessed else None
 
 
+def guesses_settings(row: Row) -> bool:
+    """Whether nobody published the settings of a row's run."""
+    return bool(set(cell(row, "flags").split(";")) & UNSTATED)
+
+
+def _widened(time: Range, quantity: str, row: Row, calibration: Calibration) -> Range:
+    """Return a time or a rate with the wider range of guessed settings."""
+    if not guesses_settings(row):
+        return time
+    found = calibration.intervals[GUESSED_TIME]
+    wider = Range(low=found.low, expected=1.0, high=found.high, evidence=time.evidence)
+    return time.times(wider.reciprocal() if "_per_s" in quantity else wider)
+
+
 def _counted_by_tool(memory: MemoryBreakdown, basis: str) -> Range:
     """Return the memory that the row's tool counts: tensors, PyTorch's reserve, or all."""
     parts = [memory.context_bytes]
@@ -197,6 +215,7 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
         < LEAN_BITSANDBYTES,
         adapter_dropout=bool(number(row, "adapter_dropout")),
         adapter_format=choice(row, "adapter_format", ADAPTER_FORMATS),
+        shifted_logits=release(row, "transformers_version", UNSHIFTED) < UNSHIFTED,
         gathered_logits=flag(row, "gathered_logits"),
         unpacked_base=flag(row, "unpacked_base"),
         update_in_backward=flag(row, "update_in_backward"),

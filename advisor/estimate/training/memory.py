@@ -206,6 +206,8 @@ def _loss_bytes(
     size = run.stack.loss_bytes_per_logit if chosen is None else LOSS_BYTES[chosen]
     if plain and not architecture.upcast_logits and run.recipe.compute != "fp32":
         size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
+    if plain and run.switches.shifted_logits:
+        size += FORMAT_BYTES["fp32"]
     tensor = layout.tensor
     entry, spread = np.full_like(tensor, size), tensor
     if run.switches.gathered_logits:

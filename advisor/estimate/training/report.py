@@ -32,6 +32,8 @@ from advisor.nouns.software.efficiency import Calibration, Interval
 
 TRAINING_INTERVAL = "training_time"
 """Name of the interval of dense models' training times."""
+GUESSED_TIME = "training_time_guessed"
+"""Name of the widening for published runs whose settings are guessed."""
 
 
 def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:

@@ -64,6 +64,9 @@ class MemorySwitches:
     """Gradients live inside the buckets of DDP (``gradient_as_bucket_view``)."""
     kept_gradients: bool = False
     """Gradients are set to zero after a step instead of being freed."""
+    shifted_logits: bool = False
+    """The loss copies the fp32 logits without their last position (transformers before release
+    4.49: its pull request 35646)."""
     gathered_logits: bool = False
     """Tensor parallelism gathers the logits before the loss."""
     ends_apart: bool | None = None
