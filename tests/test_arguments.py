@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from advisor import api
-from advisor.arguments.mapping import case_mapping, model_source
 from advisor.arguments.options import TASKS
 from advisor.arguments.parser import build_parser
+from advisor.commands.answering import case_mapping, model_source
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import ParallelLayout

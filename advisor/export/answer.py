@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
@@ -20,7 +21,9 @@ from advisor.export.engines.choice import (
     program_for,
     with_program,
 )
+from advisor.export.engines.launches import server_launch
 from advisor.export.engines.programs import programs
+from advisor.export.engines.servers import Servers
 from advisor.export.formats import (
     ENGINES,
     GUIDES,
@@ -32,11 +35,13 @@ from advisor.export.formats import (
     Format,
     cannot,
 )
+from advisor.export.hosts import containers, kubernetes, shell
 from advisor.export.hosts.names import clouds_of, takes
-from advisor.export.launchers import launch_file, started
 from advisor.export.report import report_file
-from advisor.export.setup import Setup
-from advisor.export.training.tools import most_cards, trains_on
+from advisor.export.setup import Setup, check_startable
+from advisor.export.training import clusters, starts
+from advisor.export.training.tools import most_cards, tool_for, trains_on
+from advisor.export.training.written import written
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.software.efficiency import Calibration
@@ -46,6 +51,29 @@ from advisor.planning.results import Recommendation
 from advisor.planning.spot import interruptions_of
 
 Answer = Recommendation | Estimate
+
+
+SERVED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
+    Format.SLURM: shell.slurm_file,
+    Format.KUBERNETES: kubernetes.kubernetes_file,
+    Format.COMPOSE: containers.compose_file,
+    Format.SKYPILOT: containers.skypilot_file,
+    Format.DSTACK: containers.dstack_file,
+}
+TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
+    Format.ACCELERATE: starts.accelerate_file,
+    Format.DEEPSPEED: starts.deepspeed_file,
+    Format.UNSLOTH: starts.config_file,
+    Format.AXOLOTL: starts.config_file,
+    Format.LLAMA_FACTORY: starts.config_file,
+    Format.TORCHTUNE: starts.config_file,
+    Format.SLURM: starts.slurm_file,
+    Format.KUBERNETES: clusters.kubernetes_file,
+    Format.SKYPILOT: clusters.skypilot_file,
+    Format.DSTACK: clusters.dstack_file,
+    Format.COMPOSE: clusters.compose_file,
+}
+"""Writers of files that are no plain shell script."""
 
 
 def export_case(
@@ -194,7 +222,7 @@ class _Writer:
 
     def written(self, plan: Estimate, note: str | None = None) -> str:
         """Return the file of a plan."""
-        return launch_file(self.setup(plan, note), self.to)
+        return _started(self.setup(plan, note), self.to)[1].content
 
     def setup(self, plan: Estimate, note: str | None = None) -> Setup:
         """Return a plan as the format's program can state it."""
@@ -243,13 +271,12 @@ class _Writer:
         platform = platform or usual_platform(card, rented=plan.cost.offer is not None)
         try:
             form = self._starting(platform, card)
-            found = started(replace(self, to=form).setup(plan), form)
+            setup, run = _started(replace(self, to=form).setup(plan), form)
         except InputError as refusal:
             reason = f"No file starts this plan: {refusal.what}."
             setup = replace(self.plain(plan), differences=(reason,))
             return guide(setup, self.to, self.catalog, platform)
-        run = Run(found.to, found.content, found.launch)
-        return guide(found.setup, self.to, self.catalog, platform, run)
+        return guide(setup, self.to, self.catalog, platform, run)
 
     def _starting(self, platform: Platform, card: Accelerator) -> Format:
         """Return the format that starts a plan on a platform."""
@@ -308,3 +335,14 @@ class _Writer:
         except InputError:
             return False
         return True
+
+
+def _started(setup: Setup, to: Format) -> tuple[Setup, Run]:
+    """Return a plan as its launch configuration states it, and that file."""
+    check_startable(setup, to)
+    if isinstance(setup.workload, Serving):
+        content = SERVED_BY.get(to, shell.shell_file)(setup)
+        return setup, Run(to, content, server_launch(Servers(setup)))
+    tool = tool_for(setup, to)
+    setup = written(setup, tool)
+    return setup, Run(to, TRAINED_BY.get(to, starts.shell_file)(setup), tool.launch(setup))

@@ -6,7 +6,7 @@ import pytest
 
 from advisor.errors import ProbeError
 from advisor.probe.devices.nvml import Nvml
-from advisor.probe.measuring.session import warnings_of
+from advisor.probe.measuring.run import warnings_of
 from tests.probe.fakes import (
     DriverNotLoadedError,
     FakeNvml,

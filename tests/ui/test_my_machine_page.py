@@ -19,7 +19,7 @@ from advisor.frames import products_table, rates_table, roofline_frame
 from advisor.probe.checks.comparison import compare_device, expected_times_s
 from advisor.probe.devices.nvml import read_smi
 from advisor.probe.report import ProbeReport
-from advisor.ui.parts import my_machine, probe_job
+from advisor.ui.parts import my_machine
 from tests.cases import tune
 from tests.probe.fakes import FakeBackend, h200, probed
 
@@ -135,8 +135,8 @@ def test_one_probe_at_a_time(monkeypatch: pytest.MonkeyPatch, report: ProbeRepor
         release.wait(10)
         return report
 
-    monkeypatch.setattr(probe_job, "probe", slow)
-    first, second = probe_job.start("short"), probe_job.start("short")
+    monkeypatch.setattr(my_machine, "probe", slow)
+    first, second = my_machine.start("short"), my_machine.start("short")
 
     assert first.running
     assert second.problem.startswith("Another probe is running")
@@ -144,7 +144,7 @@ def test_one_probe_at_a_time(monkeypatch: pytest.MonkeyPatch, report: ProbeRepor
     assert first.thread is not None
     first.thread.join(10)
     assert first.report == report
-    third = probe_job.start("short")
+    third = my_machine.start("short")
     assert third.thread is not None
     third.thread.join(10)
     assert third.report == report

@@ -17,7 +17,7 @@ from advisor.ui.parts import (
     share,
     sliders,
 )
-from advisor.ui.parts.set_up import set_up
+from advisor.ui.parts.details import set_up
 from advisor.ui.session import state
 
 tools = question.head("Which GPU, how many, at what cost?")

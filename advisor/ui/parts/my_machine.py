@@ -3,32 +3,82 @@
 from __future__ import annotations
 
 import functools
+import threading
+from dataclasses import dataclass, field
 from typing import Final
 
 import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import roofline_alt, roofline_chart
-from advisor.errors import InputError
+from advisor.errors import AdvisorError, InputError
 from advisor.foundation.formatting import measured_rate, memory, percent
 from advisor.nouns.limits import OwnedHardware
 from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device, expected_times_s
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.nvml import read_smi
 from advisor.probe.learned_constants import owned_from_report
+from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, describe_device, parse_report
-from advisor.ui.parts import probe_job, question
+from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import TABLE_PX, draw, theme
 from advisor.ui.parts.widgets import download, select, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice
 from advisor.ui.session.server import is_public
+from advisor.ui.session.state import sentence
 from advisor.ui.session.uploads import uploader
 
 MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
 REFRESH_S: Final = 0.5
 REPORT, JOB = "machine_report", "machine_job"
+
+
+@dataclass
+class Job:
+    """One probe in a thread of its own."""
+
+    mode: str
+    cancel: threading.Event = field(default_factory=threading.Event)
+    progress: Progress | None = None
+    report: ProbeReport | None = None
+    problem: str = ""
+    thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still measuring."""
+        return self.thread is not None and self.thread.is_alive()
+
+
+@st.cache_resource(show_spinner=False)
+def _machine() -> threading.Lock:
+    """Held while this machine is measured: two probes would measure each other."""
+    return threading.Lock()
+
+
+def start(mode: str) -> Job:
+    """Start a probe; where another session's is running, say so and start none."""
+    job, lock = Job(mode), _machine()
+    if not lock.acquire(blocking=False):
+        job.problem = "Another probe is running on this machine. Try again when it has ended."
+        return job
+
+    def show(progress: Progress) -> None:
+        job.progress = progress
+
+    def run() -> None:
+        try:
+            job.report = probe(job.mode, progress=show, cancelled=job.cancel.is_set)
+        except AdvisorError as error:
+            job.problem = sentence(error)
+        finally:
+            lock.release()
+
+    job.thread = threading.Thread(target=run, name="probe", daemon=True)
+    job.thread.start()
+    return job
 
 
 @functools.cache
@@ -65,18 +115,18 @@ def _measure() -> None:
             "command line, then open its report."
         )
         return
-    job: probe_job.Job | None = st.session_state.get(JOB)
+    job: Job | None = st.session_state.get(JOB)
     busy = job is not None and job.running
     mode = select("How long", MODES, key="machine_mode")
     state.write(page())
     if st.button("Measure this machine", disabled=busy, key="machine_start"):
-        st.session_state[JOB] = probe_job.start(mode)
+        st.session_state[JOB] = start(mode)
         st.rerun()
     if job is not None:
         _follow(job)
 
 
-def _follow(job: probe_job.Job) -> None:
+def _follow(job: Job) -> None:
     """Show a running probe, and take its report when it has ended."""
     if job.running:
 
