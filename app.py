@@ -22,6 +22,7 @@ PAGES = (
 """Name, title, icon and help of each page; the first is at the address of the app."""
 
 st.set_page_config(page_title="GPU advisor", page_icon=str(UI / "favicon.svg"), layout="wide")
+st.html(UI / "page.css")
 page = st.navigation(
     [
         st.Page(

@@ -29,4 +29,4 @@ from advisor.charts.ownership import (
 )
 from advisor.charts.roofline import roofline_alt, roofline_chart
 from advisor.charts.scaling import scaling_alt, scaling_chart, scaling_finding
-from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
+from advisor.charts.theme import DARK, LIGHT, Theme, narrowed, theme_named

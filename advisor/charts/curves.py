@@ -28,7 +28,9 @@ HEADROOM: Final = 1.5
 """The memory axis ends at this multiple of the usable memory."""
 
 
-def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
+def curve_chart(
+    frame: pd.DataFrame, *, title: str, theme: Theme, compact: bool = False
+) -> go.Figure:
     """Return memory with its range above, speed below, both against one quantity.
 
     Parameters
@@ -37,6 +39,8 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
         As `advisor.frames.curve_frame` makes it.
     title : str
         Of the quantity.
+    compact : bool, optional
+        For narrow screens: fewer ticks.
 
     Raises
     ------
@@ -67,7 +71,7 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
         _speed(chosen, theme, name="Chosen", symbol="star")
         | {"marker": {"color": theme.hues[3], "size": CHOSEN_PX, "symbol": "star"}},
     ]
-    ticks = values[:: max(1, math.ceil(len(values) / 9))]
+    ticks = values[:: max(1, math.ceil(len(values) / (4 if compact else 9)))]
     layout = base_layout(theme, height=HEIGHT) | {
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "xaxis": axis(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Final
 
 import pandas as pd
@@ -12,6 +13,15 @@ import plotly.graph_objects as go
 
 FONT: Final = '"Source Sans", "Source Sans Pro", sans-serif'
 FONT_SIZE: Final = 14
+LEGEND_LETTERS: Final = 52
+"""Of a line of a legend on a phone."""
+LINE_PX: Final = 18
+SIGNS: Final = {
+    "circle-open": "\u25cb",
+    "star": "\u2605",
+    "diamond": "\u25c6",
+}
+"""Signs of markers in such a legend; others are a filled circle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +123,7 @@ def uncertain_end(
     return {
         "type": "bar",
         "orientation": "h",
-        "name": "Possible extra need (range)",
+        "name": "Possible extra (range)",
         "y": list(names),
         "x": gib.tolist(),
         "marker": {
@@ -134,6 +144,11 @@ def base_layout(theme: Theme, *, height: int) -> dict[str, object]:
         "plot_bgcolor": theme.page,
         "font": {"family": FONT, "size": FONT_SIZE, "color": theme.text},
         "dragmode": False,
+        "modebar": {
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": theme.muted,
+            "activecolor": theme.text,
+        },
         "hoverlabel": {
             "bgcolor": theme.panel,
             "bordercolor": theme.muted,
@@ -151,6 +166,52 @@ def base_layout(theme: Theme, *, height: int) -> dict[str, object]:
             "itemdoubleclick": False,
         },
     }
+
+
+def narrowed(figure: go.Figure, theme: Theme) -> go.Figure:
+    """Return a figure for a phone: its legend in lines of text, over the whole width.
+
+    Plotly's own would have a line for each entry, as wide as the plot alone.
+    """
+    lines = [""]
+    letters = 0
+    for trace in figure.data:
+        if not trace.name or trace.showlegend is False:
+            continue
+        letters += len(trace.name) + len("# ")
+        if letters > LEGEND_LETTERS:
+            lines.append("")
+            letters = len(trace.name)
+        lines[-1] += f"{_mark(trace)} {escape(trace.name)}   "
+    words = {
+        "text": "<br>".join(line.rstrip() for line in lines),
+        "xref": "paper",
+        "x": 1,
+        "xanchor": "right",
+        "yref": "paper",
+        "y": 1,
+        "yanchor": "bottom",
+        "yshift": LINE_PX,
+        "align": "left",
+        "showarrow": False,
+        "font": {"size": FONT_SIZE - 2, "color": theme.text},
+    }
+    top = max(figure.layout.margin.t or 0, (len(lines) + 1) * LINE_PX + 8)
+    notes = [*figure.layout.annotations, words]
+    return figure.update_layout(showlegend=False, annotations=notes, margin_t=top)
+
+
+def _mark(trace: Any) -> str:
+    """Return the sign of a trace in its colour."""
+    if trace.type == "bar":
+        color, sign = trace.marker.color, "\u25a8" if trace.marker.pattern.shape else "\u25a0"
+    elif "markers" in (trace.mode or ""):
+        color, sign = trace.marker.color, SIGNS.get(trace.marker.symbol, "\u25cf")
+    else:
+        color, sign = trace.fillcolor if trace.fill else trace.line.color, "\u2501"
+    if sign == "\u25a8":
+        color = trace.marker.pattern.fgcolor or color
+    return f'<span style="color:{color or "inherit"}">{sign}</span>'
 
 
 def axis(theme: Theme, title: str, **more: object) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """The page *Advisor* as a person uses it, in a browser, against the engine's own answers."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from tests.e2e.browsing import (
     choose,
     fill,
     open_answer,
+    settle,
     unfold,
     width_beyond_the_window,
 )
@@ -211,3 +213,36 @@ def test_the_keyboard_alone_reaches_the_answer(page: Page, app_url: str) -> None
     page.keyboard.press("Enter")
 
     expect(page.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
+
+
+def test_a_chart_is_saved_as_svg_or_png(new_page: Callable[..., Page], app_url: str) -> None:
+    page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE)
+    open_answer(page, app_url)
+    button = page.get_by_role("button", name="Download plot").first
+    box = button.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= 44
+    begins = []
+    for _ in range(2):
+        with page.expect_download() as saved:
+            button.click()
+        begins.append((saved.value.suggested_filename, saved.value.path().read_bytes()[:4]))
+        page.get_by_role("button", name="Share").click()
+        page.get_by_text("PNG", exact=True).click()
+        settle(page)
+        page.keyboard.press("Escape")
+        page.wait_for_timeout(1000)  # Plotly draws the button anew
+    assert begins == [
+        ("gpu-advisor-cost-time.svg", b"<svg"),
+        ("gpu-advisor-cost-time.png", b"\x89PNG"),
+    ]
+
+
+def test_a_slider_moves_the_answer_and_the_address(page: Page, app_url: str) -> None:
+    open_answer(page, app_url)
+    slider = page.get_by_role("slider", name="Slide: Tokens")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_label("Tokens", exact=True).first).to_have_value("12M")
+    expect(page).to_have_url(re.compile("tokens=12M"))
+    expect(slider).to_be_focused()

@@ -346,3 +346,14 @@ def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
         "Cheapest: 1x NVIDIA GeForce RTX 4090, $1.00 in 2 h. Fastest shown: 2x NVIDIA L4, 1.5 h "
         "for $4.00. 2 of 4 do not work: 1 too small, 1 too slow."
     )
+
+
+def test_a_phone_has_the_legend_in_lines_of_text() -> None:
+    figure, _ = memory_figure()
+    names = [trace.name for trace in figure.data]
+    small: Any = charts.narrowed(figure, charts.DARK)
+    assert not small.layout.showlegend
+    legend = small.layout.annotations[-1]
+    assert all(name in legend.text for name in names)
+    assert len(legend.text.split("<br>")) <= 3
+    assert charts.DARK.hues[0] in legend.text

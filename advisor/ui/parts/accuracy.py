@@ -10,7 +10,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import accuracy_alt, accuracy_chart
-from advisor.ui.parts.chart_view import CHART_CONFIG, TABLE_PX, theme
+from advisor.ui.parts.chart_view import TABLE_PX, chart_config, theme
 from advisor.ui.parts.widgets import csv_button, folded
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
@@ -126,7 +126,7 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
         accuracy_chart(frame, quantity=title, theme=theme()),
         theme=None,
         key=f"accuracy_chart_{quantity}_{task}_{card}",
-        config=CHART_CONFIG,
+        config=chart_config("accuracy"),
         alt=accuracy_alt(frame, quantity=title),
         on_select="rerun",
         selection_mode="points",

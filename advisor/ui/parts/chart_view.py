@@ -1,4 +1,4 @@
-"""Charts on a page: without Plotly's toolbar, with words for who cannot see them, with a table.
+"""Charts on a page: to save as a picture, with words for who cannot see them, with a table.
 
 And of which plan.
 """
@@ -11,12 +11,13 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Figure, Theme, theme_named
+from advisor.charts import Figure, Theme, narrowed, theme_named
 from advisor.ui.parts.widgets import csv_button
-from advisor.ui.parts.wording import text_table
+from advisor.ui.parts.wording import on_phone, text_table
 
-CHART_CONFIG: Final = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
-"""No toolbar: its buttons are too small to hit, and table and CSV stand beside each chart."""
+PICTURE: Final = "picture"
+"""Session's key of the format in which charts are saved."""
+PICTURES: Final = {"svg": "SVG (sharp at any size)", "png": "PNG"}
 TABLE_PX: Final = 420
 """A longer table scrolls on its own. [px]"""
 
@@ -33,9 +34,32 @@ def theme() -> Theme:
     return theme_named(st.context.theme.type)
 
 
-def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:
-    """Draw a chart; ``alt`` says it in words, where no caption does."""
-    st.plotly_chart(figure, theme=None, key=key, config=CHART_CONFIG, alt=alt)
+def chart_config(name: str, *, saved: bool = True) -> dict[str, object]:
+    """Return Plotly's settings: of its toolbar only the button that saves a picture."""
+    picture = {
+        "format": st.session_state.get(PICTURE) or next(iter(PICTURES)),
+        "filename": f"gpu-advisor-{name.replace('_', '-')}",
+        "scale": 2,
+    }
+    return {
+        "displayModeBar": saved,
+        "displaylogo": False,
+        "modeBarButtons": [["toImage"]],
+        "toImageButtonOptions": picture,
+        "scrollZoom": False,
+        "doubleClick": False,
+    }
+
+
+def draw(figure: Figure, *, key: str, alt: str | None = None, saved: bool = True) -> None:
+    """Draw a chart; ``alt`` says it in words, where no caption does.
+
+    ``saved`` is whether it has a button that saves it as a picture.
+    """
+    config = chart_config(key, saved=saved)
+    if on_phone() and figure.layout.showlegend:
+        figure = narrowed(figure, theme())
+    st.plotly_chart(figure, theme=None, key=key, config=config, alt=alt)
 
 
 def table_below(name: str, shown: Callable[[], frames.Table], data: frames.Table) -> None:

@@ -12,7 +12,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.inputs import Task
 from advisor.ui.parts.chart_view import draw, plan_asked, table_below, theme
 from advisor.ui.parts.widgets import folded
-from advisor.ui.parts.wording import plain
+from advisor.ui.parts.wording import on_phone, plain
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.state import Answer
@@ -61,7 +61,7 @@ def show_curve(curve: api.Curve) -> None:
     sentence = curve.sentence
     st.markdown(plain(sentence))
     draw(
-        curve_chart(frame, title=title, theme=theme()),
+        curve_chart(frame, title=title, theme=theme(), compact=on_phone()),
         key=f"curve_{curve.variable}",
         alt=curve_alt(frame, title=title, sentence=sentence),
     )

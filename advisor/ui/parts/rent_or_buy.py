@@ -87,7 +87,7 @@ def _sliders(found: api.Ownership) -> None:
             (10, HOURS_PER_MONTH),
             key="slide_hours",
             take=lambda value: money_inputs.take("hours", int(value)),
-            text="{:g} h".format,
+            text="{:g} hours a month".format,
             whole=True,
         )
     with usd:
@@ -97,7 +97,7 @@ def _sliders(found: api.Ownership) -> None:
             (100, 1e5),
             key="slide_price",
             take=lambda value: money_inputs.take("purchase_usd", value),
-            text=money,
+            text=lambda value: f"{money(value)} for one GPU",
         )
 
 
@@ -144,6 +144,7 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
                 ),
                 key=f"own_strip_{strip.field}",
                 alt=strip_alt(frame, title="Break-even", value_text=text),
+                saved=False,
             )
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 SHOWN_MISSES: Final = 3
-SHOWN_ASSUMPTIONS: Final = 8
+SHOWN_ASSUMPTIONS: Final = 7
 CARD_PX: Final = 260
 DIGIT_PX: Final = 20
 """Width of a character of a large number: a card that is too narrow would cut it off."""
@@ -247,12 +247,9 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
     """Label, value and note of each figure of a plan."""
     figures = []
     if estimate.time is not None:
-        hours, steps = (
-            item.scaled(HOUR_S) for item in (estimate.time.run_hours, estimate.time.benchmark_hours)
-        )
+        hours = estimate.time.run_hours.scaled(HOUR_S)
         note = _range_note(duration(hours, with_range=True), hours)
-        alone = f". In a tuned benchmark, the steps alone take {duration(steps)}"
-        figures.append(("Time", duration(hours), note + alone))
+        figures.append(("Time", duration(hours), note))
     serving = estimate.serving
     if serving is not None and serving.streams:
         pace = serving.tpot_ms.scaled(MILLISECOND)

@@ -10,6 +10,7 @@ import yaml
 
 from advisor.ui.forms.asked import question_words
 from advisor.ui.forms.inputs import Inputs
+from advisor.ui.parts.chart_view import PICTURE, PICTURES
 from advisor.ui.parts.widgets import download
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import address, own_catalog, saved, state
@@ -57,7 +58,23 @@ def _share(page: Page, inputs: Inputs, found: Answer | None) -> None:
         media_type="application/yaml",
         key="case_file",
     )
+    _picture()
     st.caption("The command line reads the case file: gpu-advisor recommend case.yaml")
+
+
+def _picture() -> None:
+    """Ask for the format in which the buttons of the charts save them."""
+    before = st.session_state.get(PICTURE) or next(iter(PICTURES))
+    chosen = st.radio(
+        "The button below a chart saves it as",
+        list(PICTURES),
+        index=list(PICTURES).index(before),
+        format_func=PICTURES.__getitem__,
+        horizontal=True,
+    )
+    if chosen != before:
+        st.session_state[PICTURE] = chosen
+        st.rerun()  # the whole page: its charts
 
 
 def _saved(inputs: Inputs) -> None:

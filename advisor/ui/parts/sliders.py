@@ -59,14 +59,18 @@ def slide(
     text: Callable[[float], str],
     whole: bool = False,
 ) -> None:
-    """Draw a slider at the step nearest to a value; ``take`` is called with the step chosen."""
+    """Draw a slider at the step nearest to a value; ``take`` is called with the step chosen.
+
+    The value says what it is, so the label is only read aloud: another than that of the box.
+    """
     options = [each for each in steps(*ends, value) if not whole or each == int(each)]
     here = min(options, key=lambda each: abs(math.log(each / value)))
     st.session_state[key] = here
     st.select_slider(
-        label,
+        f"Slide: {label}",
         options,
         key=key,
+        label_visibility="collapsed",
         format_func=lambda each: text(value if each == here else each),
         on_change=lambda: take(st.session_state[key]),
     )
@@ -87,7 +91,7 @@ def question(inputs: Inputs) -> None:
                 (WORK | LIMIT)[name],
                 key=f"slide_{name}",
                 take=_taking(name),
-                text=_text(name),
+                text=_shown(name),
                 whole=RULES[name].kind is Reads.WHOLE,
             )
 
@@ -97,6 +101,15 @@ def _taking(name: str) -> Callable[[float], None]:
         st.session_state[state.key(name)] = _text(name)(value)
 
     return take
+
+
+def _shown(name: str) -> Callable[[float], str]:
+    """Return how a value stands above the thumb."""
+    unit = RULES[name].label.partition(" (")[0].lower()
+    if name == "speed":
+        unit = "tokens/s per user"
+    before, after = (f"{unit} ", "") if RULES[name].kind is Reads.HOURS else ("", f" {unit}")
+    return lambda value: f"{before}{_text(name)(value)}{after}"
 
 
 def _text(name: str) -> Callable[[float], str]:
