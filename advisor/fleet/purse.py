@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -14,7 +16,7 @@ from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.errors import InputError
 from advisor.fleet.demand import machine_system, mark
-from advisor.fleet.machines import Machine, machine_reasons, machines
+from advisor.fleet.machines import Machine, machine_reasons, machines, platform_of
 from advisor.foundation import cents
 from advisor.foundation.formatting import money
 from advisor.foundation.units import HOURS_PER_MONTH
@@ -29,10 +31,14 @@ DESKS: Final = 12
 """Most computers without a rack that somebody looks after beside other work. Assumed."""
 WORTH_ADDING: Final = 1.05
 """Each further kind must raise the throughput by this factor: more kinds mean more work."""
+WORTH_DOUBLING: Final = 1.2
+"""Twice as many machines must raise it by this factor: each is set up, kept and repaired. Assumed."""
+FEW: Final = 8
+"""Up to this number of machines each number is tried; beyond, two in each doubling."""
 MOST_KINDS: Final = 3
 SHOWN: Final = 10
-SECONDS: Final = 3.0
-"""Time for each number of kinds. [s]"""
+SECONDS: Final = 6.0
+"""Time for all mixes of one platform. [s]"""
 NOTHING: Final = (
     "No machine that this buys can do the work. Raise the budget, the power or the slots."
 )
@@ -100,7 +106,14 @@ def buy_within(
         )
     units = _units(case, architecture, catalog, calibration, economy)
     room = _Room(budget, owning.power_limit_w or inf, float(owning.slots or inf), float(DESKS))
-    numbers, proven = best_units(units, room)
+
+    def measured(key: str) -> bool:
+        card = catalog.accelerator(key)
+        return calibration.kernels_for(card)[1] and (
+            isinstance(case.workload, Serving) or card.architecture in calibration.trained
+        )
+
+    numbers, proven = _chosen(units, room, measured)
     best = [_purchase(unit, number, case) for unit, number in numbers]
     alone: dict[str, tuple[float, Purchase]] = {}
     for unit in units:
@@ -110,12 +123,6 @@ def buy_within(
     kinds = [item for _, item in sorted(alone.values(), key=lambda pair: -pair[0])]
     serving = isinstance(case.workload, Serving)
     throughput = sum(unit.throughput * number for unit, number in numbers)
-
-    def measured(key: str) -> bool:
-        card = catalog.accelerator(key)
-        return calibration.kernels_for(card)[1] and (
-            serving or card.architecture in calibration.trained
-        )
 
     return BudgetAnswer(
         sentence=_sentence(best, kinds, numbers, measured, proven=proven),
@@ -156,11 +163,43 @@ class _Room:
         return int(1 / max(self.uses(unit)) + 1e-9)
 
 
-def best_units(units: Sequence[Unit], room: _Room) -> tuple[list[tuple[Unit, int]], bool]:
-    """Return the units with the highest total throughput, and whether no other mix has more.
+def _chosen(
+    units: Sequence[Unit], room: _Room, measured: Callable[[str], bool]
+) -> tuple[list[tuple[Unit, int]], bool]:
+    """Return the best units of one software platform, and whether no others are better.
 
-    The value of a mix of ``n`` kinds is divided by ``WORTH_ADDING ** (n - 1)``.
+    Cards without measurements win only if their low end beats what is expected of the others.
     """
+    groups: dict[str, list[Unit]] = {}
+    for unit in units:
+        groups.setdefault(platform_of(unit.machine.card), []).append(unit)
+    plans, proven = [], True
+    for group in groups.values():
+        known = [unit for unit in group if measured(unit.machine.card.key)]
+        for some in (known, group) if len(known) < len(group) else (group,):
+            numbers, complete = best_units(some, room)
+            proven = proven and complete
+            sure = worth([(unit.sure, unit, number) for unit, number in numbers])
+            expected = worth([(unit.throughput, unit, number) for unit, number in numbers])
+            plans.append((all(unit in known for unit, _ in numbers), sure, expected, numbers))
+    known_plans = [plan for plan in plans if plan[0] and plan[3]]
+    others = [plan for plan in plans if not plan[0]]
+    best = max(known_plans, key=lambda plan: plan[1], default=(True, 0.0, 0.0, []))
+    other = max(others, key=lambda plan: plan[1], default=best)
+    return (other if other[1] > best[2] else best)[3], proven
+
+
+def worth(mix: Sequence[tuple[float, Unit, int]]) -> float:
+    """Return the throughput of a mix, less for each further kind and for more machines."""
+    machines = sum(number * unit.machines for _, unit, number in mix)
+    if not machines:
+        return 0.0
+    burden = WORTH_ADDING ** (len(mix) - 1) * WORTH_DOUBLING ** math.log2(machines)
+    return sum(value * number for value, _, number in mix) / burden
+
+
+def best_units(units: Sequence[Unit], room: _Room) -> tuple[list[tuple[Unit, int]], bool]:
+    """Return the units of the highest worth, and whether no other mix has more."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     units = [unit for unit in units if room.most(unit) > 0]
@@ -168,6 +207,7 @@ def best_units(units: Sequence[Unit], room: _Room) -> tuple[list[tuple[Unit, int
         return [], True
     values = np.array([unit.sure for unit in units])
     most = np.array([float(room.most(unit)) for unit in units])
+    machines = np.array([float(unit.machines) for unit in units])
     size, none = len(units), np.zeros(len(units))
     uses = np.array([room.uses(unit) for unit in units]).T
     rows = np.vstack(
@@ -175,25 +215,45 @@ def best_units(units: Sequence[Unit], room: _Room) -> tuple[list[tuple[Unit, int
             np.hstack([uses, np.zeros_like(uses)]),
             np.hstack([np.eye(size), -np.diag(most)]),
             np.concatenate([none, np.ones(size)])[None],
+            np.concatenate([machines, none])[None],
         ]
     )
-    best, score, proven = none, 0.0, True
+    best: list[tuple[Unit, int]] = []
+    score, proven, end = 0.0, True, time.monotonic() + SECONDS
     for kinds in range(1, min(MOST_KINDS, size) + 1):
-        found = milp(
-            c=np.concatenate([-values / values.max(), none]),
-            constraints=LinearConstraint(
-                rows, ub=np.concatenate([np.full(len(uses), 1 + 1e-9), none, [kinds]])
-            ),
-            bounds=Bounds(0, np.concatenate([most, np.ones(size)])),
-            integrality=np.ones(2 * size),
-            options={"time_limit": SECONDS},
-        )
-        proven = proven and bool(found.success)
-        counts = none if found.x is None else np.round(found.x[:size])
-        burden = WORTH_ADDING ** max(0, int(np.count_nonzero(counts)) - 1)
-        if counts @ values / burden > score * (1 + 1e-9):
-            best, score = counts, float(counts @ values / burden)
-    return [(units[place], int(best[place])) for place in np.flatnonzero(best)], proven
+        # Without a limit on machines first: larger limits would find the same.
+        numbers = [int(machines @ most)]
+        while numbers:
+            number = numbers.pop()
+            left = end - time.monotonic()
+            if left <= 0.0:
+                return best, False
+            found = milp(
+                c=np.concatenate([-values / values.max(), none]),
+                constraints=LinearConstraint(
+                    rows,
+                    ub=np.concatenate([np.full(len(uses), 1 + 1e-9), none, [kinds, number]]),
+                ),
+                bounds=Bounds(0, np.concatenate([most, np.ones(size)])),
+                integrality=np.ones(2 * size),
+                options={"time_limit": left},
+            )
+            proven = proven and bool(found.success)
+            counts = none if found.x is None else np.round(found.x[:size])
+            if number == int(machines @ most):
+                numbers = _numbers(int(counts @ machines) - 1)
+            mix = [(units[place], int(counts[place])) for place in np.flatnonzero(counts)]
+            value = worth([(unit.sure, unit, each) for unit, each in mix])
+            if value > score * (1 + 1e-9):
+                best, score = mix, value
+    return best, proven
+
+
+def _numbers(most: int) -> list[int]:
+    """Return the numbers of machines that are tried."""
+    few = range(1, min(most, FEW) + 1)
+    steps = range(1, math.ceil(2 * math.log2(max(most / FEW, 1.0))) + 1)
+    return [*few, *(min(most, round(FEW * 2 ** (step / 2))) for step in steps)]
 
 
 def _units(

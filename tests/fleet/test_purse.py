@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from types import SimpleNamespace
@@ -45,10 +46,10 @@ def fits(units: list[Unit], counts: tuple[int, ...]) -> bool:
 
 
 def score(units: list[Unit], counts: tuple[int, ...]) -> float:
-    """Each kind after the first has to add 5 %."""
+    """Each kind after the first has to add 5 %, and twice as many machines 20 %."""
     kinds = sum(n > 0 for n in counts)
     total = sum(each.sure * n for each, n in zip(units, counts, strict=True))
-    return total / 1.05 ** (kinds - 1) if kinds else 0.0
+    return total / 1.05 ** (kinds - 1) / 1.2 ** math.log2(sum(counts)) if kinds else 0.0
 
 
 def best_score(units: list[Unit]) -> float:
@@ -89,15 +90,17 @@ def test_no_mix_is_better(units: list[Unit]) -> None:
 def test_three_kinds_where_each_limit_binds() -> None:
     """One of 60 USD and 200 W, one of 30 and 300, one of 10 and 500 fill both limits."""
     units = [unit(60, 60, 200), unit(34, 30, 300), unit(29, 10, 500)]
-    # 60 + 34 + 29 = 123 of three kinds, / 1.05^2 = 111.6; 3 x 34 = 102; 60 + 29 = 89.
+    # 60 + 34 + 29 = 123 of three kinds and machines, / 1.05^2 / 1.335 = 83.6; 3 x 34 = 102 of one
+    # kind, / 1.335 = 76.4; 60 + 29 = 89 of two, / 1.05 / 1.2 = 70.6.
     assert found(units) == (1, 1, 1)
 
 
 def test_a_second_kind_must_be_worth_its_trouble() -> None:
-    """Nine of ten parts are used by the first; the rest adds 4 %, or 6 %."""
+    """Nine of ten parts are used by the first. A fourth machine has to add 8 %, of another kind 13 %:
+    1.2^(log2 4 - log2 3) = 1.079, times 1.05."""
     main = unit(10, 30)
-    assert found([main, unit(1.2, 10)]) == (3, 0)
-    assert found([main, unit(1.8, 10)]) == (3, 1)
+    assert found([main, unit(3.9, 10)]) == (3, 0)
+    assert found([main, unit(4.1, 10)]) == (3, 1)
 
 
 def test_at_most_twelve_computers_stand_outside_a_rack() -> None:
@@ -107,6 +110,34 @@ def test_at_most_twelve_computers_stand_outside_a_rack() -> None:
 
 def test_slots_count_cards() -> None:
     assert found([unit(1, 1, cards=4)]) == (2,)
+
+
+def test_many_machines_must_be_worth_their_care() -> None:
+    """Four of 25 USD do 30 % more than one of 100, and have to do 44 %: 1.2^2."""
+    assert found([unit(13, 25), unit(40, 100)]) == (0, 1)
+    assert found([unit(15, 25), unit(40, 100)]) == (4, 0)
+
+
+def owned(vendor: str, value: float, expected: float, usd: float) -> Unit:
+    """Return a machine with a card of a vendor; its low end and what is expected of it."""
+    card = SimpleNamespace(key=vendor, vendor=vendor, architecture="", segment=None)
+    each = unit(value, usd)
+    machine = SimpleNamespace(row=each.machine.row, rated_w=0.0, card=card)
+    return dataclasses.replace(each, machine=cast("Any", machine), throughput=expected)
+
+
+def test_one_purchase_has_one_software_platform() -> None:
+    nvidia, amd = owned("NVIDIA", 10, 12, 60), owned("AMD", 9, 11, 40)
+    [(chosen, number)], _ = purse._chosen([nvidia, amd], ROOM, lambda key: True)
+    assert (chosen.machine.card.vendor, number) == ("AMD", 2)  # 18 / 1.2 is more than 10
+
+
+def test_cards_without_measurements_win_by_their_low_end_only() -> None:
+    nvidia = owned("NVIDIA", 10, 12, 60)
+    for low, winner in ((11, "NVIDIA"), (13, "AMD")):
+        units = [nvidia, owned("AMD", low, 20, 60)]
+        [(chosen, _)], _ = purse._chosen(units, ROOM, lambda key: key == "NVIDIA")
+        assert chosen.machine.card.vendor == winner
 
 
 def test_a_mix_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
