@@ -32,7 +32,7 @@ DESKS: Final = 12
 WORTH_ADDING: Final = 1.05
 """Each further kind must raise the throughput by this factor: more kinds mean more work."""
 WORTH_DOUBLING: Final = 1.2
-"""Twice as many machines must raise it by this factor: each is set up, kept and repaired. Assumed."""
+"""Twice as many machines must raise it by this factor: each is set up and kept. Assumed."""
 FEW: Final = 8
 """Up to this number of machines each number is tried; beyond, two in each doubling."""
 MOST_KINDS: Final = 3

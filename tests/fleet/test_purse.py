@@ -96,9 +96,8 @@ def test_three_kinds_where_each_limit_binds() -> None:
 
 
 def test_a_second_kind_must_be_worth_its_trouble() -> None:
-    """Nine of ten parts are used by the first. A fourth machine has to add 8 %, or 13 % of another
-    kind:
-    1.2^(log2 4 - log2 3) = 1.079, times 1.05."""
+    """Nine of ten parts are used by the first. A fourth machine has to add 8 %: 1.2^(log2 4
+    - log2 3) is 1.079. One of another kind has to add 13 %: 1.079 times 1.05."""
     main = unit(10, 30)
     assert found([main, unit(3.9, 10)]) == (3, 0)
     assert found([main, unit(4.1, 10)]) == (3, 1)
