@@ -195,7 +195,7 @@ def worth(mix: Sequence[tuple[float, Unit, int]]) -> float:
     if not machines:
         return 0.0
     burden = WORTH_ADDING ** (len(mix) - 1) * WORTH_DOUBLING ** math.log2(machines)
-    return sum(value * number for value, _, number in mix) / burden
+    return float(sum(value * number for value, _, number in mix) / burden)
 
 
 def best_units(units: Sequence[Unit], room: _Room) -> tuple[list[tuple[Unit, int]], bool]:
