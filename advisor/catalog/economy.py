@@ -22,6 +22,7 @@ from advisor.nouns.money import Owning
 ENERGY_FILE: Final = "energy.csv"
 COMMITMENTS_FILE: Final = "commitments.csv"
 BILLING_FILE: Final = "billing.csv"
+BALANCERS_FILE: Final = "load_balancers.csv"
 DEFAULTS_FILE: Final = "owning_defaults.csv"
 
 Figure = Annotated[float, Field(ge=-1, le=1e7, allow_inf_nan=False)]
@@ -106,6 +107,20 @@ class Commitment(Record):
     def covers(self, accelerator: str) -> bool:
         """Return whether the provider sells this commitment for an accelerator."""
         return not self.accelerators or accelerator in self.accelerators.split()
+
+
+class LoadBalancer(Record):
+    """A row of ``load_balancers.csv``: a provider's managed load balancer."""
+
+    provider: Text
+    product: Text
+    usd_per_hour: Annotated[float, Field(gt=0, le=100)]
+    """Standing price. [USD/h]"""
+    usd_per_gb: Annotated[float, Field(ge=0, le=10)]
+    """Of processed data. [USD/GB]"""
+    source: Text
+    source_date: IsoDate
+    confidence: Confidence
 
 
 class BillingRecord(Record):
@@ -209,6 +224,14 @@ def _billing_table() -> dict[str, Billing]:
     return {
         item.provider: Billing(step_s=item.step_s, minimum_s=item.minimum_s) for item in records
     }
+
+
+@cache
+def load_balancers() -> dict[str, LoadBalancer]:
+    """Return the managed load balancer of each provider that is known to sell one."""
+    records = read_table(data_path(BALANCERS_FILE), LoadBalancer)
+    check_order([item.provider for item in records], file=BALANCERS_FILE)
+    return {item.provider: item for item in records}
 
 
 def billing_of(provider: str) -> Billing:

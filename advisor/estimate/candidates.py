@@ -124,6 +124,10 @@ class LayoutArrays(Columns):
         ]
         return cls(*np.array(rows, dtype=np.float64).T)
 
+    def replica_cards(self, row: int) -> int:
+        """Return the accelerators of one copy of a served model."""
+        return int(self.tensor[row] * self.pipeline[row] * self.expert[row])
+
     def layout(self, index: int) -> ParallelLayout:
         """Return element ``index`` as a noun."""
         sharding = list(Sharding)[int(self.sharding[index])]

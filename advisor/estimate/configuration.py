@@ -80,10 +80,11 @@ def _served(
         weight_format=weight_format,
         calibration=calibration,
     )
+    serving = report.serving.model_copy(update={"spare_replicas": workload.spare_replicas})
     return _Work(
         memory=report.memory,
         flops=report.flops,
-        serving=report.serving,
+        serving=serving,
         tokens_per_hour=report.serving.output_tokens_per_s.scaled(HOUR_S),
         assumptions=serving_notes(workload, placement, architecture, calibration, report.memory),
     )
@@ -141,16 +142,17 @@ def estimate_configuration(
     workload = case.workload
     calibration = on_accelerator(calibration, placement.accelerator)
     placement = placement.equipped(case, architecture)
-    prompts = None
+    prompts, spares = None, 0
     if isinstance(workload, Serving):
         engine = engine_of(placement.tool, placement.accelerator)
         work = _served(workload, placement, architecture, calibration.under(engine))
+        spares = workload.spare_replicas
         prompts = Prompts.of(work.serving, workload) if work.serving else None
     else:
         work = _trained(workload, placement, architecture, calibration, run)
     cost = cost_breakdown(
         accelerator=placement.accelerator,
-        count=placement.count,
+        count=placement.count + spares * placement.layout.replica_cards,
         hours=work.hours,
         tokens_per_hour=work.tokens_per_hour,
         offer=placement.offer,

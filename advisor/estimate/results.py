@@ -166,6 +166,8 @@ class ServingEstimate(Noun):
     images_per_s: Range | None = None
     """Whole deployment, for networks that take images. [images/s]"""
     replicas: int
+    spare_replicas: int = 0
+    """Beyond ``replicas``; the cost includes them, the other figures do not."""
     arrivals: UnderArrivals | None = None
     """With a stated rate of requests; the times above are then means over requests."""
     bound_by: str
@@ -307,3 +309,9 @@ class Estimate(Noun):
     """Software or options that make the work faster or smaller on the same cards, with effect."""
     neighbours: tuple[Neighbour, ...] = ()
     """Layouts one step away, fastest first; only the first plan of each ranking has them."""
+
+    @property
+    def cards(self) -> int:
+        """Accelerators in use, and those of spare replicas."""
+        spares = 0 if self.serving is None else self.serving.spare_replicas
+        return self.count + spares * self.layout.replica_cards

@@ -98,12 +98,12 @@ class Setup:
     @property
     def machines(self) -> int:
         """Number of machines in the plan."""
-        return self.estimate.cost.instances or ceil(self.estimate.count / self.machine_size)
+        return self.estimate.cost.instances or ceil(self.estimate.cards / self.machine_size)
 
     @property
     def per_machine(self) -> int:
         """Accelerators in use on each machine."""
-        return self.estimate.count // self.machines
+        return self.estimate.cards // self.machines
 
     def slurm_orders(self, time: str) -> list[str]:
         """Return the head of a Slurm job with one task on each machine, for at most ``time``."""
@@ -120,8 +120,8 @@ class Setup:
     def linked(self) -> int:
         """Machines that work on one copy of the model and need a network."""
         serving = self.estimate.serving
-        copies = serving.replicas if serving else 1
-        return ceil(self.estimate.count / copies / self.per_machine)
+        copies = serving.replicas + serving.spare_replicas if serving else 1
+        return ceil(self.estimate.cards / copies / self.per_machine)
 
     @cached_property
     def run(self) -> TrainingRun:
@@ -184,7 +184,7 @@ class Setup:
     def header(self) -> tuple[str, ...]:
         """Lines that state what the file does and which results to expect."""
         estimate, cost = self.estimate, self.estimate.cost
-        cards = f"{estimate.count}x {estimate.accelerator_name}"
+        cards = f"{estimate.cards}x {estimate.accelerator_name}"
         lines = [
             f"{estimate.model} on {cards}: {estimate.workload}.",
             "Written by gpu-advisor.",
@@ -254,10 +254,10 @@ def check_startable(setup: Setup, to: Format) -> None:
             allowed=f"up to {memory(estimate.memory.usable_bytes)}",
             remedy=f"{way_out(estimate) or 'Choose more or larger cards'}.",
         )
-    if estimate.count % setup.machines:
+    if estimate.cards % setup.machines:
         raise cannot(
             "the accelerators do not fill their machines evenly",
-            value=estimate.count,
+            value=estimate.cards,
             allowed=f"a multiple of {setup.machines}",
             remedy="Choose such a count.",
         )

@@ -92,6 +92,9 @@ class FleetWorkload(Noun):
         if serving and (self.runs_per_month is not None or self.people is not None):
             msg = "serving states its load in case.workload: leave runs_per_month and people out"
             raise ValueError(msg)
+        if isinstance(self.case.workload, Serving) and self.case.workload.spare_replicas:
+            msg = "a fleet plans no spare replicas: leave workload.spare_replicas out"
+            raise ValueError(msg)
         if not serving and (self.runs_per_month is None) == (self.people is None):
             msg = "training needs either runs_per_month or people"
             raise ValueError(msg)

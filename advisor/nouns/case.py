@@ -183,6 +183,10 @@ class Case(Noun):
         degrees = [layout.get(name, 1) for name in ("data", "tensor", "pipeline", "context")]
         if not all(isinstance(degree, int) and degree > 0 for degree in degrees):
             return content  # the fields' own checks report it
+        spares = _given(content.get("workload")).get("spare_replicas") or 0
+        data, expert = degrees[0], layout.get("expert", 1)
+        if isinstance(spares, int | float) and isinstance(expert, int) and expert > 0:
+            degrees[0] = data + int(spares) * expert
         return {**content, "hardware": {**hardware, "count": math.prod(degrees)}}
 
     @model_validator(mode="after")

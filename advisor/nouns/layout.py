@@ -142,6 +142,11 @@ class ParallelLayout(Noun):
         return self.data // self.expert
 
     @property
+    def replica_cards(self) -> int:
+        """Accelerators of one copy of a served model."""
+        return self.accelerators // self.replicas
+
+    @property
     def host_options(self) -> str:
         """Options of llama.cpp for layers and experts in the host's memory; empty without any.
 

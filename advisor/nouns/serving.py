@@ -122,6 +122,26 @@ class Serving(Sized, Techniques):
             needs="requests_per_s",
         ),
     ] = None
+    spare_replicas: Annotated[
+        int,
+        Field(ge=0, le=64),
+        Input(
+            "replicas beyond those that carry the load, which take over when one fails: 1 is n+1",
+            "--spare-replicas",
+            "Spare replicas",
+            reads=Reads.PLAIN,
+        ),
+    ] = 0
+    """The rent includes them; speeds and limits hold with all of them lost."""
+    load_balancer: Annotated[
+        bool,
+        Input(
+            "add the provider's load balancer to the rent",
+            "--load-balancer",
+            "Load balancer in the rent",
+            networks=TEXT,
+        ),
+    ] = False
     denoising_steps: Annotated[
         Annotated[int, Field(ge=1, le=10_000)] | None,
         Input(

@@ -195,7 +195,7 @@ def rent_or_buy(
         If price, tariff or power of the hardware is unknown and not given.
     """
     accelerator = catalog.accelerator(estimate.accelerator)
-    size = size or size_of(accelerator, estimate.count, groups)
+    size = size or size_of(accelerator, estimate.cards, groups)
     owning = case.owning
     hours = owning.hours_per_month or (
         HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH
@@ -205,7 +205,7 @@ def rent_or_buy(
     ways = tenancies(
         case,
         accelerator,
-        count=estimate.count,
+        count=estimate.cards,
         work=work,
         hosted=hosted,
         catalog=catalog,

@@ -60,6 +60,8 @@ class Load:
     """Of a unit."""
     usd_per_hour: float
     """Of a unit. [USD/h]"""
+    spares: int = 0
+    """Replicas that run beside those that the requests need."""
 
     @property
     def rates(self) -> Floats:
@@ -88,8 +90,14 @@ class Load:
 
     def billed(self, *, least: int, most: float) -> Floats:
         """Return the units that an autoscaler rents in each minute."""
+        each = self.replica_per_s
+        kept = np.ceil((self.rates / each + self.spares) / self.replicas)
         return billed_replicas(
-            needed=self.needed, step_s=STEP_S, hold_s=self.demand.hold_s, least=least, most=most
+            needed=np.where(self.rates > 0, kept, 0.0),
+            step_s=STEP_S,
+            hold_s=self.demand.hold_s,
+            least=least,
+            most=most,
         )
 
     def way(
@@ -126,16 +134,16 @@ def with_day(
     each = _most_per_replica(case, workload, placement, architecture, calibration)
     if each <= 0:
         return estimate
-    layout = placement.layout
+    layout, spares = placement.layout, workload.spare_replicas
     cards = layout.accelerators // layout.replicas
     machine = placement.node.accelerators
     usd_per_hour = placement.usd_per_hour / placement.instances * -(-cards // machine)
-    load = Load(workload.demand, each, max(1, machine // cards), usd_per_hour)
+    load = Load(workload.demand, each, max(1, machine // cards), usd_per_hour, spares)
     weights = estimate.memory.weights_bytes.expected * cards
     start_s = workload.demand.cold_start_s or (
         PROVISION_S + IMAGE_S + weights / WEIGHTS_BYTES_PER_S
     )
-    day = bills(load, start_s, layout.replicas)
+    day = bills(load, start_s, layout.replicas + spares)
     return estimate.model_copy(update={"day": _with_terms(day, placement, load)})
 
 

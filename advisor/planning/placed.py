@@ -11,6 +11,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.case import Case
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
+from advisor.planning.balancer import with_front
 from advisor.planning.beside_api import with_api
 from advisor.planning.day import with_day
 from advisor.planning.energy_use import with_energy
@@ -39,6 +40,7 @@ def estimate_placed(
         case, placement, architecture=architecture, calibration=calibration, run=run
     )
     found = with_day(case, placement, found, architecture=architecture, calibration=calibration)
+    found = with_front(case, placement.offer, found)
     found = with_energy(case, placement.accelerator, found)
     found = with_price_age(found, placement.offer, case.limits.price_kind)
     return with_api(case, architecture, found)

@@ -165,7 +165,7 @@ def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:
     """Return the best option, within the limits if one is."""
     limits = asked.case.limits
     # If replicas can use all accelerators, none stays idle.
-    options = [option for option in options if option.count == asked.count] or options
+    options = [option for option in options if option.cards == asked.count] or options
     within = [
         option for option in options if meets_time(option, limits) and meets_budget(option, limits)
     ]
@@ -173,7 +173,23 @@ def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:
 
 
 def _placed(asked: _Asked, system: System, count: int, how: Arranged) -> Placement:
-    """Return the placement on a system at its cheapest offer."""
+    """Return the placement on a system at its cheapest offer.
+
+    Raises
+    ------
+    InputError
+        If the accelerators hold no spare replica beside those of the layout.
+    """
+    spares = getattr(asked.case.workload, "spare_replicas", 0)
+    together = count + spares * how.layout.replica_cards if spares else 0
+    if together > asked.count:
+        raise InputError(
+            "the cards hold no spare replica beside those that carry the load",
+            value=asked.count,
+            allowed=f"{together} or more for replicas of {how.layout.replica_cards}",
+            remedy=f"Give --count {together}, or drop --spare-replicas.",
+            field="hardware.count",
+        )
     offer, per_hour = cheapest_offer(system, asked.case.limits.price_kind)
     interruptions = interruptions_of(asked.case, asked.calibration)
     instances = -(-asked.count // system.node.accelerators) if offer else 0

@@ -23,7 +23,7 @@ from advisor.catalog import load_catalog
 from advisor.catalog.api_prices import load_api_prices
 from advisor.catalog.checks import check_order
 from advisor.catalog.constants import load_calibration
-from advisor.catalog.economy import load_economy
+from advisor.catalog.economy import load_balancers, load_economy
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.price_drift import drifts, price_histories
@@ -312,6 +312,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "gpu_catalog.yaml": load_snapshot,
     "cloud_offers.csv": load_snapshot,
     "billing.csv": load_snapshot,
+    "load_balancers.csv": load_balancers,
     "api_prices.csv": load_api_prices,
     "commitments.csv": load_economy,
     "energy.csv": load_economy,
@@ -478,6 +479,7 @@ def test_a_row_given_twice_is_refused(damaged: Callable[..., object], name: str)
 NUMBERS = {
     "cloud_offers.csv": ("accelerators", "on_demand_per_hour"),
     "billing.csv": ("step_s", "minimum_s"),
+    "load_balancers.csv": ("usd_per_hour", "usd_per_gb"),
     "api_prices.csv": ("input_usd", "output_usd"),
     "commitments.csv": ("term_months", "price_ratio"),
     "price_drift.csv": ("sigma_per_sqrt_year", "pairs"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.catalog.economy import billing_of, load_economy
+from advisor.catalog.economy import billing_of, load_balancers, load_economy
 from advisor.errors import CatalogError, InputError
 
 FILES = ("energy.csv", "commitments.csv", "owning_defaults.csv")
@@ -58,6 +58,7 @@ def test_commitments_and_billing_name_known_providers_and_cards() -> None:
     for plan in ECONOMY.commitments:
         assert plan.provider in providers
         assert set(plan.accelerators.split()) <= keys, plan.plan
+    assert set(load_balancers()) <= providers
     assert {offer.billing.step_s for offer in catalog.offers} == {1.0, 60.0, 3600.0}
     assert all(offer.billing == billing_of(offer.provider) for offer in catalog.offers)
 

@@ -161,7 +161,7 @@ def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -
     cache = _cache(program, cache_format(workload, card), differences)
     layout = _layout(program, plan.layout, differences)
     update: dict[str, object] = {
-        "hardware": Hardware(accelerator=plan.accelerator, count=plan.count),
+        "hardware": Hardware(accelerator=plan.accelerator, count=plan.cards),
         "layout": layout,
         "workload": workload.model_copy(
             update={

@@ -96,8 +96,8 @@ class Servers:
 
     @property
     def count(self) -> int:
-        """Number of servers."""
-        return self.setup.estimate.count // self.cards
+        """Number of servers, the spare ones included."""
+        return self.setup.estimate.cards // self.cards
 
     @property
     def on_each_machine(self) -> int:

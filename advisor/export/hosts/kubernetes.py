@@ -231,7 +231,9 @@ def _scaler(servers: Servers) -> Manifest:
     behavior: Manifest = {}
     if (day := servers.setup.estimate.day) is not None:
         scaled = next(way for way in day.ways if way.name == "autoscaled")
-        each = max(1, servers.setup.estimate.layout.replicas // servers.count)
+        serving = servers.setup.estimate.serving
+        spares = serving.spare_replicas if serving else 0
+        each = max(1, (servers.setup.estimate.layout.replicas + spares) // servers.count)
         least, most = (
             max(1, -(-number // each)) for number in (scaled.least_replicas, scaled.most_replicas)
         )

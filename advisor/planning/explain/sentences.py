@@ -58,34 +58,44 @@ UNPROVEN: Final = "No published run on this card is behind these times."
 def label(option: Option, system: System) -> str:
     """Return a short label, e.g. ``8x NVIDIA H100 SXM5 80GB (Lambda)``."""
     where = option.offer.provider if option.offer else "owned"
-    return f"{option.count:,}x {system.accelerator.name} ({where})"
+    return f"{option.cards:,}x {system.accelerator.name} ({where})"
 
 
-def cards(count: int, replicas: int, name: str) -> str:
+def cards(count: int, replicas: int, name: str, spares: int = 0) -> str:
     """Return cards by their number, or by replicas of a number of them.
 
     Examples
     --------
     >>> cards(8, 1, "H100"), cards(8, 4, "H100")
     ('8x H100', '4 replicas of 2x H100')
+    >>> cards(4, 4, "H100", spares=1), cards(2, 1, "H100", spares=2)
+    ('4 replicas of 1x H100 and one spare', '1 replica of 2x H100 and 2 spares')
     """
-    if replicas < 2:
+    if replicas < 2 and not spares:
         return f"{count:,}x {name}"
-    return f"{replicas:,} replicas of {count // replicas:,}x {name}"
+    plural = "" if replicas == 1 else "s"
+    return f"{replicas:,} replica{plural} of {count // replicas:,}x {name}{_beside(spares)}"
+
+
+def _beside(spares: int) -> str:
+    if not spares:
+        return ""
+    return " and one spare" if spares == 1 else f" and {spares:,} spares"
 
 
 def title(option: Option, system: System) -> str:
     """Return what to do, e.g. ``Rent 8x NVIDIA H100 SXM5 80GB at Lambda``."""
     layout = option.layout
     replicas = layout.replicas if option.first_token_s is not None else 1
-    name = cards(option.count, replicas, system.accelerator.name)
+    name = cards(option.count, replicas, system.accelerator.name, option.spares)
     if option.offer is None:
         return f"Use your {name}"
     rented = option.instances * system.node.accelerators
-    if rented > option.count:
+    if rented > option.cards:
         whole = f"{rented:,}x {system.accelerator.name}"
-        used = f"{option.count:,}" if replicas < 2 else name.partition(" of ")[0]
-        each = "" if replicas < 2 else f" of {option.count // replicas:,}"
+        several = replicas > 1 or option.spares
+        used = name.partition(" of ")[0] if several else f"{option.count:,}"
+        each = f" of {option.count // replicas:,}{_beside(option.spares)}" if several else ""
         return f"Rent {whole} at {_provider(option.offer)} and use {used}{each}"
     return f"Rent {name} at {_provider(option.offer)}"
 

@@ -18,6 +18,8 @@ from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import Billing, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.workload import Serving
+from advisor.planning.balancer import balancer_usd_per_month
 from advisor.planning.price_age import upper_factor
 from advisor.planning.search.systems import System, price_usd_per_hour
 from advisor.planning.spot import Interruptions
@@ -75,11 +77,18 @@ class Option:
     """The resolved workload; None for serving."""
     proven: bool = True
     """Whether published runs on cards of this generation are behind the range of the time."""
+    spares: int = 0
+    """Spare replicas; instances and cost include them."""
 
     @property
     def layout(self) -> ParallelLayout:
         """The layout as a noun."""
         return self.layouts.layout(self.row)
+
+    @property
+    def cards(self) -> int:
+        """Accelerators in use, and those of spare replicas."""
+        return self.count + self.spares * self.layouts.replica_cards(self.row)
 
     @property
     def later_s(self) -> float:
@@ -182,9 +191,11 @@ class Configuration:
 
 
 def priced_options(
-    found: Sequence[Configuration], prices: Sequence[Price] | Mapping[int, Price]
+    found: Sequence[Configuration],
+    prices: Sequence[Price] | Mapping[int, Price],
+    served: Serving | None = None,
 ) -> list[Option]:
-    """Price configurations.
+    """Price configurations, with the spare replicas and the load balancer of a served model.
 
     Returns
     -------
@@ -192,9 +203,11 @@ def priced_options(
         In the order of ``found``.
     """
     instances, per_hour, times, interrupted = [], [], [], []
+    spares = 0 if served is None else served.spare_replicas
     for item in found:
         price = prices[item.system]
-        number = -(-item.count // price.accelerators) if price.offer else 0
+        cards = item.count + (spares * item.layouts.replica_cards(item.row) if spares else 0)
+        number = -(-cards // price.accelerators) if price.offer else 0
         longer = price.interruptions.hours(number) if price.interruptions else None
         instances.append(number)
         per_hour.append(cents.times(price.usd_per_hour, number))
@@ -206,6 +219,11 @@ def priced_options(
         )
     if found and found[0].first_token_s is not None:
         months = [usd * HOURS_PER_MONTH for usd in per_hour]
+        if served is not None and served.load_balancer:
+            months = [
+                usd + balancer_usd_per_month(prices[item.system].offer, served, item.tokens_per_s)
+                for usd, item in zip(months, found, strict=True)
+            ]
         costs = [
             (usd, usd if item.proven else usd * item.time_high / item.time)
             for usd, item in zip(months, found, strict=True)
@@ -233,6 +251,7 @@ def priced_options(
             interrupted=interrupted[place],
             run=item.run,
             proven=item.proven,
+            spares=spares,
         )
         for place, item in enumerate(found)
     ]

@@ -37,6 +37,7 @@ def replica_table(
     *,
     by_layers: bool,
     hosted: bool,
+    spares: int = 0,
 ) -> Table:
     """Return every way to divide every number of accelerators into equal replicas.
 
@@ -50,6 +51,8 @@ def replica_table(
         The engine divides a model by whole layers alone.
     hosted : bool
         The host's memory holds some layers or experts.
+    spares : int, optional
+        Replicas that stay beyond those of the row, on accelerators of the same count.
     """
     by_tensor = TENSOR_DEGREES if not by_layers else (1,)
     by_stages = PIPELINE_DEGREES if not by_layers else LAYER_DEGREES
@@ -74,21 +77,23 @@ def replica_table(
                     continue
                 for pipeline in tried("pipeline", pipelines):
                     replica = tensor * pipeline
-                    replicas = min(count // replica, concurrency)
-                    if replicas != stated.get("data", replicas) or replica > span:
+                    if pipeline > layers or replica > span:
                         continue
-                    used = replicas * replica
-                    if pipeline > layers or used <= max(0, count - machine):
-                        continue
-                    spread = {1, min(WIDE_EXPERTS, replicas), replicas}
-                    rows.update(
-                        (used, replicas, tensor, pipeline, expert, *part)
-                        for expert in tried("expert", spread if ways[2] else (1,))
-                        if replicas % expert == 0
-                        and architecture.num_experts % expert == 0
-                        and expert * replica <= span
-                        for part in parts
-                    )
+                    most = min(count // replica // (1 + spares), concurrency)
+                    spread = {1, min(WIDE_EXPERTS, most), most} - {0}
+                    for expert in tried("expert", spread if ways[2] else (1,)):
+                        replicas = min(count // replica - spares * expert, concurrency)
+                        rented = (replicas + spares * expert) * replica
+                        if (
+                            replicas >= 1
+                            and replicas == stated.get("data", replicas)
+                            and rented > max(0, count - machine)
+                            and replicas % expert == 0
+                            and architecture.num_experts % expert == 0
+                            and expert * replica <= span
+                        ):
+                            row = (replicas * replica, replicas, tensor, pipeline, expert)
+                            rows.update((*row, *part) for part in parts)
         return np.array(sorted(rows), dtype=np.intp).reshape(-1, 7)
 
     tables = [np.empty((0, 8), dtype=np.intp)]
@@ -132,11 +137,12 @@ class _Gap:
     card: str
     moved: bool = False
 
-    def tried(self, concurrency: int) -> tuple[int, ...] | None:
+    def tried(self, concurrency: int, spares: int) -> tuple[int, ...] | None:
         """Return the row halfway between, with all replicas that its instances hold."""
         middle = (self.too_few + self.enough) // 2
         system, _, _, tensor, pipeline, expert, *parts = self.row
-        replicas = min(middle * self.per_instance // (tensor * pipeline), concurrency)
+        held = middle * self.per_instance // (tensor * pipeline)
+        replicas = min(held - spares * expert, concurrency)
         replicas -= replicas % expert
         if replicas < 1:
             return None
@@ -151,6 +157,7 @@ def fewest_replicas(
     prices: Sequence[Price],
     concurrency: int,
     judge: Callable[[Table], NDArray[np.bool_]],
+    spares: int = 0,
 ) -> Table:
     """Close the gap between the searched numbers: one instance fewer misses a limit.
 
@@ -167,13 +174,15 @@ def fewest_replicas(
         Of each system.
     judge : callable
         The same for other rows.
+    spares : int, optional
+        Replicas that stay beyond those of a row.
 
     Returns
     -------
     ndarray
         The rows that were found beside those of ``table``.
     """
-    gaps, least = _gaps(table, enough, systems, prices)
+    gaps, least = _gaps(table, enough, systems, prices, spares)
     while True:
         open_gaps = [
             gap
@@ -183,7 +192,11 @@ def fewest_replicas(
         if not open_gaps:
             found = [gap.row for gap in gaps if gap.moved]
             return np.array(found, dtype=np.intp).reshape(-1, table.shape[1])
-        rows = [(gap, gap.tried(concurrency)) for gap in open_gaps]
+
+        def rented(row: tuple[int, ...]) -> int:
+            return row[1] + spares * row[3] * row[4] * row[5]
+
+        rows = [(gap, gap.tried(concurrency, spares)) for gap in open_gaps]
         asked = [row for _, row in rows if row is not None]
         met = iter(judge(np.array(asked, dtype=np.intp)).tolist() if asked else ())
         for gap, row in rows:
@@ -191,7 +204,7 @@ def fewest_replicas(
             if row is None or not next(met):
                 gap.too_few = middle
                 continue
-            gap.row, gap.enough, gap.moved = row, -(-row[1] // gap.per_instance), True
+            gap.row, gap.enough, gap.moved = row, -(-rented(row) // gap.per_instance), True
             least[gap.card] = min(least[gap.card], gap.usd * gap.enough)
 
 
@@ -200,6 +213,7 @@ def _gaps(
     enough: NDArray[np.bool_],
     systems: Sequence[System],
     prices: Sequence[Price],
+    spares: int,
 ) -> tuple[list[_Gap], dict[str, float]]:
     """Return the layouts of a replica that fewer instances might suffice for.
 
@@ -224,8 +238,9 @@ def _gaps(
     ends = np.r_[starts[1:], len(table)]
     held = first < ends
     starts, first = starts[held], first[held]
-    index, used = table[first, 0], table[first, 1]
-    below = np.where(first > starts, table[first - 1, 1], 0)
+    index, spare = table[first, 0], spares * table[first, 3:6].prod(axis=1)
+    used = table[first, 1] + spare
+    below = np.where(first > starts, table[first - 1, 1] + spare, 0)
     per_instance = np.array([system.node.accelerators for system in systems])[index]
     usd = np.array([price.usd_per_hour * price.factor for price in prices])[index]
     too_few, instances = -(-below // per_instance), -(-used // per_instance)

@@ -231,6 +231,7 @@ class _Served:
             priced = priced_options(
                 list(self._configurations(found, batch, strain)),
                 dict(zip(places, batch.prices, strict=True)),
+                self.workload,
             )
             owners = dict(zip(places, (item.place for item in alike), strict=True))
             groups: dict[int, list[Option]] = {}
@@ -289,6 +290,7 @@ class _Served:
             stated_values(layout),
             by_layers=constants.engine_for(form).divides_layers,
             hosted=way.hosted,
+            spares=self.workload.spare_replicas,
         )
         work = ServedWork(
             self.architecture,

@@ -91,6 +91,7 @@ def search_serving(
             prices,
             most_replicas(work.workload),
             lambda rows: work.met(rows, evaluate(rows)),
+            work.workload.spare_replicas,
         )
         if len(more):
             figures = Figures.joined([figures, evaluate(more)])

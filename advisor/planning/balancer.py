@@ -1,0 +1,105 @@
+"""A load balancer in front of a plan's servers: its price, and what an answer says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.catalog.economy import load_balancers
+from advisor.equations.autoscaling import load_balancer_usd_per_hour
+from advisor.estimate.results import Estimate
+from advisor.foundation.formatting import count
+from advisor.foundation.quantities import Term
+from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.case import Case
+from advisor.nouns.hardware import Offer
+from advisor.nouns.workload import Serving
+
+
+def balancer_usd_per_month(
+    offer: Offer | None, workload: Serving, tokens_per_s: float | None
+) -> float:
+    """Return the price of the provider's load balancer; 0 where none is known to be sold. [USD]
+
+    Parameters
+    ----------
+    tokens_per_s : float or None
+        Generated tokens of all replicas. [tokens/s]
+    """
+    sold = None if offer is None else load_balancers().get(offer.provider)
+    if sold is None:
+        return 0.0
+    per_hour = load_balancer_usd_per_hour(
+        usd_per_hour=sold.usd_per_hour,
+        usd_per_gb=sold.usd_per_gb,
+        requests_per_s=(tokens_per_s or 0.0) / workload.output_tokens,
+        prompt_tokens=workload.input_tokens,
+        answer_tokens=workload.output_tokens,
+    )
+    return float(per_hour) * HOURS_PER_MONTH
+
+
+def with_front(case: Case, offer: Offer | None, estimate: Estimate) -> Estimate:
+    """Return an estimate with the load balancer in its cost, and what to know of the spares."""
+    workload, serving = case.workload, estimate.serving
+    if not isinstance(workload, Serving) or serving is None:
+        return estimate
+    notes = tuple(_notes(workload, offer, estimate))
+    if not notes:
+        return estimate
+    estimate = estimate.model_copy(update={"assumptions": (*estimate.assumptions, *notes)})
+    cost = estimate.cost
+    if not workload.load_balancer or cost.usd_per_hour is None or cost.rent_usd is None:
+        return estimate
+    month = balancer_usd_per_month(offer, workload, serving.output_tokens_per_s.expected)
+    factor = 1 + month / HOURS_PER_MONTH / cost.usd_per_hour.expected
+    names = ("usd_per_hour", "rent_usd", *(f"usd_per_million{one}tokens" for one in SPLIT))
+    raised = {
+        name: value.scaled(factor) for name in names if (value := getattr(cost, name)) is not None
+    }
+    term = Term(
+        name="load_balancer",
+        title="Load balancer for the month",
+        value=month,
+        unit="USD",
+        formula="730 h x (USD per hour + USD per GB x GB per hour)",
+        substituted=f"{month:,.2f}",
+    )
+    cost = cost.model_copy(update={**raised, "terms": (*cost.terms, term)})
+    day = estimate.day
+    if day is not None:
+        ways = (
+            way.model_copy(update={"usd_per_month": way.usd_per_month + month}) for way in day.ways
+        )
+        day = day.model_copy(update={"ways": tuple(ways)})
+    return estimate.model_copy(update={"cost": cost, "day": day})
+
+
+SPLIT = ("_", "_input_", "_output_")
+"""Prices of a million tokens: of both, of prompts, of answers."""
+
+
+def _notes(workload: Serving, offer: Offer | None, estimate: Estimate) -> Iterator[str]:
+    spares = workload.spare_replicas
+    if spares:
+        layout = estimate.layout
+        named = "one spare replica" if spares == 1 else f"{count(spares)} spare replicas"
+        yield (
+            f"{named} in the rent: all {layout.replicas + spares} share the requests, and the "
+            f"speeds here are those of {layout.replicas}"
+        )
+        each = offer.accelerators // layout.replica_cards if offer else 1
+        if each > spares:
+            yield (
+                f"a machine holds {each} replicas: if it fails, more than the spare is lost; "
+                f"--spare-replicas {each} covers a machine"
+            )
+    if workload.load_balancer and offer is not None:
+        sold = load_balancers().get(offer.provider)
+        if sold is None:
+            yield (
+                f"no published price of a load balancer at {offer.provider}: run one (HAProxy, "
+                "nginx, the router of vLLM) on the processor of a machine, at no rent of its own"
+            )
+        else:
+            about = f"{sold.source}, {sold.source_date}"
+            yield f"load balancer: {sold.provider} {sold.product} ({about})"
