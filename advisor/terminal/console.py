@@ -1,14 +1,15 @@
-"""The console, and the headings, lists and tables of every report."""
+"""The console, and the headings, lists, tables and screens of every report."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from typing import IO
+from dataclasses import dataclass, field
+from typing import IO, Final
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +20,8 @@ INDENT = 2
 NARROWEST, WIDEST = 20, 1_000
 """Allowed range of ``COLUMNS``: tables need the lower end, more would only add blanks."""
 SIZES = ("COLUMNS", "LINES")
+MOST_LINES: Final = 40
+"""Lines of a first answer."""
 
 
 class _Console(Console):
@@ -111,3 +114,46 @@ def table(
 def references(console: Console, keys: Iterable[str]) -> None:
     """Print the cited sources in full."""
     bullets(console, "Sources", (f"[{key}] {citation(key)}" for key in keys))
+
+
+@dataclass
+class Screen:
+    """A command's first answer on a screen: the least important blocks make way for the others."""
+
+    console: Console
+    rest: str
+    """Closing line: how to see what is left out."""
+    blocks: list[tuple[int, tuple[RenderableType, ...]]] = field(default_factory=list)
+
+    def add(self, weight: int, *lines: RenderableType) -> None:
+        """Add a block; of all blocks, those with the largest weight go first."""
+        if lines:
+            self.blocks.append((weight, lines))
+
+    def say(self, weight: int, text: str, *, title: str = "") -> None:
+        """Add a paragraph, with a title in bold at its start; nothing if it is empty."""
+        if text:
+            words = Text(f"{title}: " if title else "", style="bold")
+            self.add(weight, Padding(words.append(Text(text, style="not bold")), (0, 0, 0, INDENT)))
+
+    def show(self) -> None:
+        """Print the blocks that fit."""
+        self.say(0, self.rest)
+        sizes = [self._lines(lines) for _, lines in self.blocks]
+        kept = set(range(len(self.blocks)))
+        while sum(sizes[place] for place in kept) > MOST_LINES:
+            worst = max(kept, key=lambda place: (self.blocks[place][0], place))
+            if self.blocks[worst][0] == 0:
+                break
+            kept.remove(worst)
+        for place in sorted(kept):
+            for line in self.blocks[place][1]:
+                self.console.print(line)
+
+    def _lines(self, lines: Iterable[RenderableType]) -> int:
+        return sum(len(self.console.render_lines(line, pad=False)) for line in lines)
+
+
+def listed(items: Iterable[str]) -> str:
+    """Return sentences or their parts as one list."""
+    return "; ".join(item.removesuffix(".") for item in items) + "."

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from rich.console import Console
+from rich.text import Text
 
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.day import Day
@@ -31,8 +32,16 @@ from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.planning.explain.sentences import BOUND_WORDS, way_out_sentence
-from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
-from advisor.terminal.short import short_estimate
+from advisor.terminal.console import (
+    Screen,
+    bullets,
+    definitions,
+    heading,
+    listed,
+    paragraph,
+    references,
+    table,
+)
 
 RANGES: Final = (
     "Ranges in brackets are 80 % intervals if the evidence is calibrated; otherwise they are "
@@ -49,19 +58,14 @@ DETAILS: Final = {
     "Replicas",
 }
 """Numbers that only ``--explain`` shows."""
+SHOWN_TERMS: Final = 4
+SHOWN_WAYS: Final = 4
 
 
 def show_estimate(console: Console, estimate: Estimate, *, everything: bool = False) -> None:
     """Print an estimate on one screen; ``everything`` opens every term."""
     if not everything:
-        rows = [row for row in numbers(estimate) if row[0] not in DETAILS]
-        short_estimate(
-            console,
-            estimate,
-            arranged=arrangement(estimate),
-            fits=fit_sentence(estimate),
-            rows=rows,
-        )
+        _short(console, estimate)
         return
     console.print(
         f"{estimate.model} on {count(estimate.count)}x {estimate.accelerator_name}", style="bold"
@@ -86,6 +90,45 @@ def show_estimate(console: Console, estimate: Estimate, *, everything: bool = Fa
     bullets(console, "Largest sizes", (curve.sentence for curve in estimate.curves))
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
+
+
+def _short(console: Console, found: Estimate) -> None:
+    """Print the headline numbers, and where memory and time go."""
+    rows = [row for row in numbers(found) if row[0] not in DETAILS]
+    screen = Screen(console, "--explain shows every term with its formula, source and neighbours.")
+    screen.add(0, Text(f"{found.model} on {found.count:,}x {found.accelerator_name}", style="bold"))
+    screen.say(0, f"{found.workload[:1].upper()}{found.workload[1:]}.")
+    screen.say(0, f"{arrangement(found)}.")
+    screen.say(0, " ".join((fit_sentence(found), *found.missed_limits)))
+    better = [f"- {text}" for text in found.improvements]
+    if better:
+        screen.say(1, "\n".join(["", *better]), title="Faster or smaller on the same cards")
+    ways = ways_out(found)
+    if ways:
+        screen.say(1, "\n".join(["", *ways]), title="What would make it fit")
+    screen.add(1, table(["Number", "Value", "Evidence"], rows))
+    screen.say(2, found.api.sentence if found.api else "", title="Beside an API")
+    timed = found.time or found.serving
+    screen.say(3, _largest(found.memory.terms), title="Memory")
+    screen.say(3, _largest(timed.terms if timed else ()), title="Time")
+    near = [item for item in found.neighbours if item.fits][:3]
+    others = ", ".join(f"{item.time_ratio:.3g}x ({item.change})" for item in near)
+    screen.say(5, others and f"{others}.", title="Other layouts that fit")
+    screen.say(4, " ".join(curve.sentence for curve in found.curves), title="Largest sizes")
+    screen.say(2, listed(found.assumptions) if found.assumptions else "", title="Assumed")
+    screen.show()
+
+
+def ways_out(found: Estimate) -> list[str]:
+    """Return what would make an estimate fit, one line each."""
+    return [f"- {way_out_sentence(way, found)}" for way in found.ways_out[:SHOWN_WAYS]]
+
+
+def _largest(terms: Iterable[Term]) -> str:
+    ordered = sorted((term for term in terms if term.value > 0), key=lambda term: -term.value)
+    parts = [f"{term.title[:1].lower()}{term.title[1:]} {term_value(term)}" for term in ordered]
+    rest = f" and {len(parts) - SHOWN_TERMS} more" if len(parts) > SHOWN_TERMS else ""
+    return f"{'; '.join(parts[:SHOWN_TERMS])}{rest}." if parts else ""
 
 
 def show_day(console: Console, day: Day | None) -> None:

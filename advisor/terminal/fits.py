@@ -15,8 +15,7 @@ from advisor.planning.fits.results import (
     TrainedFit,
     Verdict,
 )
-from advisor.terminal.console import bullets, heading, paragraph, table
-from advisor.terminal.short import Screen, listed
+from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, table
 
 
 def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None:

@@ -13,8 +13,7 @@ from advisor.fleet.machines import Machine
 from advisor.fleet.results import Assignment, FleetPlan, Purchase
 from advisor.foundation.formatting import count, duration, money
 from advisor.foundation.units import HOUR_S
-from advisor.terminal.console import INDENT, bullets, heading, table
-from advisor.terminal.short import Screen
+from advisor.terminal.console import INDENT, Screen, bullets, heading, table
 
 SHOWN_JOBS: Final = 8
 SHOWN_LIMITS: Final = 3

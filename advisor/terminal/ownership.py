@@ -21,8 +21,15 @@ from advisor.owning.results import (
     RentCost,
 )
 from advisor.owning.sentences import amount, break_even_text, input_text, processors_text
-from advisor.terminal.console import bullets, definitions, heading, paragraph, table
-from advisor.terminal.short import Screen, listed
+from advisor.terminal.console import (
+    Screen,
+    bullets,
+    definitions,
+    heading,
+    listed,
+    paragraph,
+    table,
+)
 
 SHOWN_EFFECTS: Final = 6
 FIRST_EFFECTS: Final = 3

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from rich.console import Console
+from rich.text import Text
 
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
@@ -23,14 +24,22 @@ from advisor.planning.results import (
     Rejection,
     RejectionCode,
 )
-from advisor.terminal.console import bullets, heading, paragraph, references, table
-from advisor.terminal.estimate import RANGES, arrangement, show_day
-from advisor.terminal.short import named, short_recommendation
+from advisor.terminal.console import (
+    Screen,
+    bullets,
+    heading,
+    listed,
+    paragraph,
+    references,
+    table,
+)
+from advisor.terminal.estimate import RANGES, arrangement, show_day, ways_out
 
 SHOWN_TRADE_OFFS: Final = 10
 SHOWN_FEWEST: Final = 8
 SHOWN_LAYOUTS: Final = 3
 SHOWN_REJECTIONS: Final = 12
+SHOWN_ADVICE: Final = 4
 
 Item = TypeVar("Item")
 
@@ -54,20 +63,12 @@ def show_recommendation(
         Print the whole frontier, every rejected accelerator and every source, not one screen.
     """
     if not everything and top == 1:
-        first = recommendation.plans[0].estimate if recommendation.plans else None
-        short_recommendation(
-            console,
-            recommendation,
-            arranged="" if first is None else f"{arrangement(first)}.{beside(first)}",
-            offer="" if first is None else offered(first),
-            searched=_searched(recommendation),
-            lost=_lost(recommendation.rejections),
-        )
+        _short(console, recommendation)
         return
     console.print(recommendation.answer, style="bold")
     if recommendation.plans:
         console.print()
-        paragraph(console, f"The work: {named(recommendation.plans[0].estimate)}.")
+        paragraph(console, f"The work: {_named(recommendation.plans[0].estimate)}.")
     console.print()
     paragraph(console, _searched(recommendation))
     shown: dict[Plan, str] = {}
@@ -84,6 +85,47 @@ def show_recommendation(
     )
     bullets(console, "Assumed", recommendation.assumptions)
     references(console, recommendation.references)
+
+
+def _short(console: Console, found: Recommendation) -> None:
+    """Print the plans, advice and assumptions of a recommendation."""
+    screen = Screen(console, "--explain shows every trade-off, reason, range and source.")
+    screen.add(0, Text(found.answer, style="bold"))
+    if found.plans:
+        first = found.plans[0].estimate
+        screen.say(0, f"{_named(first)}.", title="The work")
+        screen.say(1, found.plans[0].why, title="Why")
+        screen.say(0, f"{arrangement(first)}.{_beside(first)}")
+        screen.say(2, offered(first), title="Offer")
+        screen.say(2, first.api.sentence if first.api else "", title="Beside an API")
+    if found.nearest is not None:
+        title = f"What would make it fit on {found.nearest.count}x {found.nearest.accelerator_name}"
+        better = [f"- {text}" for text in found.nearest.improvements]
+        screen.say(0, "\n".join(["", *better, *ways_out(found.nearest)]), title=title)
+    seen = list(found.plans[:1])
+    for ranking in found.rankings[1:]:
+        for plan in ranking.plans[:1]:
+            title = ranking.objective.value.replace("_", " ").capitalize()
+            screen.say(3, _other(plan, seen), title=title)
+            seen.append(plan)
+    ordered = sorted(found.advice, key=lambda item: item.severity != "warning")
+    for place, item in enumerate(ordered[:SHOWN_ADVICE]):
+        title = "Warning" if item.severity == "warning" else "Advice"
+        screen.say(1 if item.severity == "warning" else 4 + place, item.message, title=title)
+    screen.say(6, _lost(found.rejections), title="The others")
+    screen.say(2, listed(found.assumed) if found.assumed else "", title="Assumed")
+    screen.say(7, _searched(found))
+    screen.show()
+
+
+def _other(plan: Plan, seen: Iterable[Plan]) -> str:
+    same = any(plan.estimate == other.estimate for other in seen)
+    return f"the same: {plan.title}." if same else plan.sentence
+
+
+def _named(estimate: Estimate) -> str:
+    """Return the work with the model's name, e.g. ``llama-3.1-8b: fine-tune with LoRA on …``."""
+    return f"{estimate.model}: {estimate.workload}"
 
 
 def _searched(recommendation: Recommendation) -> str:
@@ -116,29 +158,26 @@ def _ranking(
     title = TITLES[ranking.objective]
     for plan in ranking.plans[:top]:
         heading(console, title if plan.rank == 1 else f"{title}, number {plan.rank}")
-        first = next((name for other, name in shown.items() if same(other, plan)), None)
+        first = next(
+            (name for other, name in shown.items() if other.estimate == plan.estimate), None
+        )
         if first is not None:
             paragraph(console, f"The same as {first.lower()}: {plan.title}.")
             continue
         shown[plan] = title if plan.rank == 1 else f"{title}, number {plan.rank}"
         paragraph(console, plan.sentence if plan.sentence != answer else f"{plan.title}, as above.")
         paragraph(console, plan.why)
-        paragraph(console, f"{arrangement(plan.estimate)}.{beside(plan.estimate)}")
+        paragraph(console, f"{arrangement(plan.estimate)}.{_beside(plan.estimate)}")
         paragraph(console, offered(plan.estimate))
         if plan.estimate.api is not None:
             paragraph(console, f"Beside an API: {plan.estimate.api.sentence}")
 
 
-def beside(estimate: Estimate) -> str:
+def _beside(estimate: Estimate) -> str:
     """Return the times of the fastest other layouts that fit, after a space; empty if none fits."""
     quickest = [item for item in estimate.neighbours if item.fits][:SHOWN_LAYOUTS]
     times = ", ".join(f"{plain(item.time_ratio, 3)}x ({item.change})" for item in quickest)
     return f" Other layouts that fit, fastest first: {times}." if times else ""
-
-
-def same(first: Plan, second: Plan) -> bool:
-    """Return whether two plans are the same configuration; their ranks may differ."""
-    return first.estimate == second.estimate
 
 
 def offered(estimate: Estimate) -> str:
