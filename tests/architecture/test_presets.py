@@ -127,3 +127,23 @@ def test_what_presets_take_is_what_they_are_built_for() -> None:
     listed = [name for unit in Unit for name in list_presets(unit)]
     assert sorted(listed) == sorted(list_presets())
     assert {"resnet-50", "sd-1.5-unet"} <= set(list_presets(Unit.IMAGE))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "tokens"),
+    [
+        # Metadata of KerasHub 0.32: all_minilm_l6_v2_en, bge_base_en, bert_large_en_uncased.
+        ("all-minilm-l6-v2", 22_713_216, 512),
+        ("bge-base-en-v1.5", 109_482_240, 512),
+        ("bge-large-en-v1.5", 335_141_888, 512),
+        # The model cards: 33.4, 560 and 568 million; bge-m3 reads 8,192 tokens.
+        ("bge-small-en-v1.5", 33_400_000, 512),
+        ("multilingual-e5-large", 560_000_000, 512),
+        ("bge-m3", 568_000_000, 8192),
+    ],
+)
+def test_models_for_embeddings(name: str, parameters: int, tokens: int) -> None:
+    model = load_preset(name)
+    rounded = parameters % 100_000 == 0
+    assert model.total_parameters == pytest.approx(parameters, rel=2e-3 if rounded else 0.0)
+    assert model.max_position_embeddings == tokens
