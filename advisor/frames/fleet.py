@@ -13,7 +13,7 @@ def purchases_table(plan: FleetPlan) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "": "Rent for a term" if item.committed else "Buy",
+                "How": "Rent for a term" if item.committed else "Buy",
                 "Machine": f"{item.count} x {item.title}",
                 "Price": money(item.usd),
                 "Ready": f"in month {item.month}" if item.month else "at the start",

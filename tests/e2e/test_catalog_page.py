@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browsing import CHART, follow, open_page, width_beyond_the_window
+from tests.e2e.browsing import CHART, PHONE, follow, open_page, width_beyond_the_window
+
+SCREENS = 6
+"""Most screens of a phone that the page is long."""
 
 
 def test_three_accelerators_and_what_differs(
@@ -31,8 +37,16 @@ def test_a_value_opens_to_its_source(page: Page, app_url: str) -> None:
     expect(page.get_by_text("recalled, not checked", exact=True).first).to_be_visible()
 
 
-def test_nothing_scrolls_sideways_on_a_phone(page: Page, app_url: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
+def test_a_phone_shows_the_main_facts_and_folds_the_others(
+    new_page: Callable[..., Page], app_url: str
+) -> None:
+    page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE)
     open_page(page, f"{app_url}/catalog")
     page.wait_for_selector(CHART)
     assert width_beyond_the_window(page) <= 0
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollHeight") < SCREENS * 844
+    facts = page.get_by_test_id("stMain").locator("strong")
+    expect(facts.filter(has_text=re.compile("^Bandwidth$"))).to_be_visible()
+    expect(facts.filter(has_text="Form factor")).to_be_hidden()
+    page.get_by_text("25 more facts").click()
+    expect(facts.filter(has_text="Form factor")).to_be_visible()

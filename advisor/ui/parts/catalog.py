@@ -37,7 +37,14 @@ SEGMENTS: Final = {
     Segment.EDGE: "Edge",
     Segment.CPU: "Processors",
 }
-LIST_PX: Final = 420
+MAIN_FACTS: Final = (
+    "Memory, reported",
+    "Bandwidth",
+    "bf16 rate",
+    "Board power",
+    "Purchase price",
+    "Cheapest rent",
+)
 SOURCES_PX: Final = 420
 KINDS: Final[Mapping[Segment | None, str]] = {None: "Any kind"} | SEGMENTS
 MEMORY_GIB: Final = {0: "Any memory"} | {
@@ -285,7 +292,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
     if table.empty:
         st.info("These do not differ in any fact of the catalog.", icon=":material/help:")
     else:
-        text_table(table)
+        _facts(table)
     st.caption("(?): recalled, not checked.")
     csv_button("comparison", table)
     _sources(catalog, found)
@@ -317,6 +324,17 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
             )
 
 
+def _facts(table: frames.Table) -> None:
+    """Show the facts; on a phone the main ones first, the others folded."""
+    main = table["Fact"].isin(MAIN_FACTS)
+    if not on_phone() or not main.any() or main.all():
+        text_table(table)
+        return
+    text_table(table[main])
+    with st.expander(f"{int((~main).sum())} more facts", key="catalog_facts"):
+        text_table(table[~main])
+
+
 def _spread(catalog: api.Catalog, keys: Sequence[str], metric: Metric) -> None:
     frame = frames.spread_frame(metric, keys, catalog)
     if frame.empty:
@@ -332,8 +350,8 @@ def _spread(catalog: api.Catalog, keys: Sequence[str], metric: Metric) -> None:
         key=f"catalog_chart_{metric.title}",
         alt=spread_alt(frame, title=metric.title, unit=metric.unit),
     )
-    for line in frames.verdict_sentences(metric, verdicts(metric, keys, catalog)):
-        st.markdown(f"- {plain(line)}")
+    told = frames.verdict_sentences(metric, verdicts(metric, keys, catalog))
+    st.markdown("\n".join(f"- {plain(line)}" for line in told))
     if metric.priced:
         st.caption(
             "The dot is the median over providers of the cheapest offer of each. A difference "
