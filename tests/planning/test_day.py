@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,58 @@ def test_kubernetes_scales_between_the_bounds_of_the_day() -> None:
     [scaler] = [
         item
         for item in yaml.safe_load_all(advisor.export(case, "kubernetes").content)
-        if item and item["kind"] == "HorizontalPodAutoscaler"
+        if item and item["kind"] == "ScaledObject"
     ]
-    assert scaler["spec"]["maxReplicas"] == scaled.most_replicas
-    assert scaler["spec"]["minReplicas"] == scaled.least_replicas
+    assert scaler["apiVersion"] == "keda.sh/v1alpha1"
+    assert scaler["spec"]["maxReplicaCount"] == scaled.most_replicas
+    assert scaler["spec"]["minReplicaCount"] == scaled.least_replicas
+
+
+def scaled_object(case: dict[str, Any]) -> Any:
+    """Return the scaled object of a file, checked against the fields of KEDA 2.19.
+
+    Its pages "ScaledObject specification" and "Prometheus": keda-docs, content/docs/2.19.
+    """
+    found = list(yaml.safe_load_all(advisor.export(case, "kubernetes").content))
+    [item] = [item for item in found if item["kind"] == "ScaledObject"]
+    assert set(item["spec"]) <= {
+        *("scaleTargetRef", "pollingInterval", "cooldownPeriod", "initialCooldownPeriod"),
+        *("idleReplicaCount", "minReplicaCount", "maxReplicaCount", "fallback", "advanced"),
+        "triggers",
+    }
+    assert set(item["spec"]["advanced"]) == {"horizontalPodAutoscalerConfig"}
+    for trigger in item["spec"]["triggers"]:
+        assert trigger["type"] == "prometheus"
+        assert {"serverAddress", "query", "threshold"} == set(trigger["metadata"])
+        assert all(isinstance(value, str) for value in trigger["metadata"].values())
+    [deployment] = [one for one in found if one["kind"] == "Deployment"]
+    assert item["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    return item
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_keda_asks_for_the_plans_servers_at_its_peak(spares: int) -> None:
+    """KEDA asks for ceil(value / threshold) servers, as an HPA on an average value does."""
+    case = asked(day_shape="office", peak_requests_per_s="60/s")
+    case["workload"]["spare_replicas"] = spares
+    plan = advisor.recommend(case).plans[0]
+    flight, queue = scaled_object(case)["spec"]["triggers"]
+    assert plan.estimate.serving is not None
+    under = plan.estimate.serving.arrivals
+    assert under is not None
+    query, threshold = flight["metadata"]["query"], float(flight["metadata"]["threshold"])
+    assert "vllm:num_requests_running" in query
+    assert "vllm:num_requests_waiting" in query
+    assert "vllm:num_requests_waiting" in queue["metadata"]["query"]
+    constant = float(query.rpartition(" + ")[2]) if spares else 0.0
+    servers = math.ceil((under.in_flight + constant) / threshold)
+    assert servers in {plan.replicas + spares - 1, plan.replicas + spares}
+
+
+def test_a_file_that_cannot_stop_the_last_server_says_so() -> None:
+    case = asked(day_shape="office", peak_requests_per_s="3/s", min_replicas=0)
+    assert scaled_object(case)["spec"]["minReplicaCount"] == 1
+    assert "One server stays" in advisor.export(case, "kubernetes").content
 
 
 def test_growth_scales_the_peak() -> None:

@@ -75,6 +75,8 @@ class Program(Noun):
     """Path that answers when the server is ready."""
     queue: str = ""
     """Gauge of waiting requests; empty if there is none."""
+    running: str = ""
+    """Gauge of requests in the batch; empty if there is none."""
     backends: dict[str, Build]
     weights: dict[str, Weights]
     instead: dict[str, str] = Field(default_factory=dict)

@@ -17,6 +17,7 @@ from advisor.export.hosts.containers import (
 from advisor.export.hosts.names import node_label
 from advisor.export.hosts.orders import Content as Manifest
 from advisor.export.hosts.orders import host_requests, manifest
+from advisor.export.hosts.scaling import scaler, scaling_notes
 from advisor.export.quoting import kubernetes_text, yaml_file
 from advisor.export.script import Launch, text_of
 from advisor.export.setup import Setup
@@ -42,10 +43,6 @@ HOST_MEMORY_BYTES: Final = 16 * GIB
 """Host memory of a server beside one copy of its weights. Assumed. [bytes]"""
 PROBE_S: Final = 10
 """Time between two probes. [s]"""
-WAITING: Final = 4
-"""Waiting requests of one server from which another is started. Assumed."""
-MOST_TIMES: Final = 2
-"""Most servers relative to the plan's. Assumed; it bounds the bill."""
 LWS_VARIABLES: Final = {"NODE_RANK": "LWS_WORKER_INDEX", "MASTER_ADDR": "LWS_LEADER_ADDRESS"}
 """Our variables and those of LeaderWorkerSet (docs/deployment/frameworks/lws.md of vLLM 0.31.0)."""
 
@@ -69,7 +66,7 @@ def kubernetes_file(setup: Setup) -> str:
     items = [_group(servers, launch) if servers.machines > 1 else _deployment(servers, launch)]
     items += [_service(servers), _budget(servers)]
     if servers.program.queue and servers.machines == 1:
-        items.append(_scaler(servers))
+        items.append(scaler(servers))
     return yaml_file(notes, *items)
 
 
@@ -80,19 +77,12 @@ def _notes(servers: Servers) -> list[str]:
     if servers.machines > 1:
         notes.append("Needs the LeaderWorkerSet controller (lws.sigs.k8s.io).")
     elif servers.program.queue:
-        notes.append(
-            f"Scaling needs prometheus-adapter with a rule that names {servers.program.queue} of a "
-            f"pod {_metric(servers)}; without it the number of servers stays."
-        )
+        notes += scaling_notes(servers)
     if servers.program.reads_gguf and servers.setup.checkpoint is None:
         notes.append(f"Put the file of weights into the claim's volume, at {WEIGHTS}.")
     if servers.setup.machines > 1 and servers.machines == 1:
         notes.append("Kubernetes places the pods on the machines.")
     return notes
-
-
-def _metric(servers: Servers) -> str:
-    return servers.program.queue.replace(":", "_")
 
 
 def _pod(
@@ -219,35 +209,3 @@ def _budget(servers: Servers) -> Manifest:
     name = servers.setup.slug
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}}
     return manifest(name, "PodDisruptionBudget", "policy/v1", spec)
-
-
-def _scaler(servers: Servers) -> Manifest:
-    """Return the scaling on waiting requests.
-
-    It runs between the plan's servers and twice as many, or as the day of the case asks.
-    """
-    name = servers.setup.slug
-    least, most = servers.count, MOST_TIMES * servers.count
-    behavior: Manifest = {}
-    if (day := servers.setup.estimate.day) is not None:
-        scaled = next(way for way in day.ways if way.name == "autoscaled")
-        serving = servers.setup.estimate.serving
-        spares = serving.spare_replicas if serving else 0
-        each = max(1, (servers.setup.estimate.layout.replicas + spares) // servers.count)
-        least, most = (
-            max(1, -(-number // each)) for number in (scaled.least_replicas, scaled.most_replicas)
-        )
-        hold = {"stabilizationWindowSeconds": round(day.hold_s)}
-        behavior = {"behavior": {"scaleDown": hold}}
-    pods = {
-        "metric": {"name": _metric(servers)},
-        "target": {"type": "AverageValue", "averageValue": str(WAITING)},
-    }
-    spec = {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-        "minReplicas": least,
-        "maxReplicas": most,
-        "metrics": [{"type": "Pods", "pods": pods}],
-        **behavior,
-    }
-    return manifest(name, "HorizontalPodAutoscaler", "autoscaling/v2", spec)
