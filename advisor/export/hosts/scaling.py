@@ -39,12 +39,11 @@ def scaling_notes(servers: Servers) -> list[str]:
                 f"{_metric(queue)}; without it the number of servers stays."
             )
         ]
-    notes = [
-        (
-            f"Scaling needs KEDA {KEDA} or newer, and a Prometheus that reads /metrics of the pods and "
-            "keeps their names as the label pod. Set serverAddress to it."
-        )
-    ]
+    needs = (
+        f"Scaling needs KEDA {KEDA} or newer, and a Prometheus that reads /metrics of the pods "
+        "and keeps their names as the label pod. Set serverAddress to it."
+    )
+    notes = [needs]
     if _autoscaled(day).least_replicas == 0:
         notes.append(
             "One server stays, though the bill lets the last one stop: a stopped server reports no "
