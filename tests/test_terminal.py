@@ -131,7 +131,8 @@ def test_the_first_answer_names_work_plan_and_the_way_to_the_rest(
     assert text.startswith(words(recommendation.answer))
     assert f"{plan.estimate.model}: {plan.estimate.workload}" in text
     assert words(plan.why) in text
-    for line in recommendation.assumptions:
+    assert recommendation.assumed  # those of the first plan and of the whole search
+    for line in recommendation.assumed:
         assert words(line).removesuffix(".") in text
     assert "--explain shows" in text
 
