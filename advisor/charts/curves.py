@@ -1,4 +1,4 @@
-"""Memory against batch or length with the card's limit, and below it the speed."""
+"""Lines of one plan: memory and speed by size, efficiency by number, replicas by hour."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from advisor.charts.theme import (
     refuse_empty,
     unvalidated,
 )
+from advisor.foundation.formatting import duration, percent
+from advisor.foundation.units import HOUR_S
 
 HEIGHT: Final = 420
 MEMORY_DOMAIN: Final = (0.42, 1.0)
@@ -26,6 +28,11 @@ CHOSEN_PX: Final = 13
 BAND_OPACITY: Final = 0.18
 HEADROOM: Final = 1.5
 """The memory axis ends at this multiple of the usable memory."""
+SCALING_HEIGHT: Final = 360
+TICKS: Final = 8
+MARGIN: Final = 1.25
+DAY_HEIGHT: Final = 320
+DAY_LINES: Final = (("needed", "Needed by the requests"), ("running", "Autoscaled fleet"))
 
 
 def curve_chart(
@@ -152,3 +159,131 @@ def _speed(rows: pd.DataFrame, theme: Theme, *, name: str, symbol: str) -> dict[
         "marker": {"color": theme.hues[2], "size": MARKER_PX, "symbol": symbol},
         "hovertemplate": "%{x:,}: %{y:,.0f} per second<extra></extra>",
     }
+
+
+def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
+    """Return the efficiency of each number of accelerators, with perfect scaling."""
+    refuse_empty(frame, "the scaling chart needs at least one number of accelerators")
+    counts = frame["count"].tolist()
+    low, high = counts[0] / MARGIN, counts[-1] * MARGIN
+    ticks = counts[:: math.ceil(len(counts) / TICKS)]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "Perfect scaling",
+            "x": [low, high],
+            "y": [1.0, 1.0],
+            "line": {"color": theme.muted, "width": 1.5, "dash": "dash"},
+            "hoverinfo": "skip",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": "Best layout of each number",
+            "x": counts,
+            "y": frame["efficiency"].tolist(),
+            "text": _hovers(frame),
+            "line": {"color": theme.hues[0], "width": 2},
+            "marker": {"color": theme.hues[0], "size": 8},
+            "hovertemplate": "%{text}<extra></extra>",
+        },
+    ]
+    layout = base_layout(theme, height=SCALING_HEIGHT) | {
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "xaxis": axis(
+            theme,
+            "Accelerators",
+            type="log",
+            range=[math.log10(low), math.log10(high)],
+            tickvals=ticks,
+            ticktext=[f"{tick:,}" for tick in ticks],
+        ),
+        "yaxis": axis(
+            theme,
+            "Speed of each, against the fewest that fit",
+            tickformat=".0%",
+            range=[0, max(1.1, 1.05 * float(frame["efficiency"].max()))],
+        ),
+        "showlegend": True,
+    }
+    return unvalidated(traces, layout)
+
+
+def _hovers(frame: pd.DataFrame) -> list[str]:
+    columns = (frame[name].tolist() for name in ("count", "efficiency", "hours", "bound"))
+    return [
+        f"{count:,}: {percent(efficiency)} of the speed of each<br>"
+        f"run in {duration(hours * HOUR_S)}, limited by {bound}"
+        for count, efficiency, hours, bound in zip(*columns, strict=True)
+    ]
+
+
+def scaling_finding(frame: pd.DataFrame) -> str:
+    """Return what the chart shows: how fast each of the most accelerators still is."""
+    first, last = frame.iloc[0], frame.iloc[-1]
+    return (
+        f"With {last['count']:,} accelerators, each reaches "
+        f"{percent(float(last['efficiency']))} of its speed with {first['count']:,}, "
+        f"limited by {last['bound']}."
+    )
+
+
+def scaling_alt(frame: pd.DataFrame) -> str:
+    """Return the chart in words."""
+    first, last = frame["count"].iloc[0], frame["count"].iloc[-1]
+    return (
+        f"{scaling_finding(frame)} Line of efficiency over {len(frame)} numbers of accelerators, "
+        f"on a logarithmic axis from {first:,} to {last:,}."
+    )
+
+
+def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
+    """Return demand and capacity by hour, in replicas.
+
+    Parameters
+    ----------
+    fixed : int
+        Replicas of the fleet for the peak.
+    """
+    refuse_empty(frame, "the chart of the day needs at least one hour")
+    hours = frame["hour"].tolist()
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "Fixed for the peak",
+            "x": [hours[0], hours[-1]],
+            "y": [fixed, fixed],
+            "line": {"color": theme.muted, "width": 1.5, "dash": "dash"},
+            "hovertemplate": "%{y} replicas<extra></extra>",
+        },
+        *(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": name,
+                "x": hours,
+                "y": frame[column].tolist(),
+                "line": {"color": theme.hues[place], "width": 2, "shape": "hvh"},
+                "hovertemplate": "hour %{x}: %{y:.1f} replicas<extra></extra>",
+            }
+            for place, (column, name) in enumerate(DAY_LINES)
+        ),
+    ]
+    layout = base_layout(theme, height=DAY_HEIGHT) | {
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "xaxis": axis(theme, "Hour"),
+        "yaxis": axis(theme, "Replicas", rangemode="tozero"),
+        "showlegend": True,
+    }
+    return unvalidated(traces, layout)
+
+
+def day_alt(frame: pd.DataFrame, fixed: int) -> str:
+    """Return the chart in words."""
+    return (
+        f"Lines of replicas over {len(frame)} hours: requests need {frame['needed'].min():.1f} to "
+        f"{frame['needed'].max():.1f}, an autoscaled fleet runs {frame['running'].min():.1f} to "
+        f"{frame['running'].max():.1f}, a fixed one {fixed}."
+    )

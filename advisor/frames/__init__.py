@@ -97,7 +97,6 @@ from advisor.frames.points import (
     within_reach,
 )
 from advisor.frames.shape import shapes_table
-from advisor.frames.side_by_side import side_by_side
 from advisor.frames.terms import (
     MEMORY_GROUPS,
     Section,
@@ -110,7 +109,7 @@ from advisor.frames.terms import (
     terms_frame,
 )
 from advisor.frames.turning import grid_frame, grid_table, turns_sentence, turns_table
-from advisor.frames.what_if import what_if_sentence, what_if_table
+from advisor.frames.what_if import side_by_side, what_if_sentence, what_if_table
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.fits.results import VERDICT_TITLES
 

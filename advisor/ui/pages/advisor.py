@@ -8,12 +8,10 @@ from advisor.ui.forms.asked import work_words
 from advisor.ui.parts import (
     accuracy,
     details,
-    examples,
     memory,
     question,
     remedies,
     results,
-    saved_plans,
     share,
     sliders,
 )
@@ -27,7 +25,7 @@ with state.Boundary():
     with st.container():
         opened = state.open_page()
         inputs = state.current()
-        examples.offer(inputs)
+        question.offer_examples(inputs)
         slots = controls.controls(inputs)
     if state.current() != inputs:  # Boxes of a page that this server has just met.
         st.rerun()
@@ -76,6 +74,6 @@ with state.Boundary():
     accuracy.similar(recommendation)
     details.assumptions(recommendation)
     set_up(found)
-    saved_plans.side_by_side(found)
+    share.side_by_side(found)
     details.download(found)
     state.settle()

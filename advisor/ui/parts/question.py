@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, Final
 
 import streamlit as st
 
+from advisor.nouns.inputs import Task
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import question_words, work_words
-from advisor.ui.forms.inputs import Inputs
+from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.reading import read
+from advisor.ui.forms.rules import OWN
 from advisor.ui.parts import share
 from advisor.ui.parts.widgets import folded
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import own_catalog, state
+from advisor.ui.session import own_catalog, saved, state
 from advisor.ui.session.links import Page
+
+ONE_CARD: Final[dict[str, Any]] = {"max_accelerators": "1"}
+EXAMPLES: Final = {
+    "Fine-tune an 8B on one card": replace(DEFAULTS, task=Task.QLORA, **ONE_CARD),
+    "Serve a chat to 500 users": replace(
+        DEFAULTS, task=Task.SERVE, users="500", prompt="1024", answer="256"
+    ),
+    "Plan an 8-GPU server": replace(
+        DEFAULTS,
+        task=Task.FULL,
+        tokens="100M",
+        deadline="7 days",
+        rent=OWN,
+        own_accelerator="h100-sxm",
+        own_count="8",
+    ),
+}
 
 
 def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = ()) -> Inputs:
@@ -64,3 +85,13 @@ def head(heading: str) -> st.delta_generator.DeltaGenerator:
 def name_tab(title: str, inputs: Inputs) -> None:
     """Name the browser's tab by page and question."""
     st.set_page_config(page_title=f"{title}: {work_words(inputs)}")
+
+
+def offer_examples(inputs: Inputs) -> None:
+    """Offer the examples to a reader who has changed nothing yet."""
+    if inputs != DEFAULTS:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="examples"):
+        st.markdown("Change what you like, or try:", width="content")
+        for title, example in EXAMPLES.items():
+            st.button(title, type="tertiary", on_click=saved.take, args=(example,), key=title)

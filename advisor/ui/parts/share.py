@@ -1,4 +1,4 @@
-"""What can be done with every page: send it as a link, and save its question."""
+"""What can be done with every page: send it as a link, save its question, compare the saved."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Final
 import streamlit as st
 import yaml
 
-from advisor.ui.forms.asked import question_words
+from advisor import frames
+from advisor.errors import AdvisorError
+from advisor.ui.forms.asked import question_words, work_words
 from advisor.ui.forms.inputs import Inputs
+from advisor.ui.forms.reading import used, value_title
+from advisor.ui.forms.rules import RULES
 from advisor.ui.parts.chart_view import PICTURE, PICTURES
-from advisor.ui.parts.widgets import download
-from advisor.ui.parts.wording import plain
+from advisor.ui.parts.widgets import csv_button, download, folded, show_mistake
+from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import address, own_catalog, saved, state
 from advisor.ui.session.links import Page
 from advisor.ui.session.question import MOST_SAVED
@@ -121,3 +125,38 @@ def _button(label: str, key: str, act: Callable[..., None], value: object) -> No
 def case_yaml(inputs: Inputs) -> str:
     """Return the case as the command line reads it."""
     return yaml.safe_dump(state.case_mapping(inputs), sort_keys=False)
+
+
+@st.fragment
+def side_by_side(found: Answer) -> None:
+    """Compare the answer with those to the saved questions."""
+    others = [saved.inputs_spelled(item) for item in saved.saved()]
+    others = [item for item in others if item != found.inputs]
+    if not others:
+        return
+    part = folded("Saved questions side by side", key="side_by_side", icon="view_column")
+    if not part.open:
+        return
+    with part:
+        asked, answers, titles = [_asked(found.inputs)], [found.recommendation], ["Now"]
+        for place, inputs in enumerate(others, start=1):
+            try:
+                answers.append(state.recommended(inputs))
+            except AdvisorError as error:
+                show_mistake(error, blocked=True)
+                continue
+            asked.append(_asked(inputs))
+            titles.append(f"Saved {place}")
+        table = frames.side_by_side(asked, answers, titles)
+        text_table(table)
+        csv_button("saved", table)
+
+
+def _asked(inputs: Inputs) -> dict[str, str]:
+    """Return what a question asks, by label."""
+    stated = {
+        rules.label: value_title(name, getattr(inputs, name))
+        for name, rules in RULES.items()
+        if name not in ("task", "model", "config", "network") and used(name, inputs)
+    }
+    return {"Work": work_words(inputs)} | stated
