@@ -98,6 +98,34 @@ def test_ssd_scales_every_image_to_its_own_size() -> None:
     assert numbers == 8732 * (4 + 81)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters", "work"),
+    [
+        # Parameters: Ultralytics, yolov8.yaml at 023641f and yolo11.yaml at 0a2ae50, less 16 constants;
+        # billions of operations: docs/en/models/yolov8.md and yolo11.md.
+        ("yolov8n", 3_157_184, 8.7),
+        ("yolov8m", 25_902_624, 78.9),
+        ("yolov8x", 68_229_632, 257.8),
+        ("yolo11n", 2_624_064, 6.5),
+        ("yolo11s", 9_458_736, 21.5),
+        ("yolo11m", 20_114_672, 68.0),
+        ("yolo11l", 25_372_144, 86.9),
+        ("yolo11x", 56_966_160, 194.9),
+        ("yolo11n-seg", 2.9e6, 9.7),
+        ("yolo11m-seg", 22.4e6, 113.2),
+        ("yolo11x-seg", 62.1e6, 296.4),
+    ],
+)
+def test_yolo_has_its_published_size_and_work(name: str, parameters: float, work: float) -> None:
+    network = load_preset(name)
+    counted = sum(op.layers * op.flops_per_token for op in network.operators)
+    # Attention of YOLO11 has a few norms less; sizes of -seg are published with two digits.
+    assert network.total_parameters == pytest.approx(
+        parameters, rel=0.01 if "seg" in name else 2e-4
+    )
+    assert counted / 1e9 == pytest.approx(work, rel=0.01)
+
+
 def test_efficientdet_has_its_published_work() -> None:
     """Billions of multiply-adds of D0 to D4: arXiv:1911.09070, table 2."""
     counted = [

@@ -58,6 +58,7 @@ BOUNDS = (
     Bound("loaded_runs", "ttft_ms", 70, 63, 115, 37),
     Bound("loaded_runs", "latency_ms", 11, 74, 90, 74),
     Bound("serving_vision", "images_per_s", 168, 13, 38, 5),
+    Bound("serving_detectors", "images_per_s", 35, 5, 11, 2),
     Bound("serving_runs", "total_output_tokens_per_s", 470, 18, 48, 5),
 )
 

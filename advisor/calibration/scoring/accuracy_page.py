@@ -42,6 +42,7 @@ TABLES: Final = {
     "desktop_runs": "Serving by llama.cpp and MLX, builds of 2025 and 2026",
     "offload_runs": "Serving with layers or experts in the host's memory",
     "serving_vision": "Serving of networks that take images",
+    "serving_detectors": "Detectors under TensorRT",
 }
 """Files below ``data/measurements`` and their headings."""
 UNSEEN: Final = {

@@ -12,13 +12,14 @@ from advisor.calibration.tables.guesses import filled
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import batch_times
+from advisor.estimate.batch.forward import batch_interval, batch_times, image_kernels
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.sample import SIZES
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
 
 IMAGE_KINDS: Final = ("vision", "diffusion")
@@ -58,7 +59,8 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
     accelerator = engine.accelerator(row)
     stored = weight_format(row)
-    calibration = engine.calibration
+    tool = known_tools().get(cell(row, "engine"))
+    calibration = engine.calibration.under(tool.engine if tool else None)
     kernels, known = calibration.kernels_for(accelerator)
     stack = choice(filled(row, "serving"), "software", known_stacks())
     count = integer(row, "num_accelerators", 1)
@@ -79,9 +81,11 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
         calibration,
         stack=stack.name,
     )
-    interval = calibration.interval("serving_batch", measured=known)
+    interval = batch_interval(architecture, stored, accelerator, calibration, measured=known)
     rate = float(times.per_s[0])
     kind = "eager" if stack.eager else "compiled"
+    if image_kernels(architecture, stored, calibration):
+        kind = "fused"
     parts = ("model", "accelerator", "engine")
     return [
         scored(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
+from advisor.equations.roofline import matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.hardware.caching import in_cache
 from advisor.estimate.hardware.kernel_times import (
@@ -27,8 +28,10 @@ from advisor.estimate.hardware.kernel_times import (
 from advisor.estimate.hardware.launching import ANSWER_COPIES, copies_time, launch_time
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
+from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, RECIPES, WeightFormat
-from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.engines import ImageKernels
 from advisor.nouns.software.stacks import SoftwareFacts, Work, usual_stack
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from advisor.nouns.workload import Serving
@@ -134,7 +137,11 @@ def batch_times(
     inputs = inputs_per_answer(architecture, workload)
     run = _run(architecture, workload, weight_format, software.name)
     local = np.ceil(workload.concurrency / layout.data) * inputs
-    shares = _forward(architecture, run, candidates, software, local * run.sequence_length)
+    kernels = image_kernels(architecture, weight_format, calibration)
+    if kernels is None:
+        shares = _forward(architecture, run, candidates, software, local * run.sequence_length)
+    else:
+        shares = _compiled(architecture, kernels, candidates, weight_format, local)
     shares = BatchShares(
         **{
             item.name: passes_per_answer(architecture, workload) * getattr(shares, item.name)
@@ -191,6 +198,72 @@ def _run(
         assumptions=(),
         unit=architecture.unit,
     )
+
+
+def image_kernels(
+    architecture: ModelArchitecture, weight_format: WeightFormat, calibration: Calibration
+) -> ImageKernels | None:
+    """Return the compiled kernels that run a network; None where it runs as eager code.
+
+    They were fitted on networks that see an image once, in 16 bits and less.
+    """
+    once = architecture.unit is Unit.IMAGE and not architecture.denoises
+    wide = weight_format.compute == "fp32"
+    return calibration.serving.image_kernels if once and not wide else None
+
+
+def _compiled(
+    architecture: ModelArchitecture,
+    kernels: ImageKernels,
+    candidates: Candidates,
+    weight_format: WeightFormat,
+    images: Floats,
+) -> BatchShares:
+    """Time of one pass through kernels that hold norms, functions and sums."""
+    hardware, each = candidates.hardware, weight_format.bytes_per_parameter
+    zero = np.zeros(np.broadcast_shapes(images.shape, hardware.memory_bytes.shape))
+    matmul, attention, launch = zero.copy(), zero.copy(), zero.copy()
+    for op in architecture.operators:
+        if not (is_product(op) or op.kind is OperatorKind.ATTENTION):
+            continue
+        work = matmul if is_product(op) else attention
+        work += op.layers * np.asarray(
+            matmul_time_s(
+                flops=images * op.flops_per_token,
+                moved_bytes=each * (images * moved_elements(op) + op.parameters),
+                output_elements=1.0,
+                depth=1.0,
+                peak_flops_per_s=hardware.peak_flops_per_s,
+                bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+                overhead_s=0.0,
+                compute=kernels.compute,
+                bandwidth=kernels.bandwidth,
+                half_tiles=0.0,
+                half_depth=0.0,
+            )
+        )
+        launch += op.layers * kernels.kernel_s
+    launch += hardware.shared_memory * kernels.shared_memory_s
+    launch += copies_time(ANSWER_COPIES, hardware)
+    return BatchShares(matmul=matmul, attention=attention, elementwise=zero, launch=launch)
+
+
+def batch_interval(
+    architecture: ModelArchitecture,
+    weight_format: WeightFormat,
+    accelerator: Accelerator,
+    calibration: Calibration,
+    *,
+    measured: bool,
+) -> Interval:
+    """Return the interval of the time of a batch."""
+    kernels = image_kernels(architecture, weight_format, calibration)
+    quantity = "serving_denoising" if architecture.denoises else "serving_batch"
+    if kernels is None:
+        return calibration.interval(quantity, measured=measured)
+    if accelerator.architecture in kernels.generations:
+        return calibration.intervals["serving_batch_tensorrt"]
+    return calibration.interval(quantity, measured=False)
 
 
 def _forward(

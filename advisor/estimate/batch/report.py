@@ -12,6 +12,7 @@ from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.batch.forward import (
     BatchShares,
     BatchTimes,
+    batch_interval,
     batch_times,
     inputs_per_answer,
     passes_per_answer,
@@ -20,7 +21,7 @@ from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
-from advisor.estimate.serving.report import ServingReport, serving_quantity
+from advisor.estimate.serving.report import ServingReport
 from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, term
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -94,7 +95,9 @@ def describe_batch(
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
     )
     times = batch_times(architecture, workload, weight_format, candidates, calibration)
-    interval = calibration.interval(serving_quantity(architecture), measured=measured)
+    interval = batch_interval(
+        architecture, weight_format, accelerator, calibration, measured=measured
+    )
     widening = shape_widening(architecture)
     known = kernels.evidence.weakest(architecture.evidence)
     latency = Range.around(

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
+from advisor.estimate.batch.forward import (
+    generates,
+    image_kernels,
+    inputs_per_answer,
+    passes_per_answer,
+)
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import MemoryBreakdown
@@ -35,7 +40,7 @@ def serving_notes(
     weight_format = WEIGHT_FORMATS[placement.precision]
     first = _text_notes if generates(architecture) else _batch_notes
     return (
-        *first(workload, placement, architecture, weight_format),
+        *first(workload, placement, architecture, weight_format, calibration),
         *_engine_notes(placement, architecture, calibration.engine_for(weight_format)),
         *_technique_notes(workload, architecture),
         *limit_notes(placement.accelerator, memory),
@@ -47,6 +52,7 @@ def _text_notes(
     placement: Placement,
     architecture: ModelArchitecture,
     weight_format: WeightFormat,
+    _calibration: Calibration,
 ) -> Iterator[str]:
     title = weight_format.title
     if stores_as_published(architecture, weight_format):
@@ -66,8 +72,11 @@ def _batch_notes(
     _placement: Placement,
     architecture: ModelArchitecture,
     weight_format: WeightFormat,
+    calibration: Calibration,
 ) -> Iterator[str]:
-    yield f"weights in {weight_format.title}, plain eager inference"
+    fused = image_kernels(architecture, weight_format, calibration)
+    how = "compiled and fused kernels" if fused else "plain eager inference"
+    yield f"weights in {weight_format.title}, {how}"
     steps = passes_per_answer(architecture, workload)
     if steps > 1:
         guided = "with" if inputs_per_answer(architecture, workload) > 1 else "without"

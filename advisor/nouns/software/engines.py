@@ -72,6 +72,25 @@ class HostFacts(Noun):
     """Prompt tokens in a step from which weights come to the card instead."""
 
 
+class ImageKernels(Noun):
+    """How fast an engine runs an image network whose layers it has compiled and fused.
+
+    One kernel for each product; norms, functions and sums run inside it.
+    """
+
+    compute: Fraction
+    """Share of the dense peak of the format."""
+    bandwidth: Fraction
+    """Share of the memory bandwidth."""
+    kernel_s: Seconds
+    """Fixed cost of a kernel. [s]"""
+    shared_memory_s: Seconds
+    """Fixed cost of a batch on boards that share memory with a slow host. [s]"""
+    generations: tuple[str, ...]
+    """Of the runs on which these were fitted."""
+    source: str
+
+
 class ServingFacts(Noun):
     """Time and memory that a serving engine adds to the kernels of a step."""
 
@@ -165,6 +184,8 @@ class ServingFacts(Noun):
     ``RDNA3 hip``."""
     title: str = ""
     """Name of the engine as people write it."""
+    image_kernels: ImageKernels | None = None
+    """None where image networks run as plain eager code."""
     built: str = ""
     """Months of the builds behind the constants: ``2025-03 to 2026-08``. Empty if unknown."""
     like: str = ""
