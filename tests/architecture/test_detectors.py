@@ -101,7 +101,7 @@ def test_ssd_scales_every_image_to_its_own_size() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "work"),
     [
-        # Parameters: Ultralytics, yolov8.yaml at 023641f and yolo11.yaml at 0a2ae50, less 16 constants;
+        # Ultralytics, parameters: yolov8.yaml at 023641f and yolo11.yaml at 0a2ae50, less 16;
         # billions of operations: docs/en/models/yolov8.md and yolo11.md.
         ("yolov8n", 3_157_184, 8.7),
         ("yolov8m", 25_902_624, 78.9),
