@@ -45,6 +45,10 @@ class _Size:
         """Return the repetitions of this size."""
         return max(1, round(stated * self.depth))
 
+    def halve(self, stated: int) -> nn.Layers:
+        """Return a convolution that halves the sides."""
+        return _conv(self.channels(stated), 3, stride=2)
+
     def block(
         self,
         name: str,
@@ -134,11 +138,13 @@ def yolo(fields: ConfigFields) -> Stack:
         eleven=version == 11,
         deep=fields.number("width_multiple", minimum=0.1, maximum=4.0) > 0.5,
     )
-    up, halve = nn.Upsample(), lambda stated: _conv(size.channels(stated), 3, stride=2)
-    layers: list[nn.Layer] = [nn.section("stem", *halve(64), *halve(128), part=Part.EMBEDDING)]
+    up = nn.Upsample()
+    layers: list[nn.Layer] = [
+        nn.section("stem", *size.halve(64), *size.halve(128), part=Part.EMBEDDING)
+    ]
     first = (256, 512, 512, 1024) if size.eleven else (128, 256, 512, 1024)
     for level, (stated, before) in enumerate(zip(first, (0, 256, 512, 1024), strict=True), 2):
-        layers += halve(before) if before else ()
+        layers += size.halve(before) if before else ()
         times = (2, 2, 2, 2)[level - 2] if size.eleven else (3, 6, 6, 3)[level - 2]
         # The first two blocks of YOLO11 are narrower inside.
         inner = 0.25 if level < 4 else 0.5
@@ -157,8 +163,8 @@ def yolo(fields: ConfigFields) -> Stack:
         return (nn.Concatenate(name=other), block, nn.Save(name=f"{name}_map"))
 
     layers += [up, *merged("n4", 512, "c4_map"), up, *merged("p3", 256, "c3_map")]
-    layers += [*halve(256), *merged("p4", 512, "n4_map")]
-    layers += [*halve(512), *merged("p5", 1024, "c5_map", deep=True)]
+    layers += [*size.halve(256), *merged("p4", 512, "n4_map")]
+    layers += [*size.halve(512), *merged("p5", 1024, "c5_map", deep=True)]
     layers.append(_head(fields, size))
     return Stack(
         unit=Unit.IMAGE,
@@ -192,7 +198,6 @@ def _head(fields: ConfigFields, size: _Size) -> nn.Section:
             mask = (*_conv(inner, 3), *_conv(inner, 3), nn.Convolution(out=MASKS, kernel=1))
             layers.append(nn.branch(f"masks_{level}", *mask))
     if fields.flag("masks"):
-        wide = size.channels(256)
-        up = nn.Convolution(out=wide, kernel=2, stride=2, padding=0, transposed=True)
-        layers += [nn.Take(name="p3_map"), *_conv(wide, 3), up, *_conv(wide, 3), *_conv(MASKS)]
+        up = nn.Convolution(out=finest, kernel=2, stride=2, padding=0, transposed=True)
+        layers += [nn.Take(name="p3_map"), *_conv(finest, 3), up, *_conv(finest, 3), *_conv(MASKS)]
     return nn.section("head", *layers, part=Part.HEAD)
