@@ -68,7 +68,8 @@ def rules_of(item: Declared, **differs: Any) -> Rules:
     if kind is Reads.YES:
         kind, options = Reads.CHOICE, {YES: "Yes", NO: "No"}
     blank = told.blank or ("Usual" if open_ else "")
-    default = () if item.repeat else "" if open_ else str(item.default)
+    first = YES if item.default is True else NO if item.default is False else str(item.default)
+    default = () if item.repeat else "" if open_ else first
     rules = Rules(
         label=item.title,
         kind=kind,
