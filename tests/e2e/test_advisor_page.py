@@ -200,21 +200,6 @@ def test_the_charts_follow_the_theme(
     assert fill_of_paper.startswith(f"rgb({color}, ")
 
 
-def test_the_keyboard_alone_reaches_the_answer(page: Page, app_url: str) -> None:
-    open_answer(page, app_url)
-
-    tokens = page.get_by_label("Tokens", exact=True)
-    for _ in range(30):
-        page.keyboard.press("Tab")
-        if tokens.evaluate("element => element === document.activeElement"):
-            break
-    page.keyboard.press("ControlOrMeta+A")
-    page.keyboard.type("200M")
-    page.keyboard.press("Enter")
-
-    expect(page.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
-
-
 def test_a_chart_is_saved_as_svg_or_png(new_page: Callable[..., Page], app_url: str) -> None:
     page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE)
     open_answer(page, app_url)

@@ -1,0 +1,118 @@
+"""Tasks that a stranger does on the pages in few inputs; the other pages' tests have the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+import advisor
+from advisor import api, frames
+from tests.e2e.browsing import ANSWER, PHONE, choose, fill, open_answer, open_page, settle, unfold
+
+LORA: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
+    "limits": {"deadline_hours": 24},
+}
+OWNING = {"months": 36}
+SIZE_OF_FOCUS = """() => {
+  const box = document.activeElement.getBoundingClientRect();
+  return Math.min(box.width, box.height);
+}"""
+FLIP = 0.02
+"""How near the stated break-even the answer has to turn."""
+
+
+def test_the_largest_model_for_a_card_of_12_gib_and_a_context_that_makes_work_fail(
+    page: Page, app_url: str
+) -> None:
+    open_page(page, f"{app_url}/fits?task=serve&users=1&weights=w4a16")
+    choose(page, "GPU", "3060", "RTX 3060 · 12 GB")
+    expect(page.get_by_text("The largest: ")).to_be_visible()
+    expect(page.get_by_text("To spare: with one request of the chosen context")).to_be_visible()
+
+    said = page.get_by_role("status")
+    choose(page, "Context (tokens)", "16,384")
+    expect(said.filter(has_text="Llama 3.1 8B fits 1x NVIDIA GeForce RTX 3060")).to_be_visible()
+    choose(page, "Context (tokens)", "32,768")
+    expect(said.filter(has_text="does not fit 1x NVIDIA GeForce RTX 3060")).to_be_visible()
+    expect(page.get_by_text("What would work, with one click:")).to_be_visible()
+
+
+def test_the_hours_at_which_buying_starts_to_pay_turn_the_answer(page: Page, app_url: str) -> None:
+    found = advisor.own(LORA | {"owning": {"hours_per_month": 200, **OWNING}})
+    assert found.against is not None
+    even = found.rents[found.against].break_even.hours_per_month
+    assert even is not None
+    open_page(page, f"{app_url}/rent-or-buy")
+    hours = page.get_by_role("spinbutton", name="Hours a month")
+    for factor, words in ((1 - FLIP, "more than renting"), (1 + FLIP, "less than renting")):
+        hours.fill(f"{even.expected * factor:.0f}")
+        hours.press("Enter")
+        expect(page.get_by_role("status").filter(has_text=words)).to_be_visible()
+
+
+def test_fifty_users_and_how_old_the_price_is(page: Page, app_url: str) -> None:
+    open_answer(page, f"{app_url}/?task=serve")
+    fill(page, "Users at once", "50")
+    best = advisor.recommend(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {
+                "kind": "serving",
+                "input_tokens": 7168,
+                "output_tokens": 1024,
+                "concurrency": 50,
+            },
+            "limits": {"max_tpot_ms": 50, "max_ttft_ms": 2000},
+        }
+    )
+    expect(page.locator(ANSWER)).to_have_text(best.answer)
+    assert " replicas of " in best.answer
+    assert " a month" in best.answer
+    expect(page.locator(ANSWER)).to_contain_text("Its price is ")
+    expect(page.get_by_text(", price of 20").first).to_be_visible()
+    unfold(page, f"Assumptions and sources ({len(best.plans[0].estimate.assumptions)})")
+
+
+def test_the_median_error_of_adapters_on_one_card(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/accuracy")
+    choose(page, "Work", "LoRA", "LoRA")
+    settle(page)
+    fill(page, "Accelerator", "A100")
+    runs = api.published_runs()
+    quantity = frames.quantities(runs)[0]
+    errors = frames.accuracy_summary(
+        [
+            run
+            for run in runs
+            if run.row.quantity == quantity
+            and run.task == "LoRA"
+            and "a100" in run.accelerator_name.lower()
+        ]
+    )
+    told = "Untested: nobody's measurement of"
+    if errors is not None:
+        told = f"{errors.n:,} measurements in {errors.groups:,} groups, median error"
+    expect(page.get_by_text(told)).to_be_visible()
+
+
+def test_the_keyboard_alone_asks_on_a_phone_and_sees_its_focus(
+    new_page: Callable[..., Page], app_url: str
+) -> None:
+    page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE, color_scheme="dark")
+    open_answer(page, app_url)
+    tokens = page.get_by_label("Tokens", exact=True)
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        assert page.evaluate(SIZE_OF_FOCUS) > 0, "the focus is on something that nobody sees"
+        if tokens.evaluate("element => element === document.activeElement"):
+            break
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("200M")
+    page.keyboard.press("Enter")
+    workload = LORA["workload"] | {"tokens": 200e6}
+    answer = advisor.recommend(LORA | {"workload": workload}).answer
+    expect(page.locator(ANSWER)).to_have_text(answer)
