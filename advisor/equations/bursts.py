@@ -5,6 +5,8 @@ Every function takes floats or arrays and broadcasts.
 
 from __future__ import annotations
 
+from math import exp, lgamma, log, log1p
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -205,3 +207,50 @@ def start_burst_quantile_s(
     0.9
     """
     return (concurrency - 1) * service_s * max(1 - rounds * (1 - share), 0.0)
+
+
+def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:
+    r"""Share of the time in which work of periodic streams exceeds a wait.
+
+    Parameters
+    ----------
+    streams : int
+        Streams with equal periods and random phases, e.g. cameras.
+    period : float
+        Period over the time of one service; at least ``streams``. [services]
+    wait : float
+        Work ahead. [services]
+
+    Returns
+    -------
+    float
+        From 0 to 1. [dimensionless]
+
+    Notes
+    -----
+    .. math::
+        P(V > x) = \sum_{x < n \le N} \binom{N}{n} \left(\frac{n - x}{D}\right)^n
+            \left(1 - \frac{n - x}{D}\right)^{N - n} \frac{D - N + x}{D - n + x}
+
+    The queue N*D/D/1. A new frame sees the work of the other N - 1 streams. Leaves out jitter of
+    services and of cameras.
+
+    References
+    ----------
+    .. [1] Roberts and Virtamo, The superposition of periodic cell arrival streams in an ATM
+       multiplexer, IEEE Transactions on Communications 39(2), 1991.
+
+    Examples
+    --------
+    >>> periodic_wait_share(streams=1, period=2.0, wait=0.5)
+    0.25
+    """
+    total = 0.0
+    for n in range(int(wait) + 1, streams + 1):
+        share = (n - wait) / period
+        if share >= 1.0:
+            return 1.0
+        ways = lgamma(streams + 1) - lgamma(n + 1) - lgamma(streams - n + 1)
+        chance = exp(ways + n * log(share) + (streams - n) * log1p(-share))
+        total += chance * (period - streams + wait) / (period - n + wait)
+    return min(1.0, total)

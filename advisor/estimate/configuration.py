@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.batch.cameras import camera_notes
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.batch.report import describe_batch
 from advisor.estimate.cost import Prompts, cost_breakdown
@@ -86,7 +87,10 @@ def _served(
         flops=report.flops,
         serving=serving,
         tokens_per_hour=report.serving.output_tokens_per_s.scaled(HOUR_S),
-        assumptions=serving_notes(workload, placement, architecture, calibration, report.memory),
+        assumptions=(
+            *camera_notes(workload, report.serving),
+            *serving_notes(workload, placement, architecture, calibration, report.memory),
+        ),
     )
 
 

@@ -91,6 +91,8 @@ def _useless(
         if value is not None and name not in sizes:
             yield name, value, takes, ", ".join(sizes)
     if isinstance(workload, Serving):
+        if workload.frames_per_s and (unit is not Unit.IMAGE or architecture.denoises):
+            yield "frames_per_s", workload.frames_per_s, takes, "networks that see an image once"
         if not architecture.denoises:
             for name in ("denoising_steps", "guidance"):
                 if value := getattr(workload, name):

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from advisor.foundation.names import Name, one_of
 from advisor.nouns.demand import Demand, RequestRate
-from advisor.nouns.inputs import DIFFUSION, TEXT, Input, Labelled, Reads
+from advisor.nouns.inputs import DIFFUSION, TEXT, VISION, Input, Labelled, Reads
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.sizes import Length, Sized
 from advisor.nouns.software.names import SERVED_BY, EngineName
@@ -142,6 +142,17 @@ class Serving(Sized, Techniques):
             networks=TEXT,
         ),
     ] = False
+    frames_per_s: Annotated[
+        Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None,
+        Input(
+            "frames per second of one camera: says how many cameras the hardware carries",
+            "--frames-per-second",
+            "Frames/s of a camera",
+            networks=VISION,
+            metavar="RATE",
+        ),
+    ] = None
+    """Of networks that see an image once. [1/s]"""
     denoising_steps: Annotated[
         Annotated[int, Field(ge=1, le=10_000)] | None,
         Input(

@@ -1,0 +1,57 @@
+"""Cameras that hardware carries, against a simulation and published times."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.equations.bursts import periodic_wait_share
+
+
+@pytest.mark.parametrize(("streams", "period", "wait"), [(6, 7.0, 1.2), (12, 13.5, 3.0)])
+def test_periodic_streams_wait_as_simulated(streams: int, period: float, wait: float) -> None:
+    chosen = random.Random(1)
+    late = seen = 0
+    for _ in range(20000):
+        phases = sorted(chosen.uniform(0.0, period) for _ in range(streams))
+        free = 0.0
+        for turn in range(3):
+            for phase in phases:
+                begin = phase + turn * period
+                if turn == 2:
+                    late += free - begin > wait
+                    seen += 1
+                free = max(free, begin) + 1.0
+    # A frame sees the work of the others.
+    found = periodic_wait_share(streams=streams - 1, period=period, wait=wait)
+    assert found == pytest.approx(late / seen, rel=0.05)
+
+
+def said(model: str, card: str, **more: Any) -> str:
+    workload = {"kind": "serving", "concurrency": 1, "engine": "tensorrt", "weight_format": "fp16"}
+    case = {
+        "model": {"preset": model},
+        "workload": workload | more,
+        "hardware": {"accelerator": card},
+    }
+    return " ".join(text for text in advisor.estimate(case).assumptions if "cameras" in text)
+
+
+def test_a_t4_carries_cameras_at_the_published_time_of_an_image() -> None:
+    # 2.5 ms for an image: docs/en/models/yolo11.md of Ultralytics, so 400 images/s.
+    found = said("yolo11s", "t4", frames_per_s=25)
+    assert int(found.split()[1]) == pytest.approx(400 / 25, abs=2)
+    assert "99 % of the frames are answered within" in found
+
+
+def test_frames_of_text_are_refused() -> None:
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "frames_per_s": 30},
+        "hardware": {"accelerator": "rtx-4090"},
+    }
+    with pytest.raises(advisor.InputError, match="frames_per_s"):
+        advisor.estimate(case)
