@@ -26,7 +26,8 @@ def committed(months: int) -> dict[str, Offer]:
 
 def test_prices_fall_by_what_providers_advertise() -> None:
     """EC2 Instance Savings Plans: up to 40 % off for a year, 60 % for three; P5 is 55.04."""
-    p5 = next(item for item in load_catalog().offers if item.instance_type == "p5.48xlarge")
+    key = "aws/p5-48xlarge/us-east-1/on-demand-list"
+    [p5] = [item for item in load_catalog().offers if item.key == key]
     assert committed(12)[p5.key].on_demand_usd_per_hour == pytest.approx(0.6 * 55.04)
     assert committed(35)[p5.key].on_demand_usd_per_hour == pytest.approx(0.6 * 55.04)
     assert committed(36)[p5.key].on_demand_usd_per_hour == pytest.approx(0.4 * 55.04)

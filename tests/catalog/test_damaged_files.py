@@ -130,7 +130,7 @@ def test_the_whole_files_load(tmp_path: Path) -> None:
         ),
         ("    year: 2024\n", "    yaer: 2024\n", "alpha", "year", None, "Add the field."),
         ("    year: 2024\n", "    year: 2024\n    ram: 3\n", "alpha", "ram", 3, "Unknown field"),
-        ("gb_per_s: 3000", "gb_per_s: -3", "alpha", "memory_bandwidth_gb_per_s", -3, "than 0"),
+        ("gb_per_s: 3000", "gb_per_s: -3", "alpha", "memory_bandwidth_gb_per_s", -3, "to 0.1"),
         ("gb_per_s: 3000", "gb_per_s: .inf", "alpha", "memory_bandwidth_gb_per_s", ..., "finite"),
         (
             "gb_per_s: 3000",
