@@ -17,6 +17,7 @@ from advisor.architecture.mixers.shapes import (
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack
 from advisor.errors import InputError
+from advisor.foundation.formatting import percent
 
 WIDTH_STEP: Final = 16
 """Inner widths stay multiples of this, because tensor cores use tiles of at least 16."""
@@ -92,7 +93,7 @@ def _note(share: float, *, changed: bool) -> str:
             remedy="Leave model.pruning out.",
             field="model.pruning",
         )
-    return f"structured pruning removed {share:.0%} of heads and inner widths, in whole steps"
+    return f"structured pruning removed {percent(share)} of heads and inner widths, in whole steps"
 
 
 def _left(size: int, share: float, step: int = 1) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.economy import Commitment, Economy
 from advisor.foundation import cents
+from advisor.foundation.formatting import percent
 from advisor.nouns.hardware import Offer
 
 
@@ -39,7 +40,7 @@ def _committed(offer: Offer, plans: list[Commitment]) -> Offer:
     return offer.model_copy(
         update={
             "on_demand_usd_per_hour": cents.times(price, plan.price_ratio),
-            "commitment": f"{term}: {plan.plan}, {plan.price_ratio:.0%} of the price on demand"
+            "commitment": f"{term}: {plan.plan}, {percent(plan.price_ratio)} of the price on demand"
             f"{plan.caution}",
         }
     )

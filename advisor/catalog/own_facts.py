@@ -33,6 +33,7 @@ from advisor.catalog.records import (
 from advisor.errors import CatalogError, InputError
 from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
+from advisor.foundation.formatting import percent
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.hardware import Confidence, Offer, Provenance
 
@@ -310,7 +311,7 @@ def _discounted(offer: Offer, discounts: Mapping[str, float]) -> Offer:
     price = offer.on_demand_usd_per_hour
     if not share or price is None:
         return offer
-    noted = "; ".join(filter(None, (offer.notes, f"{share:.0%} off as you said")))
+    noted = "; ".join(filter(None, (offer.notes, f"{percent(share)} off as you said")))
     return offer.model_copy(
         update={"on_demand_usd_per_hour": price * (1 - share), "notes": noted, "quote": None}
     )

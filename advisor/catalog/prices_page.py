@@ -9,6 +9,7 @@ from statistics import median
 from advisor.catalog.api_prices import API_SOURCE, load_api_prices
 from advisor.catalog.catalog import Catalog
 from advisor.foundation.dates import STALE_DAYS, age_days, first_day, is_stale
+from advisor.foundation.formatting import percent
 from advisor.nouns.hardware import Offer
 
 _HEAD = """\
@@ -69,7 +70,7 @@ def _table(title: str, groups: dict[str, list[Offer]], today: date, *, cards: bo
             days[-1],
             days[0],
             f"{median(age_days(day, today=today) for day in days):.0f} d",
-            f"{sum(is_stale(day, today=today) for day in days) / len(days):.0%}".replace("%", " %"),
+            percent(sum(is_stale(day, today=today) for day in days) / len(days)),
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"

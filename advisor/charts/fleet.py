@@ -55,7 +55,7 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> 
 def weeks_alt(frame: pd.DataFrame) -> str:
     """Return the chart in words."""
     busy = frame.groupby("row", sort=False)["share"].sum()
-    words = "; ".join(f"{row}: {share:.0%} in use" for row, share in busy.items())
+    words = "; ".join(f"{row}: {percent(share)} in use" for row, share in busy.items())
     return f"Bars of the share of the cards that each workload holds. {words}."
 
 

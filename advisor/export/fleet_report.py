@@ -9,7 +9,7 @@ from advisor.export.formats import Export, Format
 from advisor.export.report import Bar, Report, Section, rendered
 from advisor.fleet.results import FleetPlan
 from advisor.foundation.dates import current_day
-from advisor.foundation.formatting import money
+from advisor.foundation.formatting import money, percent
 from advisor.foundation.names import check_known
 from advisor.foundation.rounding import round_significant
 
@@ -96,7 +96,8 @@ def _sections(plan: FleetPlan) -> Iterator[Section]:
         f"Machines on site take {kwh:,.0f} kWh and cause {kg:,.0f} kg of CO2 over "
         f"{plan.horizon_months} months; rated power {plan.peak_kw:.1f} kW."
     )
-    proof = f"The plan is proven to cost at most {max(plan.gap, LEAST_GAP):.1%} more than the best."
+    gap = percent(max(plan.gap, LEAST_GAP))
+    proof = f"The plan is proven to cost at most {gap} more than the best."
     notes = (energy, proof, *plan.notes)
     yield Section("What it rests on", items=notes)
     sources = {
@@ -117,12 +118,12 @@ def _use(plan: FleetPlan) -> Section:
             (
                 machine.title,
                 str(max(machine.count)),
-                f"{share:.0%}",
+                percent(share),
                 max(machine.by_workload, key=lambda name: machine.by_workload[name], default="-"),
             )
             for machine, share in used
         ),
-        bars=tuple(Bar(machine.title, f"{share:.0%}", share) for machine, share in used[:ROWS]),
+        bars=tuple(Bar(machine.title, percent(share), share) for machine, share in used[:ROWS]),
     )
 
 

@@ -16,7 +16,7 @@ from advisor.fleet.sentences import MIXED
 from advisor.fleet.solver import solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
-from advisor.foundation.formatting import money
+from advisor.foundation.formatting import money, percent
 
 BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
 """Budgets of the curve over what the best plan buys."""
@@ -57,7 +57,7 @@ class Variant:
             )
         usd = cents.rounded(self.account.total_usd)
         more = usd - best_usd
-        share = f" ({abs(more) / best_usd:.0%})" if best_usd > 0 else ""
+        share = f" ({percent(abs(more) / best_usd)})" if best_usd > 0 else ""
         beside = "as much as the plan"
         if abs(more) > WORTH_TELLING * max(usd, 1.0):
             beside = f"{money(abs(more))}{share} {'more' if more > 0 else 'less'} than the plan"

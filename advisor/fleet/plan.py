@@ -32,6 +32,7 @@ from advisor.fleet.sentences import answer
 from advisor.fleet.solver import solve
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
+from advisor.foundation.formatting import percent
 from advisor.foundation.units import HOURS_PER_MONTH
 
 SECONDS: Final = 8.0
@@ -285,7 +286,7 @@ class _Planned:
         if self.account.solution.timed_out:
             notes.append(
                 "The time for the search ran out: another plan may cost up to "
-                f"{self.account.solution.gap:.0%} less."
+                f"{percent(self.account.solution.gap)} less."
             )
         return tuple(notes)
 

@@ -20,7 +20,7 @@ from advisor.fleet.problem import Job, Problem, Way
 from advisor.fleet.results import Regret, RegretTable
 from advisor.fleet.solver import solve
 from advisor.foundation import cents
-from advisor.foundation.formatting import money
+from advisor.foundation.formatting import money, percent
 from advisor.nouns.case import ModelSource
 from advisor.nouns.software.efficiency import Calibration
 
@@ -147,10 +147,10 @@ def _futures(problem: Problem) -> Iterator[tuple[str, Problem]]:
     for factor in RENTS:
         word = "lower" if factor < 1 else "higher"
         rents = (factor,) * len(problem.months)
-        yield f"rents {abs(factor - 1):.0%} {word}", replace(problem, rent_factors=rents)
+        yield f"rents {percent(abs(factor - 1))} {word}", replace(problem, rent_factors=rents)
     for factor in DEMANDS:
         word = "less" if factor < 1 else "more"
-        yield f"{abs(factor - 1):.0%} {word} demand at the end", _ramped(problem, factor)
+        yield f"{percent(abs(factor - 1))} {word} demand at the end", _ramped(problem, factor)
     if problem.horizon > NEW_MONTH:
         yield f"a new generation after {NEW_MONTH} months", _new_generation(problem)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.fleet.portfolio import Portfolio
-from advisor.foundation.formatting import duration
+from advisor.foundation.formatting import duration, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import HOUR_S
 
@@ -88,7 +88,7 @@ class Assignment(Noun):
         """Where it runs, how much of it there and when."""
         where = f"{'rented ' if self.rented and not self.hosted else ''}{self.where}"
         if not self.slot:
-            part = "" if self.share > WHOLE else f"{self.share:.0%} of the runs on "
+            part = "" if self.share > WHOLE else f"{percent(self.share)} of the runs on "
             return f"{part}{where}, {duration(self.hours * HOUR_S)} a run"
         hours = "in office hours" if self.slot == "office" else "in other hours"
         if self.hosted:

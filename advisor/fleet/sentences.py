@@ -8,7 +8,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.platforms import Chosen
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import Alternative, Purchase
-from advisor.foundation.formatting import money
+from advisor.foundation.formatting import money, percent
 
 SHOWN = 3
 MIXED = "mixed"
@@ -58,7 +58,7 @@ def answer(
             text += f" {words} is not possible within the limits."
     if not feasible:
         left = [charge for charge in account.charges() if charge.left_out > 0.005]
-        names = ", ".join(f"{item.workload} ({item.left_out:.0%})" for item in left[:SHOWN])
+        names = ", ".join(f"{item.workload} ({percent(item.left_out)})" for item in left[:SHOWN])
         text += f" The limits do not allow everything: left out are {names}."
         if len(left) > SHOWN:
             text += f" So are {len(left) - SHOWN} more."
@@ -80,8 +80,9 @@ def _platforms(usd: float, others: Sequence[Alternative], chosen: Chosen) -> str
     for item in others:
         if item.name == MIXED and item.usd and item.usd < (1 - WORTH_TELLING) * usd:
             text += (
-                f" Mixing platforms would save {money(usd - item.usd)} ({1 - item.usd / usd:.0%}), "
-                "but everybody would have to keep the software of each running."
+                f" Mixing platforms would save {money(usd - item.usd)} "
+                f"({percent(1 - item.usd / usd)}), but everybody would have to keep the software "
+                "of each running."
             )
     return text
 

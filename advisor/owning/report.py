@@ -14,6 +14,7 @@ from advisor.errors import InputError
 from advisor.estimate.results import Estimate
 from advisor.foundation import cents
 from advisor.foundation.dates import age_days
+from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
@@ -137,8 +138,8 @@ def _terms(compared: Comparison, paid_hours: float, total: float) -> tuple[Term,
             formula="(hours paid x rent per hour, growing by the change of rents, + storage and "
             "traffic) of each month, discounted",
             substituted=f"{paid_hours:,.4g} h x {tenancy.instances} instances, together "
-            f"{tenancy.usd_per_hour:,.2f} USD/h, {base.rent_change:+.0%} a year, discounted at "
-            f"{base.discount_rate:.0%}",
+            f"{tenancy.usd_per_hour:,.2f} USD/h, {percent(base.rent_change)} a year, discounted at "
+            f"{percent(base.discount_rate)}",
         )
     ]
     if tenancy.paid.expected > 1:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from advisor.fleet.machines import Machine
 from advisor.fleet.results import Assignment, FleetPlan, Purchase
-from advisor.foundation.formatting import count, duration, money
+from advisor.foundation.formatting import count, duration, money, percent
 from advisor.foundation.units import HOUR_S
 from advisor.terminal.console import INDENT, Screen, bullets, heading, table
 
@@ -35,7 +35,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
         table(
             ["Machine", "From month", "Number", "In use"],
             [
-                (machine.title, str(start), count(number), f"{share:.0%}")
+                (machine.title, str(start), count(number), percent(share))
                 for machine in plan.fleet
                 for start, number, share in zip(
                     _starts(plan), machine.count, machine.utilisation, strict=True
@@ -142,7 +142,9 @@ def _short(console: Console, plan: FleetPlan) -> None:
         screen.say(3, text)
     screen.say(6, _energy(plan))
     if plan.gap > 0.005:
-        screen.say(1, f"Another plan may cost up to {plan.gap:.0%} less: the search was stopped.")
+        screen.say(
+            1, f"Another plan may cost up to {percent(plan.gap)} less: the search was stopped."
+        )
     screen.show()
 
 
@@ -170,7 +172,7 @@ def _jobs(assignments: Iterable[Assignment]) -> Padding:
                 amount = f"{item.replicas} requests at a time"
             when = "office hours" if item.slot == "office" else "other hours"
         else:
-            amount = f"{item.share:.0%} of runs, {duration(item.hours * HOUR_S)} each"
+            amount = f"{percent(item.share)} of runs, {duration(item.hours * HOUR_S)} each"
             when = ""
         where = f"{'rented: ' if item.rented else ''}{item.where}"
         rows.append((item.workload, f"month {item.month}", when, where, amount))
@@ -205,7 +207,7 @@ def _waits(plan: FleetPlan) -> list[str]:
     return [
         f"{item.workload} on {item.machine}, from month {item.month}: half of the runs wait under "
         f"{duration(item.median_h * HOUR_S)}, 90 % under {duration(item.p90_h * HOUR_S)}, 99 % "
-        f"under {duration(item.p99_h * HOUR_S)}; {item.late_share:.1%} end late."
+        f"under {duration(item.p99_h * HOUR_S)}; {percent(item.late_share)} end late."
         for item in plan.waiting
     ]
 

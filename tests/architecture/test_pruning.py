@@ -27,7 +27,7 @@ def test_llama_without_three_tenths() -> None:
     assert model.total_parameters == 32 * layer + 2 * 128_256 * 4096 + 4096
     assert (model.num_attention_heads, model.num_key_value_heads) == (24, 6)
     assert 2 * model.cache_elements_per_token == 131_072 * 6 / 8
-    assert any("removed 30%" in note for note in model.assumptions)
+    assert any("removed 30 %" in note for note in model.assumptions)
 
 
 def test_experts_are_pruned_inside() -> None:
@@ -148,7 +148,7 @@ def test_layers_of_one_s_own() -> None:
     stack = {"name": "own", "input": {"features": 784}, "layers": layers}
     model = resolve_model(ModelSource(stack=stack, pruning=0.5))
     assert model.total_parameters == 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10
-    assert any("removed 50%" in note for note in model.assumptions)
+    assert any("removed 50 %" in note for note in model.assumptions)
 
 
 def test_a_model_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def test_a_model_of_one_card_is_as_fast_as_there() -> None:
 def test_the_answer_says_what_each_card_holds() -> None:
     found = estimated("llama-3.3-70b", "rtx-3090+rtx-3060-12gb", "q3_k_m", input_tokens=1024)
     [said] = [text for text in found.assumptions if "--tensor-split" in text]
-    assert "RTX 3090 69% (22.3 GiB), NVIDIA GeForce RTX 3060 12 GB 31%" in said
+    assert "RTX 3090 69 % (22.3 GiB), NVIDIA GeForce RTX 3060 12 GB 31 %" in said
     assert found.layout.gpu_layers is None
 
 

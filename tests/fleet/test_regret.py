@@ -33,7 +33,7 @@ def test_the_cheapest_plan_has_no_regret_where_everything_comes_as_planned(
     assert planned["the cheapest plan"].regret_usd <= 1
     assert all(row.regret_usd is None or row.regret_usd >= 0 for row in table.rows)
     futures = {row.future for row in table.rows}
-    assert {"rents 30% lower", "rents 30% higher", "models twice as large"} <= futures
+    assert {"rents 30 % lower", "rents 30 % higher", "models twice as large"} <= futures
     assert "a new generation after 18 months" in futures
 
 
@@ -48,7 +48,7 @@ def test_the_least_wrong_plan_has_the_smallest_largest_regret(table: RegretTable
 
 def test_dear_rents_never_favour_renting(table: RegretTable) -> None:
     rent = {row.future: row.usd for row in table.rows if row.plan == "rent everything"}
-    low, high = rent["rents 30% lower"], rent["rents 30% higher"]
+    low, high = rent["rents 30 % lower"], rent["rents 30 % higher"]
     assert low is not None
     assert high is not None
     assert low <= high

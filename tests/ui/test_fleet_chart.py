@@ -33,7 +33,7 @@ def test_the_largest_workloads_have_a_colour_and_the_others_share_one() -> None:
 
 
 def test_the_words_say_how_much_of_each_machine_is_in_use() -> None:
-    assert "server, office hours: 84% in use" in weeks_alt(frame())
+    assert "server, office hours: 84 % in use" in weeks_alt(frame())
 
 
 def test_a_fleet_without_machines_has_no_chart() -> None:

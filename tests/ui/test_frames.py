@@ -9,6 +9,7 @@ from advisor.foundation.quantities import Term
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.planning.results import Recommendation
+from advisor.ui.parts import wording
 from tests.cases import serve, tune
 from tests.ui import factory
 
@@ -231,3 +232,20 @@ def test_term_values_in_the_units_people_read(value: float, unit: str, text: str
     [shown] = frames.terms_frame((term,))["Value"]
 
     assert shown == text
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["$0.29/h", "$0.160/kWh"], True),
+        (["above 8.2 %", "below $1,250"], True),
+        (["$1,900 ($1,300\N{EN DASH}2,200)", "-"], True),
+        (["235 (144 to never)", "200 h a month"], True),
+        (["8,400 (fp8)", "does not fit"], True),
+        (["1x NVIDIA L4", "2x NVIDIA L4"], False),
+        (["2026-09-20, old"], False),
+        (["-", ""], False),
+    ],
+)
+def test_columns_of_numbers_are_known_by_their_cells(cells: list[str], expected: bool) -> None:
+    assert wording.numeric(cells) is expected

@@ -24,6 +24,7 @@ from advisor.architecture.weights.safetensors_header import (
 )
 from advisor.architecture.weights.tensor_table import TensorTable, joined, refuse, weights
 from advisor.foundation.files import is_file
+from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.units import GB
 
@@ -144,9 +145,8 @@ def _mixture(model: ModelArchitecture, header: GgufHeader) -> tuple[str, tuple[s
     nearest = min(RECIPES, key=lambda name: abs(file_bytes(model, name) - stored))
     apart = file_bytes(model, nearest) / stored - 1
     side = "above" if apart > 0 else "below"
-    return nearest, (
-        f"served weights count as {nearest}, {abs(apart):.1%} {side} the file's bytes",
-    )
+    off = percent(round(abs(apart), 3))
+    return nearest, (f"served weights count as {nearest}, {off} {side} the file's bytes",)
 
 
 def _from_index(index: SafetensorsIndex, path: Path) -> ModelArchitecture:

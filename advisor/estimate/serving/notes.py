@@ -17,6 +17,7 @@ from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.serving.unlike import split_note
+from advisor.foundation.formatting import percent
 from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
@@ -114,8 +115,8 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
     """Yield what the estimate assumes of each technique that the case states."""
     if workload.prefix_hit_share:
         yield (
-            f"{workload.prefix_hit_share:.0%} of each prompt is in the prefix cache (stated); the "
-            "memory counts every request in full"
+            f"{percent(workload.prefix_hit_share)} of each prompt is in the prefix cache (stated); "
+            "the memory counts every request in full"
         )
     if workload.speculation is not None:
         facts, drafts = speculation_facts()[workload.speculation], speculated(workload)

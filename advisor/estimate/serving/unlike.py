@@ -15,6 +15,7 @@ from advisor.estimate.serving.demand import (
     cached_bytes_per_sequence,
     mean_bytes_per_parameter,
 )
+from advisor.foundation.formatting import percent
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
@@ -70,7 +71,7 @@ def split_note(
     held = bytes_by_card(card, architecture, workload, form)
     whole = sum(held)
     parts = (
-        f"{part.name} {amount / whole:.0%} ({amount / GIB:.1f} GiB)"
+        f"{part.name} {percent(amount / whole)} ({amount / GIB:.1f} GiB)"
         for part, amount in zip(card.parts, held, strict=True)
     )
     return (

@@ -10,7 +10,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
-from advisor.foundation.formatting import milliseconds, rate
+from advisor.foundation.formatting import milliseconds, percent, rate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case
@@ -79,7 +79,7 @@ def _offers(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     if workload.prefix_hit_share is None and workload.input_tokens >= LONG_PROMPT:
         yield (
-            f"prompts that are {HIT_SHARE:.0%} in the prefix cache (--prefix-hits {HIT_SHARE:.0%})",
+            f"prompts of which {percent(HIT_SHARE)} are cached (--prefix-hits {HIT_SHARE:.0%})",
             {"prefix_hit_share": HIT_SHARE},
         )
     if workload.speculation is None:

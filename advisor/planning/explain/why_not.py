@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.formatting import duration, milliseconds, money, percent
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
@@ -141,7 +141,7 @@ def _where_it_wins(options: Sequence[Option], best: Option, contest: Contest) ->
         )
     rank = RANKED_BY[contest.objective]
     ratio = rank(best)[0] / min(map(rank, options))[0]
-    return f"Its rent would have to fall by {1 - ratio:.0%}."
+    return f"Its rent would have to fall by {percent(1 - ratio)}."
 
 
 def _late(

@@ -28,7 +28,7 @@ from advisor.ui.parts import memory, question, remedies
 from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.results import status
 from advisor.ui.parts.widgets import select, show_mistake
-from advisor.ui.parts.wording import plain
+from advisor.ui.parts.wording import list_table, plain
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Page, choice, flag
@@ -191,7 +191,7 @@ def show(inputs: Inputs, fits: api.Fits) -> None:
         table = frames.fits_table(fits, verdict)
         if not table.empty:
             st.header(title, anchor=False)
-            st.dataframe(table, hide_index=True, width="stretch")
+            list_table(table)
     st.header("Longest training sequence", anchor=False)
     training = frames.training_fits_table(fits)
     if training.empty:
@@ -202,7 +202,7 @@ def show(inputs: Inputs, fits: api.Fits) -> None:
             "computes intermediate results twice instead of keeping them and takes about a third "
             "longer."
         )
-        st.dataframe(training, hide_index=True, width="stretch", height="content")
+        list_table(training, height="content")
     st.header("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)
     st.markdown(plain(fits_finding(frame)))

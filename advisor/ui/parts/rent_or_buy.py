@@ -25,7 +25,7 @@ from advisor.ui.parts import question, sliders
 from advisor.ui.parts.chart_view import draw, table_below, theme
 from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.widgets import show_mistake
-from advisor.ui.parts.wording import on_phone, plain, span, text_table
+from advisor.ui.parts.wording import list_table, on_phone, plain, span, text_table
 from advisor.ui.session import state
 
 
@@ -207,7 +207,7 @@ def _details(found: api.Ownership) -> None:
     st.header("Ways of renting", anchor=False)
     if found.rents:
         # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
-        st.dataframe(frames.rents_table(found), hide_index=True, width="stretch")
+        list_table(frames.rents_table(found))
     else:
         st.markdown("Nothing in the catalog rents this hardware; enter a rent above.")
     st.header("The bill of owning", anchor=False)

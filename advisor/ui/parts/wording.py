@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import count
+from typing import Any, Final, Literal
+from zlib import crc32
 
 import streamlit as st
+from streamlit.errors import StreamlitDuplicateElementKey
 
 from advisor import frames
 from advisor.foundation.quantities import Evidence
@@ -20,6 +25,12 @@ EVIDENCE: Final = {
 ROW_PX: Final = 32
 PHONE_COLUMNS: Final = 3
 """A phone shows no more sentences side by side."""
+NUMBER: Final = re.compile(
+    r"(?:above |below )?[-+]?\$?\d[\d,.]*(?:[\u2013]\$?[\d,.]+)?(?:/\w+|\s?%|\s?[A-Za-z][\w/·]*)?"
+    r"(?: (?:or|a) \w+)?(?: \([^()]*\))?"
+)
+NO_NUMBER: Final = ("", "-", "unknown", "never", "not set", "does not fit", "not rented", "no")
+"""Cells that may stand in a column of numbers."""
 PHONE: Final = "Mobi"
 """What browsers on phones put into their user agent."""
 NUMBER_AND_UNIT: Final = re.compile(
@@ -60,12 +71,52 @@ def text_table(table: frames.Table, *, tallest_px: int | None = None, links: boo
     if on_phone() and len(table.columns) > PHONE_COLUMNS and not long:
         st.markdown("\n".join(listed(cells)))
         return
-    st.table(
-        cells,
-        border="horizontal",
-        hide_index=True,
-        height=tallest_px if long and tallest_px else "content",
-    )
+    with _aligned(table):
+        st.table(
+            cells,
+            border="horizontal",
+            hide_index=True,
+            height=tallest_px if long and tallest_px else "content",
+        )
+
+
+def list_table(table: frames.Table, *, height: Literal["auto", "content"] = "auto") -> None:
+    """Show a table that scrolls on its own, numbers at the right of their columns."""
+    right: Any = {
+        str(name): st.column_config.TextColumn(alignment="right")
+        for name in table
+        if numeric(table[name])
+    }
+    st.dataframe(table, hide_index=True, width="stretch", height=height, column_config=right)
+
+
+def numeric(column: Iterable[object]) -> bool:
+    """Return whether the cells of a column are numbers, each with at most a unit and a range.
+
+    Examples
+    --------
+    >>> numeric(["$1,900 ($1,300\N{EN DASH}2,200)", "-"]), numeric(["1.6 h", "24 h"])
+    (True, True)
+    >>> numeric(["1x NVIDIA L4"]), numeric(["2026-09-20"]), numeric(["-"])
+    (False, False, False)
+    """
+    cells = [text for text in map(str, column) if text not in NO_NUMBER]
+    return bool(cells) and all(NUMBER.fullmatch(text) for text in cells)
+
+
+def _aligned(table: frames.Table) -> AbstractContextManager[object]:
+    """Return a container whose name says to the style sheet which columns hold numbers.
+
+    The name stays while the columns do, so that a table with other numbers is not drawn anew.
+    """
+    right = [place for place, name in enumerate(table, 1) if numeric(table[name])]
+    if not right:
+        return nullcontext()
+    named = f"{crc32('|'.join(map(str, table)).encode())}" + "".join(f"_right{n}_" for n in right)
+    for number in count():
+        with suppress(StreamlitDuplicateElementKey):
+            return st.container(key=f"table{number}_{named}")
+    raise AssertionError
 
 
 def listed(cells: frames.Table) -> list[str]:

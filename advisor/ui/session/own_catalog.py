@@ -11,6 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor import api
 from advisor.errors import InputError
+from advisor.foundation.formatting import percent
 from advisor.foundation.names import display_name
 
 Upload = tuple[str, bytes]
@@ -87,7 +88,7 @@ def words(upload: Upload) -> str:
         parts.append(f"{len(facts.offers):,} offer{'s' * (len(facts.offers) > 1)} of {firms}")
     if facts.accelerators:
         parts.append(f"cards: {', '.join(card.name for card in facts.accelerators.values())}")
-    parts += [f"{share:.0%} off {firm}" for firm, share in facts.discounts.items()]
+    parts += [f"{percent(share)} off {firm}" for firm, share in facts.discounts.items()]
     if facts.providers:
         parts.append(f"only {', '.join(facts.providers)} may be used")
     return f"{name}: {'; '.join(parts) or 'nothing'}."
