@@ -18,13 +18,15 @@ ROWS: Final = 16
 """Rows of a table, so that the report stays on two pages."""
 
 
-def fleet_report(plan: FleetPlan, to: str = "html") -> Export:
+def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) -> Export:
     """Write the plan of a fleet as a report of about two pages.
 
     Parameters
     ----------
     to : str
         ``html`` or ``markdown``.
+    link : str, optional
+        Address of the page that shows the plan.
 
     Raises
     ------
@@ -37,7 +39,7 @@ def fleet_report(plan: FleetPlan, to: str = "html") -> Export:
         title=f"What to own and what to rent: {name}",
         answer=plan.sentence,
         made=f"Made on {current_day().isoformat()} by gpu-advisor.",
-        link=None,
+        link=link,
         sections=tuple(_sections(plan)),
     )
     return Export.of(Format(to), rendered(report, Format(to)))
@@ -46,13 +48,13 @@ def fleet_report(plan: FleetPlan, to: str = "html") -> Export:
 def _sections(plan: FleetPlan) -> Iterator[Section]:
     yield Section(
         "Machines",
-        columns=("", "Machine", "Price", "There in month"),
+        columns=("How", "Machine", "Price", "Ready"),
         rows=_short(
             (
                 "Rent for a term" if item.committed else "Buy",
                 f"{item.count} x {item.title}",
                 money(item.usd),
-                str(item.month),
+                f"in month {item.month}" if item.month else "at the start",
             )
             for item in plan.purchases
         ),

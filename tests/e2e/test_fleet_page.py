@@ -82,3 +82,4 @@ def test_the_page_offers_the_report(page: Page, app_url: str) -> None:
     content = saved.value.path().read_text(encoding="utf-8")
     plan = plan_fleet(quick_portfolio("home", budget_usd=2500))
     assert plan.purchases[0].title in content
+    assert f"{app_url}/fleet?v=1&amp;" in content

@@ -333,9 +333,10 @@ def _limits(plan: api.FleetPlan) -> None:
 
 def _files(plan: api.FleetPlan) -> None:
     """Offer the report, the plan and the portfolio."""
+    link = state.link(inputs(), state.usable(state.current(inputs())))
     download(
         "Save the report (two pages)",
-        lambda: api.fleet_report(plan).content,
+        lambda: api.fleet_report(plan, link=link).content,
         name="fleet.html",
         media_type="text/html",
         key="fleet_report",
