@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.batch.forward import batch_interval, generates, image_kernels
 from advisor.estimate.serving.report import first_quantity, later_quantity
 from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
@@ -15,6 +16,7 @@ from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS
 from advisor.nouns.software.generations import generations
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving, Workload
 
 
@@ -30,6 +32,9 @@ class TimeSpreads:
     def __init__(
         self, architecture: ModelArchitecture, calibration: Calibration, workload: Workload
     ) -> None:
+        tool = workload.engine if isinstance(workload, Serving) else None
+        if tool is not None and tool in known_tools() and not generates(architecture):
+            calibration = calibration.under(known_tools()[tool].engine)
         self._architecture, self._calibration = architecture, calibration
         self._workload, self._serving = workload, isinstance(workload, Serving)
         self._known: dict[tuple[str, str, int, int], Range] = {}
@@ -76,6 +81,9 @@ class TimeSpreads:
         """
         form = WEIGHT_FORMATS[weights] if weights else None
         engine = self._calibration.engine_for(form) if form else None
+        fused = image_kernels(self._architecture, form, self._calibration) if form else None
+        if fused is not None:
+            return accelerator.architecture in fused.generations
         if engine is not None and engine.backends:
             own = engine.backend(generations(accelerator))
             # The kernels of the other cards were fitted on those with CUDA.
@@ -104,6 +112,10 @@ class TimeSpreads:
                 else later_quantity(architecture, engine, ParallelLayout())
             )
             interval = calibration.served_interval(quantity, weights, measured=measured)
+            if not generates(architecture):
+                interval = batch_interval(
+                    architecture, weights, accelerator, calibration, measured=measured
+                )
         else:
             step = calibration.training_interval(
                 time_quantity(architecture, frozen=trains_adapters(self._workload)),

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 import advisor
+from advisor.architecture.presets import load_preset
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
 from advisor.equations.bursts import periodic_wait_share
+from advisor.nouns.workload import Serving
+from advisor.planning.time_ranges import TimeSpreads
 
 
 @pytest.mark.parametrize(("streams", "period", "wait"), [(6, 7.0, 1.2), (12, 13.5, 3.0)])
@@ -55,3 +60,21 @@ def test_frames_of_text_are_refused() -> None:
     }
     with pytest.raises(advisor.InputError, match="frames_per_s"):
         advisor.estimate(case)
+
+
+def test_the_search_has_the_range_of_the_estimate() -> None:
+    workload = {"kind": "serving", "concurrency": 1, "engine": "tensorrt"}
+    case = {"model": {"preset": "yolo11s"}, "workload": workload}
+    owned = {"accelerator": "t4", "count": 1}
+    found = advisor.estimate(case | {"hardware": owned}).serving
+    assert found is not None
+    plan = advisor.recommend(case | {"limits": {"owned": [owned]}}).rankings[0].plans[0]
+    assert plan.estimate.serving == found
+    spreads = TimeSpreads(
+        load_preset("yolo11s"), load_calibration(), Serving(concurrency=1, engine="tensorrt")
+    )
+    card = load_catalog().accelerator("t4")
+    spread = spreads.of(card, precision="fp16", count=1)
+    assert spread.high == pytest.approx(found.tpot_ms.high / found.tpot_ms.expected)
+    # Ten published runs are of a T4.
+    assert spreads.proven(card, "fp16")
