@@ -81,6 +81,16 @@ def test_owned_cards_keep_one_for_the_spare() -> None:
     assert "and one spare" in plan.title
 
 
+@pytest.mark.parametrize("load", [{"requests_per_s": "2/s"}, {"requests_per_s": None}])
+def test_one_card_alone_is_refused_for_the_spare_that_it_lacks(load: dict[str, Any]) -> None:
+    limits = {"owned": [{"accelerator": "h100-sxm", "count": 1}]}
+    found = advisor.recommend({**asked(spare_replicas=1, **load), "limits": limits})
+    assert not found.plans
+    [lost] = [item for item in found.rejections if item.accelerator == "h100-sxm"]
+    assert "1 spare" in lost.message
+    assert "--spare-replicas" in lost.remedy
+
+
 def test_an_estimate_counts_the_spare_among_its_cards() -> None:
     case = {**asked(spare_replicas=1), "hardware": {"accelerator": "h100-sxm"}}
     estimate = advisor.estimate({**case, "layout": {"data": 3}})

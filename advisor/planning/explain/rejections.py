@@ -77,9 +77,8 @@ def _reason(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -
     if options := outcome.options.get(key):
         return reason_it_lost(card, options, outcome.contest)
     miss, way = outcome.misses.get(key), outcome.smaller.get(key)
-    rate = getattr(case.workload, "requests_per_s", None)
-    if miss is None and rate is not None:
-        return _overloaded(card, rate, limits)
+    if miss is None:
+        return _without_layout(card, case)
     return _too_small(card, miss, memory_remedy(case) if way is None else how_it_fits(way))
 
 
@@ -212,25 +211,29 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
     )
 
 
-def _overloaded(accelerator: Accelerator, asked: float, limits: Constraints) -> Rejection:
-    return Rejection.of(
-        accelerator,
-        RejectionCode.LATENCY,
-        f"{accelerator.name} does not keep up with {asked:,.3g} requests/s on "
-        f"{limits.max_accelerators:,} cards.",
-        "Allow more accelerators, or quantise the weights.",
-    )
-
-
-def _too_small(accelerator: Accelerator, miss: Miss | None, memory_remedy: str) -> Rejection:
-    if miss is None:
-        return Rejection.of(
-            accelerator,
-            RejectionCode.MEMORY,
-            f"{accelerator.name} has no layout for this work: its smallest machine has too many "
-            "accelerators for the sequences of one step and the parts of the model.",
-            "Raise the global batch, or choose a smaller machine.",
+def _without_layout(accelerator: Accelerator, case: Case) -> Rejection:
+    """Say why no layout remains where memory is not the reason."""
+    spares = getattr(case.workload, "spare_replicas", 0)
+    rate = getattr(case.workload, "requests_per_s", None)
+    name, most = accelerator.name, f"{case.limits.max_accelerators:,} cards"
+    code = RejectionCode.LATENCY
+    if spares:
+        what = f"{name} does not carry the load with {spares} spare on the cards that you allow."
+        remedy = "Allow more accelerators, or drop --spare-replicas."
+    elif rate is not None:
+        what = f"{name} does not keep up with {rate:,.3g} requests/s on {most}."
+        remedy = "Allow more accelerators, or quantise the weights."
+    else:
+        code = RejectionCode.MEMORY
+        what = (
+            f"{name} has no layout for this work: its smallest machine has too many accelerators "
+            "for the sequences of one step and the parts of the model."
         )
+        remedy = "Raise the global batch, or choose a smaller machine."
+    return Rejection.of(accelerator, code, what, remedy)
+
+
+def _too_small(accelerator: Accelerator, miss: Miss, memory_remedy: str) -> Rejection:
     least_bytes, usable = miss
     needs, has = memory_against(least_bytes, usable)
     return Rejection.of(
