@@ -134,14 +134,15 @@ class Serving(Sized, Techniques):
     ] = 0
     """The rent includes them; speeds and limits hold with all of them lost."""
     load_balancer: Annotated[
-        bool,
+        bool | None,
         Input(
-            "add the provider's load balancer to the rent",
+            "add the provider's load balancer to the rent (no)",
             "--load-balancer",
             "Load balancer in the rent",
             networks=TEXT,
+            blank="No",
         ),
-    ] = False
+    ] = None
     frames_per_s: Annotated[
         Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None,
         Input(

@@ -11,6 +11,7 @@ import pytest
 
 from advisor.errors import InputError
 from advisor.nouns.case import Case
+from advisor.nouns.workload import Serving
 from advisor.ui.forms.cases import case_of, in_words, input_field
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.reading import problem_of, read
@@ -77,6 +78,13 @@ def test_a_run_goes_once_and_evaluates_nothing_unless_asked() -> None:
 
     assert found.kind == "fine_tuning"
     assert (found.epochs, found.evaluation_tokens) == (None, None)
+
+
+def test_the_page_asks_for_spares_and_the_load_balancer() -> None:
+    workload = case(task="serve", spare_replicas="1", load_balancer="yes").workload
+    assert isinstance(workload, Serving)
+    assert workload.spare_replicas == 1
+    assert workload.load_balancer is True
 
 
 def test_serving_opens_with_eight_users_of_8k_context() -> None:
