@@ -10,13 +10,16 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
+from advisor.catalog.catalog import Catalog
 from advisor.catalog.checks import check_order
 from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh
 from advisor.errors import InputError
+from advisor.foundation import cents
 from advisor.foundation.data_records import read_table, refuse
+from advisor.foundation.formatting import percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-from advisor.nouns.hardware import Billing, Confidence
+from advisor.nouns.hardware import Billing, Confidence, Offer
 from advisor.nouns.money import Owning
 
 ENERGY_FILE: Final = "energy.csv"
@@ -319,3 +322,40 @@ def places() -> tuple[Place, ...]:
         if economy.place(item.country).business_usd_per_kwh is not None
     ]
     return tuple(sorted(known, key=lambda item: item.name))
+
+
+def with_commitments(catalog: Catalog, economy: Economy, months: int) -> Catalog:
+    """Return the catalog with on-demand prices for a commitment of up to ``months``.
+
+    Parameters
+    ----------
+    months : int
+        The longest term. Of a provider's plans for a card within it, the cheapest counts; an offer
+        without one keeps its price.
+
+    Returns
+    -------
+    Catalog
+        Committed offers name term and plan. Spot prices stay.
+    """
+    plans = [item for item in economy.commitments if item.term_months <= months]
+    offers = tuple(_committed(offer, plans) for offer in catalog.offers)
+    return catalog.model_copy(update={"offers": offers})
+
+
+def _committed(offer: Offer, plans: list[Commitment]) -> Offer:
+    price = offer.on_demand_usd_per_hour
+    fitting = [
+        item for item in plans if item.provider == offer.provider and item.covers(offer.accelerator)
+    ]
+    if price is None or not fitting:
+        return offer
+    plan = min(fitting, key=lambda item: (item.price_ratio, item.term_months))
+    term = f"{plan.term_months} month{'s' * (plan.term_months > 1)}"
+    return offer.model_copy(
+        update={
+            "on_demand_usd_per_hour": cents.times(price, plan.price_ratio),
+            "commitment": f"{term}: {plan.plan}, {percent(plan.price_ratio)} of the price on demand"
+            f"{plan.caution}",
+        }
+    )

@@ -68,8 +68,7 @@ def all_reduce_time_s(
     -----
     .. math:: t = 2(n-1)\,\alpha + 2\,\frac{n-1}{n}\,\frac{M}{W}
 
-    Leaves out reduction inside switches, which would halve the traffic, and trees
-    (:func:`tree_gather_time_s`).
+    Leaves out reduction inside switches, which would halve the traffic, and trees.
 
     References
     ----------
@@ -83,44 +82,6 @@ def all_reduce_time_s(
     return 2 * all_gather_time_s(
         message_bytes=message_bytes, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s
     )
-
-
-def tree_gather_time_s(
-    *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
-) -> Number:
-    r"""Time of a tree all-gather. A reduce-scatter takes the same, an all-reduce twice as long.
-
-    Parameters
-    ----------
-    message_bytes, ranks, bytes_per_s, latency_s
-        As for :func:`all_gather_time_s`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
-
-    Notes
-    -----
-    .. math:: t = \log_2(n)\,\alpha + \frac{n-1}{n}\,\frac{M}{W}
-
-    The rate equals that of a ring, and the latency hardly grows. NCCL uses trees when many ranks
-    exchange small messages.
-
-    References
-    ----------
-    .. [1] Sanders, Speck and Traeff, 2009, doi:10.1016/j.parco.2009.09.001.
-    .. [2] Jeaugey, Massively Scale Your Deep Learning Training with NCCL 2.4, NVIDIA, 2019.
-
-    Examples
-    --------
-    >>> float(tree_gather_time_s(message_bytes=8e9, ranks=8, bytes_per_s=1e9, latency_s=0.5))
-    8.5
-    """
-    moved = all_gather_time_s(
-        message_bytes=message_bytes, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=0.0
-    )
-    return np.log2(ranks) * latency_s + moved
 
 
 def ring_start_s(*, ranks: Number, machines: Number, inside_s: Number, between_s: Number) -> Number:

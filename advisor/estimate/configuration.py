@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.cameras import camera_notes
-from advisor.estimate.batch.forward import generates
+from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
 from advisor.estimate.batch.report import describe_batch
 from advisor.estimate.cost import Prompts, cost_breakdown
 from advisor.estimate.hardware.card_formats import cache_format
@@ -24,19 +25,26 @@ from advisor.estimate.refusals import (
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
 from advisor.estimate.serving.notes import serving_notes
 from advisor.estimate.serving.report import ServingReport, describe_serving
-from advisor.estimate.spot import interrupted_time
 from advisor.estimate.tools.software import engine_of
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator
 from advisor.estimate.training.notes import training_notes
 from advisor.estimate.training.report import count_flops, describe_time, parameters_of
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
-from advisor.estimate.workload_line import describe_workload
+from advisor.estimate.training.run_terms import interrupted_time
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.workload import Serving, Training
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
+
+METHOD_WORDS = {
+    FineTuningMethod.FULL: " every parameter",
+    FineTuningMethod.LORA: " with LoRA",
+    FineTuningMethod.QLORA: " with QLoRA",
+}
+"""What follows *fine-tune* in the sentence about the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +201,44 @@ def estimate_configuration(
         assumptions=tuple(dict.fromkeys(assumptions)),
         references=tuple(dict.fromkeys(item.reference for item in terms if item.reference)),
     )
+
+
+def describe_workload(
+    workload: Workload, run: TrainingRun | None, architecture: ModelArchitecture
+) -> str:
+    """Return the work in one line; training comes with its resolved run."""
+    if not isinstance(workload, Serving):
+        assert run is not None
+        return _training_line(workload, run)
+    if not generates(architecture):
+        return _batches_line(workload, architecture)
+    lengths = f"of {workload.input_tokens:,} tokens in, {workload.output_tokens:,} out"
+    if workload.requests_per_s is not None:
+        how = workload.arrivals.label
+        return f"serve {workload.requests_per_s:,.3g} requests/s that arrive {how}, {lengths}"
+    requests = "request" if workload.concurrency == 1 else "concurrent requests"
+    return f"serve {workload.concurrency:,} {requests} {lengths}"
+
+
+def _batches_line(workload: Serving, architecture: ModelArchitecture) -> str:
+    if architecture.unit is Unit.TOKEN:
+        inputs = f"sequences of {workload.input_tokens:,} tokens"
+    else:
+        inputs = f"{architecture.unit.value}s"
+    text = f"serve batches of {workload.concurrency:,} {inputs}"
+    steps = passes_per_answer(architecture, workload)
+    if steps > 1:
+        text += f", {steps:,} denoising steps each"
+    return text + (" with guidance" if inputs_per_answer(architecture, workload) > 1 else "")
+
+
+def _training_line(workload: Training, run: TrainingRun) -> str:
+    what = "pretrain" if isinstance(workload, Pretraining) else "fine-tune"
+    method = METHOD_WORDS[workload.method] if isinstance(workload, FineTuning) else ""
+    if run.preference is not None:
+        method += f" by {run.preference.value.upper()}"
+    each = "sequences" if run.preference is None else "pairs"
+    size = f"tokens in sequences of {run.sequence_length:,}, {run.global_batch:,} {each}"
+    if run.unit is not Unit.TOKEN:
+        size = f"{run.unit.value}s, {run.global_batch:,}"
+    return f"{what}{method} on {run.tokens:,.0f} {size} per step"

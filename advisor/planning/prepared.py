@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog, load_catalog
-from advisor.catalog.committed import with_commitments
 from advisor.catalog.constants import load_calibration
-from advisor.catalog.economy import load_economy
+from advisor.catalog.economy import load_economy, with_commitments
 from advisor.estimate.placement import Placement
 from advisor.estimate.sample import sample_of
 from advisor.estimate.serving.lengths import fitted, shortened
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.nouns.precision import RECIPES
+from advisor.nouns.serving import MOST_SPREAD, Arrivals
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.workload import FineTuning, Serving
-from advisor.planning.demand import with_demand
+from advisor.nouns.workload import FineTuning, Serving, Workload
 from advisor.planning.measured import with_measured
 
 MOST_FED: Final = 64
 """Cards that the open batch of a short pretraining feeds."""
+
+BURSTY: Final = 2.0
+"""Squared coefficient of variation from which arrivals count as bursty."""
 
 
 def as_case(case: Case | Mapping[str, Any]) -> Case:
@@ -127,3 +130,33 @@ def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> d
     if not isinstance(case.workload, Serving):
         return {}
     return shortened(case.workload, resolve_model(case.model), given)
+
+
+def with_demand(workload: Workload) -> Workload:
+    """Return a workload with the peak of its demand as the rate, and what a trace says of lengths.
+
+    Stated lengths and arrivals stay.
+
+    Raises
+    ------
+    InputError
+        If the file of the demand cannot be read.
+    """
+    if not isinstance(workload, Serving) or workload.demand is None:
+        return workload
+    demand, update = workload.demand, dict[str, object]()
+    if demand.file is not None:
+        from advisor.catalog.traces import read_demand
+
+        seen = read_demand(Path(demand.file))
+        demand = demand.model_copy(update={"file": None, "hourly": seen.hourly})
+        for name in ("input_tokens", "output_tokens"):
+            lengths = getattr(seen, name)
+            if lengths is not None and name not in workload.model_fields_set:
+                mean, high = lengths
+                update |= {name: mean, f"{name}_p95": min(max(high, mean), int(MOST_SPREAD * mean))}
+        if seen.arrival_scv is not None and "arrivals" not in workload.model_fields_set:
+            bursty = seen.arrival_scv > BURSTY
+            update["arrivals"] = Arrivals.BURSTY if bursty else Arrivals.POISSON
+    update |= {"demand": demand, "requests_per_s": max(demand.rates())}
+    return workload.model_copy(update=update)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from advisor.architecture.__main__ import models_page
 from advisor.architecture.families.registry import supported_types
-from advisor.architecture.support_table import models_page
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,8 +8,7 @@ import pytest
 
 from advisor import api
 from advisor.catalog import load_catalog
-from advisor.catalog.committed import with_commitments
-from advisor.catalog.economy import load_economy
+from advisor.catalog.economy import load_economy, with_commitments
 from advisor.errors import InputError
 from advisor.nouns.hardware import Offer
 from tests.cases import serve

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -9,15 +10,15 @@ from typing import Final
 
 import yaml
 
-from advisor.calibration.fitting.kernel_tables import KernelTables, read_kernel_tables
+from advisor.calibration.fitting.kernel_tables import BestRates, KernelTables, read_kernel_tables
 from advisor.calibration.fitting.kernels import GENERATIONS, POOL, fit_generation
 from advisor.calibration.fitting.network import NetworkFit, fit_network
-from advisor.calibration.fitting.peak_shares import best_shares
 from advisor.calibration.fitting.robust import rounded
 from advisor.catalog.constants import Section
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.software.generations import peak_generation
 from advisor.nouns.software.kernels import FitQuality, KernelEfficiency
 
 SOURCE: Final = "aiconfigurator-core 0.12.0, measured kernel tables (Apache-2.0)"
@@ -28,6 +29,9 @@ HEADER: Final = """\
 # Stated constants are in calibration_facts.yaml. SI units: seconds, fractions.
 # best_shares: best 16-bit matmul over the dense peak, matmul_achievable.csv, matmul_best_*.csv.
 """
+
+SIXTEEN_BIT: Final = ("bf16", "fp16")
+"""Formats in the order in which attention and 16-bit matmuls choose their peak."""
 
 
 class FittedConstants(Noun):
@@ -211,3 +215,38 @@ fit. Relatives of the measured cards take it from the curve over all cards.
 | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |
 {table}
 """
+
+
+def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str, float]:
+    """Best measured rate over the dense peak, by accelerator and by generation.
+
+    Parameters
+    ----------
+    rates : BestRates
+        Readings, several for some cards.
+    cards : mapping of str to Accelerator
+        The catalog by key.
+
+    Returns
+    -------
+    dict of str to float
+        Median over the readings of a card; then, for the narrowest name of each generation, the
+        median over its measured cards. Above 1 if a card's clocks exceed those of its data
+        sheet. [fraction]
+    """
+    readings = defaultdict(list)
+    for card, rate in zip(rates.accelerator.tolist(), rates.flops_per_s.tolist(), strict=True):
+        readings[card].append(rate / _peak(cards[card]))
+    single = {card: median(values) for card, values in readings.items()}
+    groups = defaultdict(list)
+    for card, share in single.items():
+        groups[peak_generation(cards[card])].append(share)
+    return {
+        **{card: rounded(share, 3) for card, share in sorted(single.items())},
+        **{name: rounded(median(group), 3) for name, group in sorted(groups.items())},
+    }
+
+
+def _peak(card: Accelerator) -> float:
+    peaks = card.peak_flops_per_s
+    return next(peaks[name] for name in SIXTEEN_BIT if name in peaks)

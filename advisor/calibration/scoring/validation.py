@@ -9,7 +9,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from advisor.calibration.scoring.outcomes import judge_training_row
 from advisor.calibration.scoring.report import (
     FitVerdict,
     SkippedRow,
@@ -22,7 +21,7 @@ from advisor.calibration.tables.context import Engine, shipped_engine, stored_co
 from advisor.calibration.tables.memory_rows import predict_image_row, predict_memory_row
 from advisor.calibration.tables.reading import Row, cell, flag, read_table
 from advisor.calibration.tables.serving_rows import predict_serving_row
-from advisor.calibration.tables.training_rows import predict_training_row
+from advisor.calibration.tables.training_rows import judge_training_row, predict_training_row
 from advisor.errors import AdvisorError, InputError
 
 Predictor = Callable[[Row, Engine], list[ValidationRow]]

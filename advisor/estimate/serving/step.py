@@ -11,23 +11,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.equations.collectives import (
+    all_to_all_time_s,
+    direct_all_reduce_time_s,
+    point_to_point_time_s,
+)
 from advisor.equations.continuous_batching import pipeline_batches
 from advisor.equations.offload import host_layers_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Shares
-from advisor.estimate.serving.demand import HostParts, ServedModel, host_parts
+from advisor.estimate.hardware.links import group_link
+from advisor.estimate.serving.demand import SIXTEEN_BIT_BYTES, HostParts, ServedModel, host_parts
 from advisor.estimate.serving.row_times import (
     StepContent,
     attention_time,
     elementwise_time,
     products,
 )
-from advisor.estimate.serving.traffic import traffic_s
 from advisor.nouns.software.efficiency import NetworkEfficiency
 from advisor.nouns.software.engines import ServingFacts
 
 BRANCHES_PER_BLOCK = 2.0
 """Attention and feed-forward: the engine's overhead per layer was fitted on blocks with both. Each
 branch ends in one reduction (Narayanan et al. 2021, section 2.3)."""
+
+EXPERT_EXCHANGES = 2.0
+"""Dispatch to the experts and return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +146,40 @@ def _host_s(
             layer_overhead_s=host.layer_overhead_s,
         )
     )
+
+
+def traffic_s(
+    served: ServedModel, tokens: Floats, candidates: Candidates, network: NetworkEfficiency
+) -> Floats:
+    """Return the time of all exchanges between accelerators in a step of ``tokens``. [s]"""
+    layout = candidates.layout
+    one = np.ones_like(layout.tensor)
+    hidden = SIXTEEN_BIT_BYTES * served.model.hidden_size * tokens
+    bandwidth, latency = group_link(candidates, network, layout.tensor, one)
+    fast = layout.tensor <= candidates.hardware.intra_domain
+    gain = 1.0 + fast * network.rank_gain * np.log2(np.maximum(layout.tensor / 2, 1.0))
+    reduction = direct_all_reduce_time_s(
+        message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth * gain, latency_s=latency
+    )
+    total = served.model.branches * np.asarray(reduction)
+
+    routed = [matrix for matrix in served.matrices if matrix.experts > 1]
+    if routed:
+        bandwidth, latency = group_link(candidates, network, layout.expert, layout.tensor)
+        # A token travels once to each rank that holds one of its experts.
+        copies = np.minimum(float(routed[0].active_experts), layout.expert)
+        exchange = all_to_all_time_s(
+            message_bytes=hidden * copies / layout.tensor,
+            ranks=layout.expert,
+            bytes_per_s=bandwidth,
+            latency_s=latency / np.maximum(layout.expert - 1, 1.0),
+        )
+        layers = max(matrix.layers for matrix in routed)
+        total = total + np.where(
+            layout.expert > 1, EXPERT_EXCHANGES * layers * np.asarray(exchange), 0.0
+        )
+
+    # Neighbouring stages are one tensor-parallel group apart.
+    bandwidth, latency = group_link(candidates, network, 2 * one, layout.tensor)
+    hop = point_to_point_time_s(message_bytes=hidden, bytes_per_s=bandwidth, latency_s=latency)
+    return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * np.asarray(hop), 0.0)

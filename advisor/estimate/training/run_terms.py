@@ -1,11 +1,12 @@
-"""Parts of the hours of a whole run besides its steps."""
+"""Parts of the hours of a whole run besides its steps, and what spot instances add."""
 
 from __future__ import annotations
 
 from advisor.equations.goodput import lost_time
+from advisor.estimate.results import StepTime
 from advisor.estimate.terms import RUN_TIME, term
 from advisor.estimate.training.delivered import Losses
-from advisor.foundation.quantities import Term
+from advisor.foundation.quantities import Range, Term
 from advisor.nouns.software.delivery import Reliability
 
 
@@ -56,3 +57,33 @@ def run_terms(
         "restarts": restarting * useful,
     }
     return tuple(term(RUN_TIME, name, value, "s") for name, value in shares.items() if value > 0)
+
+
+def interrupted_time(time: StepTime, hours: Range) -> StepTime:
+    """Return the time of a run on instances that can be taken back.
+
+    Parameters
+    ----------
+    hours : Range
+        Hours of the run for an hour of work.
+
+    Returns
+    -------
+    StepTime
+        With a longer run, the term of the interruptions, and a smaller goodput.
+    """
+    share = time.goodput
+    added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)
+    interruptions = term(RUN_TIME, "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
+    return time.model_copy(
+        update={
+            "run_hours": time.run_hours.times(hours),
+            "run_terms": (*time.run_terms, interruptions) if added_s > 0 else time.run_terms,
+            "goodput": Range(
+                low=share.low / hours.high,
+                expected=share.expected / hours.expected,
+                high=share.high / hours.low,
+                evidence=share.evidence.weakest(hours.evidence),
+            ),
+        }
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -11,7 +11,9 @@ from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
+from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
+from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import Work
@@ -19,8 +21,7 @@ from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layout_space import LayoutSpace
-from advisor.planning.search.options import Configuration, Miss, Price
-from advisor.planning.search.out_of_reach import within_reach
+from advisor.planning.search.options import Configuration, Miss, Price, cheapest_offer
 from advisor.planning.search.served import search_served
 from advisor.planning.search.systems import System, by_host_memory, with_host
 from advisor.planning.search.training import Found, search_training
@@ -249,3 +250,50 @@ class _RecipeSearch:
         self.searched += result.searched
         self.found += [(indices[found.system], found) for found in result.found]
         self.misses |= {indices[at]: miss for at, miss in result.misses.items()}
+
+
+def within_reach(
+    system: System,
+    run: TrainingRun,
+    flops: float,
+    limits: Constraints,
+    has_layouts: Callable[[int], bool],
+) -> System:
+    """Drop counts whose roofline misses the deadline or the budget.
+
+    Parameters
+    ----------
+    system : System
+        With the run's number format.
+    flops : float
+        Of the whole run, without recomputation. [FLOPs]
+    has_layouts : callable
+        Whether any layout exists for a number of accelerators.
+
+    Returns
+    -------
+    System
+        With at least its largest and its smallest count that has a layout. The largest shows by
+        how much a deadline is missed, the smallest by how much a budget is.
+
+    Notes
+    -----
+    The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
+    dropped one could meet the limits.
+    """
+    peak = matmul_peak(system.accelerator, run.recipe.compute)
+    if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):
+        return system
+    _, price = cheapest_offer(system, limits.price_kind)
+    deadline = limits.deadline_hours or float("inf")
+    budget = limits.budget_usd or float("inf")
+
+    def reachable(count: int) -> bool:
+        hours = flops / (count * peak) / HOUR_S
+        instances = -(-count // system.node.accelerators)
+        return hours <= deadline and hours * instances * price <= budget
+
+    possible = [count for count in system.counts if has_layouts(count)]
+    ends = {*possible[:1], *possible[-1:]}
+    kept = tuple(count for count in possible if reachable(count) or count in ends)
+    return replace(system, counts=kept)
