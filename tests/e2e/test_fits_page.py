@@ -38,5 +38,5 @@ def test_a_student_finds_what_a_small_card_does_and_takes_the_question_along(
     expect(page.get_by_role("status").filter(has_text="RTX 3060")).to_be_visible()
     expect(page.get_by_text("QLoRA fine-tuning of Llama 3.1 8B").first).to_be_visible()
     page.get_by_role("button", name="Share").click()
-    expect(page.get_by_text("/rent-or-buy?v=1&")).to_be_visible()
+    expect(page.get_by_text(f"{app_url}/rent-or-buy?v=1&")).to_be_visible()
     assert page.title().startswith("Rent or buy: QLoRA fine-tuning of Llama 3.1 8B")

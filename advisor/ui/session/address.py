@@ -80,7 +80,10 @@ def write(page: Page, asked: Values | None = None) -> None:
 
 def here(page: Page) -> str:
     """Return the address of a page as the reader's browser says it, proxies and all."""
-    return f"{(st.context.url or '').rstrip('/')}/{page.path}"
+    app = (st.context.url or "").rstrip("/")
+    if page.path:  # in a browser, the address says the page already
+        app = app.removesuffix(f"/{page.path}")
+    return f"{app}/{page.path}"
 
 
 def _corrections(found: Opened) -> None:
