@@ -14,7 +14,7 @@ import yaml
 
 import advisor
 from advisor import cli
-from advisor.calibration.tables.adding import add_rows
+from advisor.calibration.__main__ import add_rows
 from advisor.calibration.tables.reading import MEASUREMENTS
 from advisor.errors import InputError
 from advisor.foundation import resources

@@ -7,7 +7,9 @@ data/predictions.csv. With ``add``, append the rows of a CSV file to a shipped t
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
+from io import StringIO
 from pathlib import Path
 
 from advisor.calibration.fitting.constants import (
@@ -19,19 +21,16 @@ from advisor.calibration.fitting.constants import (
 from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.fitting.memory import memory_sections, peak_errors
 from advisor.calibration.fitting.training import training_sections
-from advisor.calibration.scoring.accuracy_page import (
-    UNSEEN_CURVES,
-    accuracy_markdown,
-    score_tables,
-)
+from advisor.calibration.scoring.accuracy_page import UNSEEN_CURVES, accuracy_markdown, score_tables
 from advisor.calibration.scoring.predictions import PREDICTIONS, predictions_csv, rounded
 from advisor.calibration.scoring.scaling_errors import scaling_errors
 from advisor.calibration.scoring.serving_errors import serving_errors, serving_sections
 from advisor.calibration.scoring.training_errors import speed_errors
-from advisor.calibration.tables.adding import add_rows
+from advisor.calibration.tables.reading import MEASUREMENTS, read_table
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
 from advisor.errors import InputError
+from advisor.foundation.names import check_known
 from advisor.foundation.resources import data_path
 from advisor.foundation.writing import write_whole
 
@@ -101,6 +100,56 @@ def _write(texts: dict[Path, str], *, command: str, check: bool) -> int:
 
 def _stored(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def add_rows(source: Path, table: str) -> int:
+    """Append the rows of a CSV file to a table of ``data/measurements``.
+
+    Parameters
+    ----------
+    source : Path
+        Some of the table's columns in any order, ``id`` and ``source`` among them.
+    table : str
+        Name of the table, without its ending.
+
+    Returns
+    -------
+    int
+        Rows that were added; the table's other columns stay empty.
+
+    Raises
+    ------
+    InputError
+        If the table is unknown, a column is none of its columns, a row has no id or source, or an
+        id is taken.
+    """
+    tables = {path.stem: path for path in data_path(MEASUREMENTS).glob("*.csv")}
+    check_known(table, sorted(tables), what="table of measurements")
+    text = tables[table].read_text(encoding="utf-8")
+    columns, rows = next(csv.reader(StringIO(text))), read_table(source)
+    taken = {row["id"] for row in csv.DictReader(StringIO(text))}
+    for row in rows:
+        unknown = sorted(row.keys() - set(columns))
+        if unknown:
+            raise InputError(
+                f"{table} has no such column",
+                value=", ".join(unknown),
+                allowed=", ".join(columns),
+                remedy="Rename or remove it.",
+            )
+        name = row.get("id", "")
+        if not name or name in taken or not row.get("source"):
+            raise InputError(
+                "a row needs an id that the table lacks, and its source",
+                value=f"id {name!r}, source {row.get('source', '')!r}",
+                allowed="a new id; repository, commit and file, or page and date",
+                remedy="Correct the row.",
+            )
+        taken.add(name)
+    added = StringIO()
+    csv.DictWriter(added, columns, restval="", lineterminator="\n").writerows(rows)
+    write_whole(tables[table], text + added.getvalue())
+    return len(rows)
 
 
 if __name__ == "__main__":

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from advisor.calibration.scoring.report import ValidationRow, scored
-from advisor.calibration.tables.arrived import arrived
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.deployments import (
+    ARRIVALS,
     ARRIVING,
     BURST,
+    BURST_REQUESTS,
     KINDS,
     ONLINE,
     SINGLE,
     BenchmarkTimes,
     Deployment,
+    at_percentile,
     benchmark_times,
     row_deployment,
     row_group,
@@ -25,17 +28,21 @@ from advisor.calibration.tables.deployments import (
     row_load,
 )
 from advisor.calibration.tables.image_rows import IMAGE_KINDS, predict_image_row
-from advisor.calibration.tables.reading import Row, cell, choice, number
+from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
+from advisor.equations.queueing import overload_wait_s
 from advisor.errors import InputError
+from advisor.estimate.candidates import Floats
+from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServingLoad, host_parts
+from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
+from advisor.nouns.serving import Serving
 from advisor.nouns.software.efficiency import Calibration, Interval
-from advisor.nouns.software.engines import (
-    DIRECT_FIRST_TOKEN,
-    DIRECT_TIME,
-    HOST_TIME,
-)
+from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME
+
+MIDDLE: Final = 0.5
+"""Share of the requests before the mean one."""
 
 QUANTITIES: Final = (
     "tpot_ms",
@@ -185,3 +192,57 @@ def engine_interval(
     if own and (measured or name in (DIRECT_TIME, DIRECT_FIRST_TOKEN)):
         return own
     return calibration.interval(name, measured=measured)
+
+
+def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLoad, BenchmarkTimes]:
+    """Return the requests in flight at a row's rate, and its times at the row's percentile.
+
+    Raises
+    ------
+    InputError
+        If a cell is unusable.
+
+    Notes
+    -----
+    An engine that does not keep up lets its queue grow until the run ends; so its times depend on
+    the number of requests: ``burst_requests``, by default that of ``vllm bench serve``.
+    """
+    workload = built(
+        Serving,
+        stated(row, Serving, leave=("engine", "concurrency"))
+        | {"arrivals": ARRIVALS[cell(row, "arrival")]},
+    )
+    assert workload.requests_per_s is not None
+    layout = deployment.candidates.layout
+    curve = engine_curves(
+        deployment.served,
+        workload,
+        deployment.candidates,
+        engine.calibration,
+        deployment.engine,
+    )
+    found = queued(curve, arrivals_of(workload, layout.data))
+    at = at_percentile(row)
+    token, first = found.latencies("mean" if at is None else cell(row, "percentile"))
+    if not found.stable[0]:
+        requests = integer(row, "burst_requests", BURST_REQUESTS)
+        token, full = _full(curve)
+        first = full + overload_wait_s(
+            requests=requests / layout.data,
+            rate_per_s=found.rate_per_s,
+            served_per_s=curve.most_per_s,
+            share=MIDDLE if at is None else at,
+        )
+    whole = first + (workload.output_tokens - 1) * token
+    load = ServingLoad.of(workload)
+    served = np.minimum(found.rate_per_s, curve.most_per_s) * layout.data
+    return replace(load, concurrency=served * whole), BenchmarkTimes(first, token, whole)
+
+
+def _full(curve: EngineCurve) -> tuple[Floats, Floats]:
+    """Return time per token and time to the first, without a wait, of a full engine. [s]"""
+    limit = float(max(curve.limit[0], 1.0))
+    return (
+        np.array([np.interp(limit, curve.states, curve.tpot_s[0])]),
+        np.array([np.interp(limit, curve.states, curve.first_token_s[0])]),
+    )
