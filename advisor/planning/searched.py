@@ -47,7 +47,7 @@ from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.spot import interruptions_of
 
-CHANGE = "change it with --max-tpot-ms and --max-ttft-ms"
+CHANGE = "(--max-tpot-ms, --max-ttft-ms)"
 PLANS_ASKED = 3
 PLANS_BESIDE = 1
 """Number of plans for the asked objective, and for each other one."""
@@ -83,7 +83,7 @@ class Searched:
         if paced is case:
             return found
         if found.feasible:
-            return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated: {CHANGE}")
+            return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated {CHANGE}")
         slower = cls._of(case, architecture, catalog, calibration)
         if not slower.feasible:
             return slower

@@ -59,7 +59,7 @@ def test_offers_are_listed_cheapest_first_with_their_history(page: AppTest) -> N
     listed = next(item.value for item in page.dataframe if "Earlier prices" in item.value)
     assert len(listed) == len(CATALOG.offers_for("h100-sxm"))
     assert list(listed["A card (USD/h)"]) == sorted(listed["A card (USD/h)"])
-    p5 = listed[listed["Instance"] == "p5.48xlarge"].iloc[0]
+    p5 = listed[listed["Instance"].eq("p5.48xlarge") & listed["Last seen"].eq("2026-07-20")].iloc[0]
     assert list(p5["Earlier prices"]) == [98.32, 55.04]
     assert p5["First seen"] == "2023-10-09"
     page.toggle(key="catalog_offers_spot").set_value(True).run()
