@@ -90,6 +90,39 @@ def prompts_sharing_step(
     return together
 
 
+def most_generating(*, prompt_tokens: Number, steps: Number, step_tokens: Number) -> Number:
+    r"""Requests that generate at the same time, however many wait for their prompts.
+
+    Parameters
+    ----------
+    prompt_tokens : float or ndarray
+        Of one request, :math:`P`. [tokens]
+    steps : float or ndarray
+        In which a request generates, :math:`O`.
+    step_tokens : float or ndarray
+        Most tokens of a step, :math:`B`. [tokens]
+
+    Returns
+    -------
+    float or ndarray
+        At least 1.
+
+    Notes
+    -----
+    .. math:: R = \max\left(\frac{B\,O}{P + O}, 1\right)
+
+    A request takes :math:`P + O` tokens of steps and stays for :math:`O` steps: Little's law,
+    counted in steps.
+
+    Examples
+    --------
+    >>> most_generating(prompt_tokens=1020.0, steps=4.0, step_tokens=8192.0).item()
+    32.0
+    """
+    most: Number = np.maximum(step_tokens * steps / (prompt_tokens + steps), 1.0)
+    return most
+
+
 def prefill_extra_s(
     *,
     prompt_overhead_s: Number,

@@ -107,6 +107,28 @@ def test_throughput_does_not_rise_beyond_the_memory_of_the_cache(
 
 
 @SETTINGS
+@given(
+    st.sampled_from(MODELS),
+    st.sampled_from(CARDS),
+    st.sampled_from((1, 2, 4, 8)),
+    st.integers(16, 30_000),
+    st.integers(1, 64),
+    st.integers(1, 400),
+)
+def test_more_users_never_lower_the_throughput_of_short_answers(
+    model, card, tensor, prompt, answer, users
+):
+    """Those whose prompts wait cost nothing; queues with one server allow for a tenth."""
+    load = {"input_tokens": prompt, "output_tokens": answer}
+    deployed = Deployed(model, card, ParallelLayout(tensor=tensor))
+    few = deployed.under({**load, "concurrency": users})
+    assume(few.feasible[0])
+    for more in (2 * users, 8 * users, 2048):
+        many = deployed.under({**load, "concurrency": max(more, users)})
+        assert many.requests_per_s[0] >= 0.9 * few.requests_per_s[0]
+
+
+@SETTINGS
 @given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.sampled_from((1, 2, 4)), loads)
 def test_wider_cache_never_serves_faster(model, card, tensor, load):
     """Whole requests: in a closed loop, longer answers bring prompts less often.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.equations.continuous_batching import (
     first_token_s,
+    most_generating,
     others_extra_s,
     pipeline_batches,
     prefill_extra_s,
@@ -85,7 +86,7 @@ class _Engine:
     asked: Floats
     """Requests in flight."""
     running: Floats
-    """Those that run; the others wait for their cache."""
+    """Those that run; the others wait for their cache or their prompt."""
     apart: Floats
     """Micro-batches at the same time."""
     steps_per_prompt: Floats
@@ -217,6 +218,10 @@ def _at_once(
     apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
     limit = load.step_limit(engine, candidates.hardware.served_memory_bytes)
     new_tokens = load.input_tokens - load.cached_tokens
+    most = most_generating(
+        prompt_tokens=new_tokens, steps=load.output_tokens / load.accepted, step_tokens=limit
+    )
+    requests = np.minimum(requests, apart * most)
     steps = partial(_steps, served, load, candidates, engine, network)
     batch, chunk, full_chunk, none = np.broadcast_arrays(
         np.ceil(requests / apart), np.minimum(new_tokens, limit), limit, 0.0
