@@ -82,14 +82,15 @@ def test_the_sentence_tells_the_age_of_its_own_price() -> None:
 
 def test_histories_of_the_sources() -> None:
     """AWS cut its prices of P5 from 98.32 to 55.04 USD an hour in June 2025."""
-    p5 = next(item for item in load_catalog().offers if item.instance_type == "p5.48xlarge")
+    key = "aws/p5-48xlarge/us-east-1/on-demand-list"
+    [p5] = [item for item in load_catalog().offers if item.key == key]
     past = history_of(p5, PriceKind.ON_DEMAND)
     assert [item.usd_per_hour for item in past] == [98.32, 55.04]
     assert past[0].date == "2023-10-09"
     assert past[1].date[:7] == "2025-06"
     assert drift_of(p5, PriceKind.SPOT).kind == "spot"
     lines = api.list_offers(load_catalog(), ["h100-sxm"], providers=["AWS"]).lines
-    assert {line.first_seen for line in lines if line.instance_type == "p5.48xlarge"} == {
+    assert {line.first_seen for line in lines if line.key == key} == {
         "2023-10-09"
     }
 
