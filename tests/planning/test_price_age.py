@@ -90,9 +90,7 @@ def test_histories_of_the_sources() -> None:
     assert past[1].date[:7] == "2025-06"
     assert drift_of(p5, PriceKind.SPOT).kind == "spot"
     lines = api.list_offers(load_catalog(), ["h100-sxm"], providers=["AWS"]).lines
-    assert {line.first_seen for line in lines if line.key == key} == {
-        "2023-10-09"
-    }
+    assert {line.first_seen for line in lines if line.key == key} == {"2023-10-09"}
 
 
 def test_the_last_price_of_a_history_is_that_of_the_offer() -> None:
