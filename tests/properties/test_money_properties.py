@@ -93,7 +93,11 @@ def test_every_bill_of_owning_adds_up(
         list(csv.reader(StringIO(table.to_csv(index=False))))[1:],
     ):
         *shown, total = [Decimal(str(row[1]).replace(",", "")) for row in rows]
-        assert sum(shown) == total == exact(own.total_usd.expected)
+        assert sum(shown) == total
+        # A bill from $1,000 on has no cents.
+        assert abs(total - exact(own.total_usd.expected)) <= (
+            Decimal("0.5") if abs(total) >= 1000 else 0
+        )
 
 
 def test_rents_are_whole_instances_at_their_list_price(found: Ownership) -> None:

@@ -78,7 +78,7 @@ def words(upload: Upload) -> str:
     Examples
     --------
     >>> words(("quotes.yaml", b"discounts: {AWS: 22%}"))
-    'quotes.yaml: 22% off AWS.'
+    'quotes.yaml: 22 % off AWS.'
     """
     name, content = upload
     facts = api.parse_own_facts(content, name=name)
