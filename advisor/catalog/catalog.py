@@ -111,6 +111,13 @@ class Catalog(Noun):
             return found
         if JOIN in wanted:
             names = wanted.split(JOIN)
+            if not all(map(str.strip, names)):
+                raise InputError(
+                    f"a card is missing beside {JOIN}",
+                    value=key,
+                    allowed=f"names joined by {JOIN}, as rtx-3090{JOIN}rtx-3060-12gb",
+                    remedy=f"Name the card, or leave the {JOIN} out.",
+                )
             return unlike_cards(key, [self.accelerator(name) for name in names])
         near = ", ".join(self._nearest(wanted))
         allowed = "a key or a full product name of the catalog"

@@ -150,7 +150,7 @@ def bill_table(found: Ownership) -> pd.DataFrame:
     for title, usd in rows:
         before, sum_usd = sum_usd, sum_usd + usd
         cells.append((title, f"{round(sum_usd, places) - round(before, places):,.{places}f}"))
-    cells.append(("Total", f"{total:,.{places}f}"))
+    cells.append(("Total", f"{round(sum_usd, places):,.{places}f}"))
     return pd.DataFrame(cells, columns=["Owning, money of today", "USD"])
 
 

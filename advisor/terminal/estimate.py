@@ -96,7 +96,7 @@ def _short(console: Console, found: Estimate) -> None:
     """Print the headline numbers, and where memory and time go."""
     rows = [row for row in numbers(found) if row[0] not in DETAILS]
     screen = Screen(console, "--explain shows every term with its formula, source and neighbours.")
-    screen.add(0, Text(f"{found.model} on {found.count:,}x {found.accelerator_name}", style="bold"))
+    screen.add(0, Text(f"{found.model} on {found.cards:,}x {found.accelerator_name}", style="bold"))
     screen.say(0, f"{found.workload[:1].upper()}{found.workload[1:]}.")
     screen.say(0, f"{arrangement(found)}.")
     screen.say(0, " ".join((fit_sentence(found), *found.missed_limits)))

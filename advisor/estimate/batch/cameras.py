@@ -21,12 +21,17 @@ def camera_notes(workload: Serving, serving: ServingEstimate) -> Iterator[str]:
     if frames is None or rate is None:
         return
     low, expected, high = (int(value / frames) for value in (rate.low, rate.expected, rate.high))
-    said = f"carries {expected:,} cameras ({low:,}-{high:,}) of {frames:g} frames/s"
+    if not high:
+        yield f"one camera of {frames:g} frames/s is more than the hardware carries"
+        return
+    said = f"the hardware carries {expected:,} cameras ({low:,}–{high:,}) of {frames:g} frames/s"
     # A replica serves its share of the cameras; frames of a batch wait for each other.
     each, service_s = low // serving.replicas, serving.tpot_ms.high * MILLISECOND
     if workload.concurrency == serving.replicas and 1 <= each <= MOST_STREAMS:
         tail = _tail(each, 1.0 / (frames * service_s)) * service_s / MILLISECOND
         said += f"; with {low:,} of them 99 % of the frames are answered within {tail:.3g} ms"
+    elif workload.concurrency > serving.replicas:
+        said += "; latency is stated for batches of one (--concurrency 1)"
     yield f"{said}; decoding and resizing of frames left out"
 
 

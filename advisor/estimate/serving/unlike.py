@@ -74,6 +74,9 @@ def split_note(
         f"{part.name} {percent(amount / whole)} ({amount / GIB:.1f} GiB)"
         for part, amount in zip(card.parts, held, strict=True)
     )
+    if sum(amount > 0 for amount in held) == 1:
+        holder = card.parts[held.index(whole)]
+        return f"{holder.name} holds the whole model; the other cards are idle"
     return (
         f"layers and their cache by card (--tensor-split): {', '.join(parts)}; one card works at a "
         "time, so their times add up"
