@@ -254,3 +254,42 @@ def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:
         chance = exp(ways + n * log(share) + (streams - n) * log1p(-share))
         total += chance * (period - streams + wait) / (period - n + wait)
     return min(1.0, total)
+
+
+def overload_wait_s(
+    *, requests: Number, rate_per_s: Number, served_per_s: Number, share: float
+) -> Number:
+    r"""Wait of one of a finite number of requests that arrive faster than they are served.
+
+    Parameters
+    ----------
+    requests : float or ndarray
+        Requests of the run, :math:`N`.
+    rate_per_s, served_per_s : float or ndarray
+        Arrivals :math:`\lambda` and completions :math:`\mu`. [requests/s]
+    share : float
+        Share of the requests that arrive before, :math:`q`.
+
+    Returns
+    -------
+    float or ndarray
+        0 for an engine that keeps up. [s]
+
+    Notes
+    -----
+    .. math:: W = q N \left(\frac{1}{\mu} - \frac{1}{\lambda}\right)
+
+    A fluid queue: each arrival finds :math:`\lambda - \mu` more requests per second before it.
+
+    References
+    ----------
+    .. [1] Newell, Applications of Queueing Theory, 1982, chapter 2.
+
+    Examples
+    --------
+    >>> overload_wait_s(requests=100.0, rate_per_s=10.0, served_per_s=5.0, share=0.5)
+    5.0
+    """
+    late = 1 / np.maximum(served_per_s, 1e-12) - 1 / np.asarray(rate_per_s)
+    wait: Number = share * requests * np.maximum(late, 0.0)
+    return wait if np.ndim(wait) else float(wait)

@@ -29,12 +29,12 @@ from advisor.estimate.tools.software import engine_of
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator
 from advisor.estimate.training.notes import training_notes
 from advisor.estimate.training.report import count_flops, describe_time, parameters_of
-from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.estimate.training.run_terms import interrupted_time
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload

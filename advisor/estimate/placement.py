@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.results import SoftwareUse
 from advisor.estimate.tools.software import tool_of
-from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.quantities import Range
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Node, Offer
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Serving
 

@@ -12,7 +12,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
-from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.export.engines.programs import Program
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
 from advisor.export.versions import version_of
@@ -21,6 +21,7 @@ from advisor.foundation.formatting import duration, hourly_price, memory, millis
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Offer
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tools import tool_named
 from advisor.nouns.workload import Serving, Training

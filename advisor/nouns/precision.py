@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import BITS_PER_BYTE
 
@@ -266,3 +267,16 @@ RECIPES: Final[dict[str, PrecisionRecipe]] = {
     )
 }
 """Named training recipes."""
+
+
+def recipe_named(name: str) -> PrecisionRecipe:
+    """Return the recipe ``name``; ``InputError`` with the existing ones if it is unknown."""
+    if name not in RECIPES:
+        raise InputError(
+            "unknown precision recipe",
+            value=name,
+            allowed=", ".join(RECIPES),
+            remedy="Choose one of the allowed names.",
+            field="workload.precision",
+        )
+    return RECIPES[name]

@@ -19,12 +19,12 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.tools.software import Lack, ToolRules, served_format
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import recipe_named, resolve_training
+from advisor.estimate.training.run import resolve_training
 from advisor.foundation import cents
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.software.tools import Tool

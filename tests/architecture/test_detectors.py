@@ -10,7 +10,8 @@ from advisor.architecture.stack.layers import Convolution, Merge, Regions, Secti
 from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.training.flops import model_flops_per_token
-from advisor.estimate.training.run import TrainingRun, recipe_named
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 
 # 3 x 3 over 10 x 10 positions, 8 channels in and out, two operations each.

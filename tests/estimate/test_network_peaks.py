@@ -13,8 +13,9 @@ from advisor.architecture.table.sample import SampleSize
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.memory import training_memory
-from advisor.estimate.training.run import recipe_named, resolve_training
+from advisor.estimate.training.run import resolve_training
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.workload import Pretraining
 
 FACTS: dict[str, Any] = yaml.safe_load(

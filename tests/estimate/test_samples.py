@@ -32,13 +32,12 @@ from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import (
     PRETRAINING_SAMPLES,
     TrainingRun,
-    recipe_named,
     resolve_training,
 )
 from advisor.estimate.training.sample_memory import backward_walk
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
+from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.kernels import KernelEfficiency
 from advisor.nouns.workload import Pretraining, Serving
 from tests.cases import pretrain, serve

@@ -29,7 +29,7 @@ from advisor.calibration.tables.deployments import (
 )
 from advisor.calibration.tables.image_rows import IMAGE_KINDS, predict_image_row
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
-from advisor.equations.queueing import overload_wait_s
+from advisor.equations.bursts import overload_wait_s
 from advisor.errors import InputError
 from advisor.estimate.candidates import Floats
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves

@@ -28,10 +28,11 @@ from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.sample import LOADING_FIELDS, SIZES
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import GUESSED_TIME, describe_time
-from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import GIB, HOUR_S
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration, Interval
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.workload import FineTuning, Pretraining, Training

@@ -10,7 +10,7 @@ import numpy as np
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
-from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.fold import adapted, keys_attended
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
@@ -39,6 +39,18 @@ MATH_SCORE_PASSES = 9.0
 """The same of PyTorch's math kernel (``_scaled_dot_product_attention_math``, 2.5 and later):
 product, mask in and out, softmax in and out, search for rows of minus infinity, their replacement
 in and out, product. The mask of bytes is left out."""
+
+
+def moving_s(moved_bytes: Floats, hardware: HardwareArrays, *, kernels: float = 1.0) -> Floats:
+    """Time of kernels that memory bandwidth limits. [s]"""
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=moved_bytes,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=kernels * hardware.matmul_overhead_s,
+        )
+    )
 
 
 def matmul_forward(
@@ -130,30 +142,15 @@ def adapter_forward(
     # The product is added to the layer's output, in the same kernel or in another one.
     writes = 2 if software.fused_elementwise else 3
     sides = (op.in_features + writes * op.out_features) * op.active_experts * op.positions_per_token
-    return np.asarray(
-        bandwidth_time_s(
-            moved_bytes=2.0 * tokens * sides / candidates.layout.tensor,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
-            overhead_s=3 * hardware.matmul_overhead_s,
-        )
-    )
+    return moving_s(2.0 * tokens * sides / candidates.layout.tensor, hardware, kernels=3)
 
 
 def dequantise_time(op: Operator, run: TrainingRun, candidates: Candidates) -> Floats:
     """Time to expand a row's 4-bit weights to 16 bits. [s]"""
     hardware, layout = candidates.hardware, candidates.layout
     degree = layout.tensor * (layout.expert if op.experts > 1 else 1.0)
-    return np.asarray(
-        bandwidth_time_s(
-            moved_bytes=(UNPACKED_BYTES if run.switches.unpacked_base else EXPANDED_BYTES)
-            * op.parameters
-            / degree,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
-            overhead_s=hardware.matmul_overhead_s,
-        )
-    )
+    each = UNPACKED_BYTES if run.switches.unpacked_base else EXPANDED_BYTES
+    return moving_s(each * op.parameters / degree, hardware)
 
 
 def attention_passes(
@@ -202,12 +199,7 @@ def attention_passes(
         # Keys and values are repeated for every query head: written and read, each a quarter of
         # the operations (two products, a multiplication and an addition each).
         moved = moved + 4.0 * tokens * op.flops_per_token_per_key / 4.0 / layout.tensor
-    scores = bandwidth_time_s(
-        moved_bytes=_element_bytes(run) * moved,
-        bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-        efficiency=hardware.elementwise_bandwidth,
-        overhead_s=4 * hardware.matmul_overhead_s,
-    )
+    scores = moving_s(_element_bytes(run) * moved, hardware, kernels=4)
     forward = np.asarray(products + scores)
     return forward, 2 * forward
 
@@ -265,14 +257,7 @@ def elementwise_forward(
         degree = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     else:
         degree = layout.tensor
-    return np.asarray(
-        bandwidth_time_s(
-            moved_bytes=_element_bytes(run) * tokens * moved / degree,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
-            overhead_s=hardware.matmul_overhead_s,
-        )
-    )
+    return moving_s(_element_bytes(run) * tokens * moved / degree, hardware)
 
 
 def _element_bytes(run: TrainingRun) -> float:

@@ -12,7 +12,7 @@ from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.defaults import default_batch, usual, usual_loss
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.nouns.layout import ParallelLayout, Sharding
-from advisor.nouns.precision import RECIPES, PrecisionRecipe
+from advisor.nouns.precision import PrecisionRecipe
 from advisor.nouns.software.delivery import Operator
 from advisor.nouns.software.stacks import (
     DEGREES,
@@ -387,16 +387,3 @@ def _default_amount(
         return tokens
     assumptions.append(f"{FINE_TUNING_TOKENS / 1e6:.0f} million tokens")
     return FINE_TUNING_TOKENS
-
-
-def recipe_named(name: str) -> PrecisionRecipe:
-    """Return the recipe ``name``; ``InputError`` with the existing ones if it is unknown."""
-    if name not in RECIPES:
-        raise InputError(
-            "unknown precision recipe",
-            value=name,
-            allowed=", ".join(RECIPES),
-            remedy="Choose one of the allowed names.",
-            field="workload.precision",
-        )
-    return RECIPES[name]

@@ -15,13 +15,13 @@ from advisor.architecture.table.sample import Unit
 from advisor.equations.memory import stage_share
 from advisor.equations.optimizers import update_bytes
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
-from advisor.equations.roofline import bandwidth_time_s
 from advisor.equations.training_traffic import slowest_s
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.fold import (
     fold_adapters,
 )
 from advisor.estimate.hardware.caching import step_in_cache
+from advisor.estimate.hardware.kernel_times import moving_s
 from advisor.estimate.hardware.launching import STEP_COPIES, copies_time, launch_time
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.delivered import machines_of
@@ -253,11 +253,4 @@ def _optimizer_time(
     moved = update_bytes(
         gradient_bytes=gradient, master_bytes=master, state_bytes=states, working_bytes=written
     )
-    return np.asarray(
-        bandwidth_time_s(
-            moved_bytes=moved * updated,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
-            overhead_s=hardware.matmul_overhead_s,
-        )
-    )
+    return moving_s(moved * updated, hardware)

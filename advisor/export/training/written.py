@@ -13,12 +13,13 @@ from typing import Final
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
-from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.export.formats import cannot
 from advisor.export.setup import Setup, way_out
 from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving, Training
 

@@ -15,10 +15,11 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.placement import Placement
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import TrainingRun, recipe_named
+from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.formatting import duration, memory
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.layout import Offload, Recompute
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import (
     AttentionKernel,

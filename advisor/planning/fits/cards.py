@@ -17,12 +17,12 @@ from advisor.estimate.serving.demand import EXPERTS_ONLY_FORMATS
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.tools.serving_formats import ladder_of
 from advisor.estimate.training.memory_report import evaluate_memory
-from advisor.estimate.training.run import recipe_named, resolve_training, takes_adapters
+from advisor.estimate.training.run import resolve_training, takes_adapters
 from advisor.foundation.formatting import count as in_words
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.quality import quality_words
 from advisor.nouns.software.tools import known_tools

@@ -20,11 +20,11 @@ from advisor.estimate.serving.times import serving_times
 from advisor.estimate.tools.software import engine_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import TrainingRun, recipe_named
+from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
