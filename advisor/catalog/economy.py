@@ -280,11 +280,7 @@ def load_economy(directory: Path | None = None) -> Economy:
     commitments = read_table(
         path(COMMITMENTS_FILE), Commitment, key=("provider", "plan", "accelerators", "term_months")
     )
-    return Economy(
-        places=tuple(places),
-        commitments=tuple(commitments),
-        defaults=tuple(defaults),
-    )
+    return Economy(places=tuple(places), commitments=tuple(commitments), defaults=tuple(defaults))
 
 
 def _check_countries(places: Sequence[Place]) -> None:

@@ -14,24 +14,13 @@ from advisor.catalog.checks import (
     check_order,
     check_rate,
 )
-from advisor.catalog.convert import (
-    RULE_SOURCE,
-    accelerator_of,
-    key_of,
-    offer_of,
-    software_of,
-)
+from advisor.catalog.convert import RULE_SOURCE, accelerator_of, key_of, offer_of, software_of
 from advisor.catalog.from_prices import with_upper_ends
 from advisor.catalog.live import cache_file
-from advisor.catalog.records import (
-    CatalogFile,
-    OfferRecord,
-)
+from advisor.catalog.records import CatalogFile, OfferRecord
 from advisor.foundation.data_records import read_record, read_table
 from advisor.foundation.resources import data_path
-from advisor.nouns.hardware import (
-    Provenance,
-)
+from advisor.nouns.hardware import Provenance
 
 CATALOG_FILE = "gpu_catalog.yaml"
 OFFERS_FILE = "cloud_offers.csv"

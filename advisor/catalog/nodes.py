@@ -137,11 +137,7 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
     )
     network = OFFICE_GBIT_PER_S * GIGABIT_PER_S / slots
     return node.model_copy(
-        update={
-            "accelerators": slots,
-            "inter_bytes_per_s": network,
-            "assumptions": tuple(notes),
-        }
+        update={"accelerators": slots, "inter_bytes_per_s": network, "assumptions": tuple(notes)}
     )
 
 

@@ -11,10 +11,7 @@ from advisor.frames import Axes
 
 
 def limit_shapes(
-    axes: Axes,
-    x_range: tuple[float, float],
-    y_range: tuple[float, float],
-    theme: Theme,
+    axes: Axes, x_range: tuple[float, float], y_range: tuple[float, float], theme: Theme
 ) -> list[dict[str, object]]:
     """Return the deadline and the budget as dashed lines with the area beyond them shaded."""
     shapes: list[dict[str, object]] = []

@@ -52,12 +52,7 @@ class TimeScale:
 
 
 def cost_time_chart(
-    points: pd.DataFrame,
-    chosen: pd.DataFrame,
-    axes: Axes,
-    *,
-    theme: Theme,
-    compact: bool = False,
+    points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes, *, theme: Theme, compact: bool = False
 ) -> go.Figure:
     """Return cost against time, both logarithmic, with the frontier as a step line.
 
@@ -90,10 +85,7 @@ def cost_time_chart(
         "xaxis": _time_axis(axes, x_range, theme, compact=compact),
         "yaxis": _cost_axis(axes, y_range, theme, compact=compact),
         "shapes": limit_shapes(axes, x_range, y_range, theme),
-        "annotations": [
-            *(_annotation(item, theme) for item in placed),
-            *limit_notes(axes, theme),
-        ],
+        "annotations": [*(_annotation(item, theme) for item in placed), *limit_notes(axes, theme)],
         "showlegend": True,
     }
     return unvalidated(traces, layout)

@@ -122,13 +122,7 @@ def _row_name(plan: str, accelerator: str, *, compact: bool) -> str:
 
 
 def _segments(
-    memory: pd.DataFrame,
-    group: str,
-    rows: list[int],
-    *,
-    theme: Theme,
-    hue: int,
-    longest: float,
+    memory: pd.DataFrame, group: str, rows: list[int], *, theme: Theme, hue: int, longest: float
 ) -> dict[str, object]:
     terms = memory[memory["group"] == group]
     sizes = terms["gib"].tolist()
@@ -195,11 +189,7 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     layout = base_layout(theme, height=MODELS_FRAME_PX + MODEL_PX * len(models)) | {
         "barmode": "stack",
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
-        "xaxis": axis(
-            theme,
-            "GiB on each card",
-            range=[0, SHOWN_SHARE * usable],
-        ),
+        "xaxis": axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
         "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
         | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
         "shapes": [

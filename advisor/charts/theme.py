@@ -16,11 +16,7 @@ FONT_SIZE: Final = 14
 LEGEND_LETTERS: Final = 52
 """Of a line of a legend on a phone."""
 LINE_PX: Final = 18
-SIGNS: Final = {
-    "circle-open": "\u25cb",
-    "star": "\u2605",
-    "diamond": "\u25c6",
-}
+SIGNS: Final = {"circle-open": "\u25cb", "star": "\u2605", "diamond": "\u25c6"}
 """Signs of markers in such a legend; others are a filled circle."""
 
 
@@ -144,11 +140,7 @@ def base_layout(theme: Theme, *, height: int) -> dict[str, object]:
         "plot_bgcolor": theme.page,
         "font": {"family": FONT, "size": FONT_SIZE, "color": theme.text},
         "dragmode": False,
-        "modebar": {
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": theme.muted,
-            "activecolor": theme.text,
-        },
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": theme.muted, "activecolor": theme.text},
         "hoverlabel": {
             "bgcolor": theme.panel,
             "bordercolor": theme.muted,

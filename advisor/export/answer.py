@@ -16,11 +16,7 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.checks.guide import Run, guide
 from advisor.export.checks.steps import Platform, platform_named, usual_platform
-from advisor.export.engines.choice import (
-    expressed,
-    program_for,
-    with_program,
-)
+from advisor.export.engines.choice import expressed, program_for, with_program
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.programs import programs
 from advisor.export.engines.servers import Servers

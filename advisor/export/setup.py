@@ -47,10 +47,7 @@ NATIVE: Final = {
     "export a report.",
 }
 """Vendor -> the software that trains on its cards, and how to get a file for it."""
-GAUDI_EXAMPLES: Final = {
-    Unit.IMAGE: "image-classification",
-    Unit.SAMPLE: "speech-recognition",
-}
+GAUDI_EXAMPLES: Final = {Unit.IMAGE: "image-classification", Unit.SAMPLE: "speech-recognition"}
 """Unit -> folder of optimum-habana v1.20.0 with scripts for such networks."""
 LOG_VARIABLES: Final = {
     "mlflow": {

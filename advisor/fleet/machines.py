@@ -252,12 +252,7 @@ def below_floor(card: Accelerator) -> bool:
 
 
 def _machine(
-    key: str,
-    row: MachineRow,
-    catalog: Catalog,
-    accelerator: str,
-    economy: Economy,
-    owning: Owning,
+    key: str, row: MachineRow, catalog: Catalog, accelerator: str, economy: Economy, owning: Owning
 ) -> Machine | None:
     card = catalog.accelerator(accelerator)
     usd = row.card_usd.get(accelerator, card.purchase_usd)
@@ -322,7 +317,7 @@ def machine_reasons(machine: Machine) -> tuple[str, ...]:
         (
             f"Software: {run} of the {known} tools that the advisor knows run on {platform} with "
             "this card."
-        ),
+        )
     ]
     memory = f"{card.memory_marketed_bytes / GB:,.0f} GB"
     if card.segment is Segment.CONSUMER and not card.shares_host_memory:

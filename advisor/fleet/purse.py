@@ -231,8 +231,7 @@ def best_units(units: Sequence[Unit], room: _Room) -> tuple[list[tuple[Unit, int
             found = milp(
                 c=np.concatenate([-values / values.max(), none]),
                 constraints=LinearConstraint(
-                    rows,
-                    ub=np.concatenate([np.full(len(uses), 1 + 1e-9), none, [kinds, number]]),
+                    rows, ub=np.concatenate([np.full(len(uses), 1 + 1e-9), none, [kinds, number]])
                 ),
                 bounds=Bounds(0, np.concatenate([most, np.ones(size)])),
                 integrality=np.ones(2 * size),

@@ -38,11 +38,7 @@ from advisor.frames.curves import (
     scaling_frame,
     scaling_table,
 )
-from advisor.frames.fits import (
-    fits_memory_frame,
-    fits_table,
-    training_fits_table,
-)
+from advisor.frames.fits import fits_memory_frame, fits_table, training_fits_table
 from advisor.frames.fleet import (
     cash_table,
     charges_table,

@@ -138,13 +138,5 @@ def scaling_table(found: Scaling) -> pd.DataFrame:
         )
         for item in found.points
     ]
-    columns = [
-        "Accelerators",
-        "Run",
-        "Cost",
-        "Efficiency",
-        "Goodput",
-        "Limited by",
-        "Layout",
-    ]
+    columns = ["Accelerators", "Run", "Cost", "Efficiency", "Goodput", "Limited by", "Layout"]
     return pd.DataFrame(rows, columns=columns)

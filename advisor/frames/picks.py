@@ -16,12 +16,7 @@ OBJECTIVE_TITLES: Final = {
     Objective.BEST_VALUE: "Best value",
 }
 MISSES: Final = frozenset(
-    {
-        RejectionCode.DEADLINE,
-        RejectionCode.BUDGET,
-        RejectionCode.LATENCY,
-        RejectionCode.MEMORY,
-    }
+    {RejectionCode.DEADLINE, RejectionCode.BUDGET, RejectionCode.LATENCY, RejectionCode.MEMORY}
 )
 """Reasons that have a distance: what was needed over what was allowed."""
 COLUMNS: Final = ("Accelerator", "Reason", "What happened", "What would help")

@@ -51,8 +51,7 @@ class AssumedShape(Noun):
         _shape("width between layers", "--hidden-size", "Hidden size"),
     ] = None
     num_attention_heads: Annotated[
-        Annotated[int, Field(ge=1, le=65_536)] | None,
-        _shape("attention heads", "--heads", "Heads"),
+        Annotated[int, Field(ge=1, le=65_536)] | None, _shape("attention heads", "--heads", "Heads")
     ] = None
     num_key_value_heads: Annotated[
         Annotated[int, Field(ge=1, le=65_536)] | None,

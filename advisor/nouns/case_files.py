@@ -203,11 +203,7 @@ def input_error(error: ValidationError) -> InputError:
     remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
     if kind == "missing":
         return InputError(
-            f"{field} is missing{more}",
-            value=None,
-            allowed="a value",
-            remedy=remedy,
-            field=field,
+            f"{field} is missing{more}", value=None, allowed="a value", remedy=remedy, field=field
         )
     if kind == "extra_forbidden":
         return InputError(

@@ -73,8 +73,7 @@ class ParallelLayout(Noun):
     context: Annotated[Degree, Input("context-parallel degree", "--context", tasks=TRAINING)] = 1
     expert: Annotated[Degree, Input("expert-parallel degree", "--expert")] = 1
     sharding: Annotated[
-        Sharding,
-        Input("what ranks share out", "--sharding", metavar="HOW", tasks=TRAINING),
+        Sharding, Input("what ranks share out", "--sharding", metavar="HOW", tasks=TRAINING)
     ] = Sharding.DDP
     micro_batch: Annotated[
         int,
@@ -83,8 +82,7 @@ class ParallelLayout(Noun):
     ] = 1
     """Sequences per data-parallel rank and micro-step."""
     recompute: Annotated[
-        Recompute,
-        Input("in the backward pass", "--recompute", metavar="HOW", tasks=TRAINING),
+        Recompute, Input("in the backward pass", "--recompute", metavar="HOW", tasks=TRAINING)
     ] = Recompute.NONE
     sequence_parallel: bool = True
     """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""

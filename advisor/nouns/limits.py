@@ -150,9 +150,7 @@ class Constraints(Noun):
     ] = ()
     """Allow only these; empty allows all."""
     regions: Annotated[
-        tuple[Name, ...],
-        Field(max_length=MOST_NAMES),
-        Input("allow only this region", "--region"),
+        tuple[Name, ...], Field(max_length=MOST_NAMES), Input("allow only this region", "--region")
     ] = ()
     accelerators: Annotated[
         tuple[Name, ...],

@@ -41,9 +41,7 @@ class Owning(Noun):
     """Assumptions of a purchase. ``None`` takes the default of ``data/owning_defaults.csv``."""
 
     months: Annotated[
-        int,
-        Field(ge=12, le=60),
-        Input("how long the machines are kept", "--months", "Horizon"),
+        int, Field(ge=12, le=60), Input("how long the machines are kept", "--months", "Horizon")
     ] = 36
     """Horizon: one to five years. [months]"""
     hours_per_month: Annotated[
@@ -168,8 +166,7 @@ class Renting(Noun):
     """Assumptions of renting."""
 
     usd_per_hour: Annotated[
-        Price | None,
-        _price("a quote per hour, all instances", "--rent", "Rent of all", "USD/h"),
+        Price | None, _price("a quote per hour, all instances", "--rent", "Rent of all", "USD/h")
     ] = None
     """None takes the catalog's offers. [USD/h]"""
     rent_change: Annotated[
@@ -188,19 +185,14 @@ class Renting(Noun):
     storage_gb: Annotated[
         Usd,
         _told(
-            "kept beside the instances",
-            "--storage-gb",
-            unit="GB",
-            needs="storage_usd_per_gb_month",
+            "kept beside the instances", "--storage-gb", unit="GB", needs="storage_usd_per_gb_month"
         ),
     ] = 0.0
     storage_usd_per_gb_month: Annotated[
-        Usd,
-        _told("per GB and month", "--storage-price", unit="USD", needs="storage_gb"),
+        Usd, _told("per GB and month", "--storage-price", unit="USD", needs="storage_gb")
     ] = 0.0
     egress_gb_per_month: Annotated[
-        Usd,
-        _told("traffic out per month", "--egress-gb", unit="GB", needs="egress_usd_per_gb"),
+        Usd, _told("traffic out per month", "--egress-gb", unit="GB", needs="egress_usd_per_gb")
     ] = 0.0
     egress_usd_per_gb: Annotated[
         Usd, _told("per GB", "--egress-price", unit="USD", needs="egress_gb_per_month")

@@ -75,8 +75,7 @@ class Techniques(Noun):
         ),
     ] = None
     text_kind: Annotated[
-        TextKind | None,
-        Input("kind of text, for the gain of speculative decoding", "--text-kind"),
+        TextKind | None, Input("kind of text, for the gain of speculative decoding", "--text-kind")
     ] = None
     step_tokens: Annotated[
         Annotated[int, Field(ge=16, le=1_000_000)] | None,

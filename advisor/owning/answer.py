@@ -171,10 +171,7 @@ def _estimated(
         update["owned"] = (OwnedHardware(accelerator=hardware.accelerator, count=hardware.count),)
     case = case.model_copy(update={"limits": case.limits.model_copy(update=update)})
     placement = best_placement(
-        case,
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
+        case, architecture=architecture, catalog=catalog, calibration=calibration
     )
     found = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration

@@ -79,12 +79,7 @@ class Factors:
 
 
 def resolve(
-    accelerator: Accelerator,
-    *,
-    owning: Owning,
-    renting: Renting,
-    size: Size,
-    economy: Economy,
+    accelerator: Accelerator, *, owning: Owning, renting: Renting, size: Size, economy: Economy
 ) -> tuple[Assumption, ...]:
     """Return every input with its spread.
 
@@ -248,11 +243,7 @@ class Spread:
     def moved(self) -> tuple[tuple[Assumption, Factors, Factors], ...]:
         """Each uncertain input with the factors at its low and its high end."""
         return tuple(
-            (
-                item,
-                self.at(item.field, item.value.low),
-                self.at(item.field, item.value.high),
-            )
+            (item, self.at(item.field, item.value.low), self.at(item.field, item.value.high))
             for item in self.inputs
             if item.value.low < item.value.high
         )

@@ -61,12 +61,7 @@ class Comparison:
         return hourly + level
 
     def _rent(
-        self,
-        factors: Factors,
-        *,
-        hours: float,
-        months: Number,
-        paid: float | None = None,
+        self, factors: Factors, *, hours: float, months: Number, paid: float | None = None
     ) -> tuple[Number, Number]:
         """Rent that depends on the hours of use, and rent that is fixed by month. [USD]"""
         work = self.tenancy.paid.expected if paid is None else paid

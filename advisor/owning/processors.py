@@ -259,10 +259,7 @@ def _estimated(
     )
     try:
         placement = best_placement(
-            alone,
-            architecture=architecture,
-            catalog=catalog,
-            calibration=calibration,
+            alone, architecture=architecture, catalog=catalog, calibration=calibration
         )
         return estimate_configuration(
             alone, placement, architecture=architecture, calibration=calibration
@@ -324,10 +321,7 @@ def _slower(found: Estimate, reference: Estimate) -> Range:
         longer, shorter = found.time.run_hours, reference.time.run_hours
         startup = reference.time.startup_s.expected / HOUR_S
     elif found.serving is not None and reference.serving is not None:
-        longer, shorter = (
-            reference.serving.output_tokens_per_s,
-            found.serving.output_tokens_per_s,
-        )
+        longer, shorter = (reference.serving.output_tokens_per_s, found.serving.output_tokens_per_s)
     else:
         msg = "both estimates must be of the same kind of work"
         raise ValueError(msg)

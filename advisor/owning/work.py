@@ -75,13 +75,7 @@ def work_of(case: Case, estimate: Estimate) -> Work:
         split = Prompts.of(serving, case.workload) if isinstance(case.workload, Serving) else None
         requests = serving.requests_per_s.expected * HOUR_S
         return Work(
-            None,
-            per_hour,
-            None,
-            serving.unit.value,
-            requests,
-            split,
-            replicas=serving.replicas,
+            None, per_hour, None, serving.unit.value, requests, split, replicas=serving.replicas
         )
     if estimate.time is None:
         msg = "the estimate has neither time nor serving"

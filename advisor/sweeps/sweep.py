@@ -209,11 +209,7 @@ def sweep(
 
 
 def _prepared(
-    source: object,
-    workers: int | None,
-    on: str | None,
-    progress: Progress,
-    catalog: Catalog | None,
+    source: object, workers: int | None, on: str | None, progress: Progress, catalog: Catalog | None
 ) -> _Sweep:
     questions = questions_of(source)
     crew = _crew(questions.count, workers, on)

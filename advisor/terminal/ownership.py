@@ -21,15 +21,7 @@ from advisor.owning.results import (
     RentCost,
 )
 from advisor.owning.sentences import amount, break_even_text, input_text, processors_text
-from advisor.terminal.console import (
-    Screen,
-    bullets,
-    definitions,
-    heading,
-    listed,
-    paragraph,
-    table,
-)
+from advisor.terminal.console import Screen, bullets, definitions, heading, listed, paragraph, table
 
 SHOWN_EFFECTS: Final = 6
 FIRST_EFFECTS: Final = 3

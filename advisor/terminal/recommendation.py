@@ -24,15 +24,7 @@ from advisor.planning.results import (
     Rejection,
     RejectionCode,
 )
-from advisor.terminal.console import (
-    Screen,
-    bullets,
-    heading,
-    listed,
-    paragraph,
-    references,
-    table,
-)
+from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, references, table
 from advisor.terminal.estimate import RANGES, arrangement, show_day, ways_out
 
 SHOWN_TRADE_OFFS: Final = 10
@@ -233,11 +225,7 @@ def _frontier(console: Console, recommendation: Recommendation, *, everything: b
     latency = "Time of a batch" if recommendation.batches else "Time per token"
     console.print(
         table(
-            [
-                latency if serving else "Time",
-                "Cost a month" if serving else "Cost",
-                "What",
-            ],
+            [latency if serving else "Time", "Cost a month" if serving else "Cost", "What"],
             [(candidate_time(item), candidate_cost(item), item.label) for item in shown],
             right=(0, 1),
         )

@@ -76,8 +76,7 @@ def refresh_prices(
     if not lists:
         reasons = sorted({item.message for item in reports})
         raise RefreshError(
-            f"no provider's prices were usable ({'; '.join(reasons)})",
-            remedy="Try again later.",
+            f"no provider's prices were usable ({'; '.join(reasons)})", remedy="Try again later."
         )
     live = LivePrices(fetched_at=now, gpuhunt=version, providers=carried_over(old, lists))
     write_cache(path, live)

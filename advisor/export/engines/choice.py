@@ -92,11 +92,7 @@ def _able(duty: Duty, workload: Serving, card: Accelerator | None) -> list[Progr
 
 
 def _unsuited(
-    who: str,
-    duty: Duty,
-    able: list[Program],
-    model: ModelArchitecture,
-    card: Accelerator | None,
+    who: str, duty: Duty, able: list[Program], model: ModelArchitecture, card: Accelerator | None
 ) -> InputError:
     """Return the refusal of a program, with what does the work."""
     where = f" on {card.name}" if card else ""
@@ -164,11 +160,7 @@ def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.cards),
         "layout": layout,
         "workload": workload.model_copy(
-            update={
-                "engine": program.name,
-                "weight_format": weights,
-                "kv_cache_format": cache,
-            }
+            update={"engine": program.name, "weight_format": weights, "kv_cache_format": cache}
         ),
     }
     other = plan.software is None or plan.software.name != program.name

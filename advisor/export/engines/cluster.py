@@ -209,10 +209,7 @@ def tensorrt_llm(servers: Servers) -> Launch:
         ("--port", str(servers.program.port)),
     )
     return launch_of(
-        servers,
-        ("trtllm-serve", setup.weights),
-        options,
-        files={"serve.yaml": yaml_text(content)},
+        servers, ("trtllm-serve", setup.weights), options, files={"serve.yaml": yaml_text(content)}
     )
 
 

@@ -18,14 +18,7 @@ from advisor.export.hosts.orders import (
 )
 from advisor.export.hosts.shell import VISIBLE, with_port
 from advisor.export.quoting import shell_word
-from advisor.export.script import (
-    STRICT,
-    Launch,
-    command,
-    installation,
-    preparation,
-    text_of,
-)
+from advisor.export.script import STRICT, Launch, command, installation, preparation, text_of
 from advisor.export.setup import Setup
 
 WEIGHTS: Final = "/weights"
@@ -125,10 +118,7 @@ def skypilot_file(setup: Setup) -> str:
             'NODE_RANK="$SKYPILOT_NODE_RANK"',
         ]
     lines += [*preparation(launch), *launch.before, *command(launch.program, launch.options)]
-    probe = {
-        "path": servers.program.probe,
-        "initial_delay_seconds": start_seconds(servers),
-    }
+    probe = {"path": servers.program.probe, "initial_delay_seconds": start_seconds(servers)}
     return skypilot_text(
         setup,
         {
@@ -170,9 +160,5 @@ def dstack_file(setup: Setup) -> str:
     if "generate" in servers.program.tool.does and not servers.program.reads_gguf:
         content["model"] = setup.weights
     return dstack_text(
-        setup,
-        content,
-        cards=servers.cards_each,
-        disk_bytes=servers.disk_bytes,
-        notes=launch.notes,
+        setup, content, cards=servers.cards_each, disk_bytes=servers.disk_bytes, notes=launch.notes
     )

@@ -8,12 +8,7 @@ from typing import Final
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import cannot
-from advisor.export.hosts.containers import (
-    WEIGHTS,
-    check_image,
-    container_lines,
-    start_seconds,
-)
+from advisor.export.hosts.containers import WEIGHTS, check_image, container_lines, start_seconds
 from advisor.export.hosts.names import node_label
 from advisor.export.hosts.orders import Content as Manifest
 from advisor.export.hosts.orders import host_requests, manifest
@@ -135,10 +130,7 @@ def _pod(
 def _weights_volume(servers: Servers) -> Manifest:
     """Return the volume of the weights: a claim of each pod, in the cluster's default class."""
     size = f"{ceil(servers.disk_bytes / GB)}G"
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": size}},
-    }
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
     return {"name": "weights", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 

@@ -10,14 +10,7 @@ from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import STAGES, deepspeed_config, held_apart, uses_deepspeed
 from advisor.export.training.tool import SAME, Tool, fused
-from advisor.export.training.words import (
-    ALPHA_PER_RANK,
-    rate,
-    steps,
-    targets,
-    true,
-    warm_up,
-)
+from advisor.export.training.words import ALPHA_PER_RANK, rate, steps, targets, true, warm_up
 from advisor.export.training.written import accumulation
 from advisor.export.versions import git_clone, image_of, pip_install
 from advisor.nouns.layout import Recompute, Sharding
@@ -208,10 +201,7 @@ def _maxtext_launch(setup: Setup) -> Launch:
     return Launch(
         program=("python3", "-m", module),
         options=options,
-        install=(
-            git_clone(source, "maxtext", tag=""),
-            ("pip", "install", "-e", "maxtext[tpu]"),
-        ),
+        install=(git_clone(source, "maxtext", tag=""), ("pip", "install", "-e", "maxtext[tpu]")),
         image=image_of("maxtext", "Google"),
         variables={
             "OUTPUT": ("output", "folder or bucket (gs://) for checkpoints"),

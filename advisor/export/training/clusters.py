@@ -19,23 +19,12 @@ from advisor.export.hosts.orders import (
     skypilot_text,
 )
 from advisor.export.quoting import kubernetes_text, yaml_file
-from advisor.export.script import (
-    STRICT,
-    Launch,
-    Variable,
-    installation,
-    preparation,
-    text_of,
-)
+from advisor.export.script import STRICT, Launch, Variable, installation, preparation, text_of
 from advisor.export.setup import Setup
 from advisor.export.training.starts import launch_of, machines_of, start
 from advisor.foundation.units import GB, GIB
 
-RESOURCES: Final = {
-    "NVIDIA": "nvidia.com/gpu",
-    "AMD": "amd.com/gpu",
-    "Intel": "habana.ai/gaudi",
-}
+RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Intel": "habana.ai/gaudi"}
 """Resource names that the vendors' device plugins register with Kubernetes."""
 FOLDER: Final = "/training"
 """Folder of the volume that keeps downloads and checkpoints."""
@@ -172,11 +161,7 @@ def skypilot_file(setup: Setup) -> str:
     begin = "sky jobs launch" if setup.spot else f"sky launch -c {setup.slug}"
     return skypilot_text(
         setup,
-        {
-            "num_nodes": setup.machines,
-            "setup": text_of(installation(launch)),
-            "run": text_of(run),
-        },
+        {"num_nodes": setup.machines, "setup": text_of(installation(launch)), "run": text_of(run)},
         cards=setup.per_machine,
         disk_bytes=disk_bytes(setup),
         resources={},

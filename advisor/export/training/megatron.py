@@ -19,11 +19,7 @@ from advisor.export.training.words import rate, steps, warm_up
 from advisor.export.versions import git_clone, image_of
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.software.stacks import DEGREES
-from advisor.nouns.training_choices import (
-    AttentionKernel,
-    FineTuningMethod,
-    Optimizer,
-)
+from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod, Optimizer
 
 PLAIN_ROWS: Final = {
     "embedding.tokens",
@@ -278,10 +274,7 @@ def _positions(setup: Setup) -> Options:
     if setup.model.learned_positions:
         return (("--position-embedding-type", "learned_absolute"),)
     rotary = rotary_of(setup.model.hub_id)
-    options: Options = (
-        ("--position-embedding-type", "rope"),
-        ("--rotary-base", str(rotary.base)),
-    )
+    options: Options = (("--position-embedding-type", "rope"), ("--rotary-base", str(rotary.base)))
     if rotary.factor is not None:
         options += (("--use-rope-scaling",), ("--rope-scaling-factor", f"{rotary.factor:g}"))
     return options

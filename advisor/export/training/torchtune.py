@@ -23,11 +23,7 @@ from advisor.export.training.words import (
 from advisor.export.training.written import accumulation
 from advisor.export.versions import image_of, pip_install
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
-from advisor.nouns.training_choices import (
-    CrossEntropy,
-    FineTuningMethod,
-    Optimizer,
-)
+from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
 
 OPTIMIZERS: Final[dict[Optimizer, dict[str, object]]] = {
     Optimizer.ADAMW: {"_component_": "torch.optim.AdamW", "fused": True},

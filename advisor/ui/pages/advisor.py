@@ -5,16 +5,7 @@ import streamlit as st
 from advisor import frames
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
-from advisor.ui.parts import (
-    accuracy,
-    details,
-    memory,
-    question,
-    remedies,
-    results,
-    share,
-    sliders,
-)
+from advisor.ui.parts import accuracy, details, memory, question, remedies, results, share, sliders
 from advisor.ui.parts.details import set_up
 from advisor.ui.session import state
 
@@ -57,10 +48,7 @@ with state.Boundary():
         memory.ways_out(found)
     results.advice(recommendation)
     details.why_not(recommendation)
-    results.charts(
-        recommendation,
-        chosen,
-    )
+    results.charts(recommendation, chosen)
     details.day(chosen)
     details.scaling(recommendation, chosen)
     details.what_if(recommendation, chosen)

@@ -10,10 +10,7 @@ with state.Boundary():
     shown = catalog.prices(api.load_catalog())
     catalog.own()
     chosen = catalog.choose(inputs.own_accelerator)
-    catalog.compare(
-        shown,
-        chosen,
-    )
+    catalog.compare(shown, chosen)
     catalog.browse(shown)
     offers.offers(shown)
     state.write(catalog.page())

@@ -160,9 +160,7 @@ def _untested(what: str, others: Sequence[str]) -> str:
 
 
 def _one(
-    shown: Sequence[api.PublishedRun],
-    worst: Sequence[api.PublishedRun],
-    picked: Sequence[object],
+    shown: Sequence[api.PublishedRun], worst: Sequence[api.PublishedRun], picked: Sequence[object]
 ) -> None:
     """Open one measurement: the point that was clicked, or one of a list."""
     st.header("One measurement", anchor=False)

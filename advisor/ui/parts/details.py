@@ -147,11 +147,7 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
             )
             return
         st.markdown(plain(scaling_finding(frame)))
-        draw(
-            scaling_chart(frame, theme=theme()),
-            key="scaling_chart",
-            alt=scaling_alt(frame),
-        )
+        draw(scaling_chart(frame, theme=theme()), key="scaling_chart", alt=scaling_alt(frame))
         table_below("scaling", lambda: frames.scaling_table(found), frame)
 
 
@@ -299,10 +295,7 @@ def set_up(found: Answer) -> None:
         try:
             steps, script = (
                 api.export(
-                    found.recommendation.case,
-                    to,
-                    answer=found.recommendation,
-                    platform=platform,
+                    found.recommendation.case, to, answer=found.recommendation, platform=platform
                 )
                 for to in ("checklist", "check-script")
             )

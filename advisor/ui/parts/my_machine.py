@@ -222,8 +222,7 @@ def show(report: ProbeReport) -> None:
         key="machine_download",
     )
     st.code(
-        "gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json",
-        language=None,
+        "gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json", language=None
     )
 
 

@@ -312,9 +312,7 @@ def charts(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) ->
     terms = frames.memory_frame(chosen)
     st.markdown(plain(memory_finding(terms)))
     draw(
-        memory_chart(terms, theme=theme(), compact=on_phone()),
-        key="memory",
-        alt=memory_alt(terms),
+        memory_chart(terms, theme=theme(), compact=on_phone()), key="memory", alt=memory_alt(terms)
     )
     table_below("memory", lambda: frames.memory_table(chosen), terms)
 

@@ -91,8 +91,7 @@ def _corrections(found: Opened) -> None:
     if found.corrections:
         lines = "\n".join(f"- {plain(item)}" for item in found.corrections)
         st.warning(
-            f"The link had values that this page cannot use:\n{lines}",
-            icon=":material/link_off:",
+            f"The link had values that this page cannot use:\n{lines}", icon=":material/link_off:"
         )
 
 
