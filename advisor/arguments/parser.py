@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from advisor.arguments.commands import COMMANDS, EXAMPLES
-from advisor.arguments.declaring import Adds
+from advisor.arguments.commands import Entry, fill, table
 from advisor.errors import AdvisorError, InputError
 
 if TYPE_CHECKING:
@@ -41,13 +40,12 @@ def bounded(argv: Sequence[str] | None) -> Sequence[str]:
 class Parser(argparse.ArgumentParser):
     """Tells a mistake in one sentence, without the whole usage; adds its options when used."""
 
-    takes: tuple[Adds, ...] = ()
+    takes: tuple[Entry, ...] = ()
 
     def filled(self) -> Parser:
         """Return this parser with all its options."""
         takes, self.takes = self.takes, ()
-        for add in takes:
-            add(self)
+        fill(self, takes)
         return self
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
@@ -73,13 +71,13 @@ def build_parser(version: str) -> argparse.ArgumentParser:
         prog=PROGRAM,
         description="Which accelerators to train, fine-tune or serve a model on: how many,\n"
         "arranged how, how long, at what cost, and how sure we are.",
-        epilog=_examples(EXAMPLES),
+        epilog=_examples(table().examples),
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {version}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, command in COMMANDS.items():
+    for name, command in table().commands.items():
         commands.add_parser(
             name,
             help=command.summary,

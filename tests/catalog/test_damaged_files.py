@@ -15,6 +15,7 @@ from advisor.architecture.families.registry import family_of, refused_types, sup
 from advisor.architecture.presets import list_presets, load_preset
 from advisor.architecture.published_models import published_models
 from advisor.architecture.titles import model_title
+from advisor.arguments.commands import table
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
 from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
@@ -332,6 +333,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "glossary.yaml": glossary,
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,
+    "commands.json": table,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),
     "model_families.yaml": lambda: (
         [family_of(kind) for kind in supported_types()],
