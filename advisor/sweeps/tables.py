@@ -33,8 +33,8 @@ from advisor.sweeps.questions import (
 MAX_BYTES: Final = 256_000_000
 MAX_THRIFT: Final = 10_000_000
 """Most bytes, and most entries, of a Parquet file's description."""
-MAX_GROUP: Final = 64_000_000
-"""Largest row group of a Parquet file, unpacked. [bytes]"""
+MAX_GROUP: Final = 16_000_000
+"""Largest row group of a Parquet file, unpacked; Arrow holds its texts several times. [bytes]"""
 BATCH: Final = 64
 """Rows of a Parquet file read at once."""
 ALLOWED: Final = "a table with fields of a case as columns: model.preset, workload.kind"
@@ -217,7 +217,9 @@ def _parquet(stream: BinaryIO) -> pq.ParquetFile:
     # Of a damaged file, Arrow ends the process if a column of a group is asked for its size.
     if max((group.total_byte_size for group in groups), default=0) > MAX_GROUP:
         raise too_large(
-            "a row group of the table", MAX_GROUP, remedy="Write the table in smaller row groups."
+            "a row group of the table",
+            MAX_GROUP,
+            remedy="Write smaller row groups, as in to_parquet(row_group_size=100_000).",
         )
     columns = map(file.schema.column, range(len(file.schema)))
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
