@@ -27,7 +27,8 @@ class Prompts:
     @classmethod
     def of(cls, serving: ServingEstimate, workload: Serving) -> Prompts | None:
         """Return the split of a served workload; None if it writes no tokens."""
-        if serving.unit is not Unit.TOKEN:
+        load = serving.arrivals.in_flight if serving.arrivals else float(workload.concurrency)
+        if serving.unit is not Unit.TOKEN or not load:
             return None
         prefill = sum(item.value for item in serving.terms if item.name == "prefill")
         total = sum(item.value for item in serving.terms)
@@ -36,9 +37,7 @@ class Prompts:
             prefill_share=prefill / total if total else 0.0,
             output_tokens=float(workload.output_tokens),
             requests_per_s=serving.requests_per_s.expected,
-            concurrency=serving.arrivals.in_flight
-            if serving.arrivals
-            else float(workload.concurrency),
+            concurrency=load,
         )
         return cls(float(share), workload.input_tokens / workload.output_tokens)
 

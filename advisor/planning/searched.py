@@ -266,6 +266,7 @@ class Searched:
         outcome = Outcome(
             options=options,
             misses=result.misses,
+            carried=result.carried,
             smaller=smaller,
             bought=bought,
             searched=result.with_format,

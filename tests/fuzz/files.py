@@ -69,7 +69,7 @@ def make_config(source: Random) -> dict[str, Any]:
         elif change < 0.25:
             place["model_type"] = source.choice(sorted(supported_types()))
         elif change < 0.45 and isinstance(place.get(field), int):
-            place[field] = int(place[field] * source.choice([-1, 2, 3, 0.5, 1000]))
+            place[field] = place[field] * source.choice([-2, 4, 6, 1, 2000]) // 2
         elif change < 0.5:
             place["quantization_config"] = copy.deepcopy(source.choice(BLOCKS))
         elif change < 0.57:

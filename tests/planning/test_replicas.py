@@ -232,6 +232,32 @@ def test_too_many_requests_are_refused_with_what_is_completed() -> None:
     assert any("keep up" in sentence for sentence in found.missed_limits)
 
 
+@pytest.mark.parametrize("spares", [0, 1])
+def test_a_card_that_is_too_slow_says_what_it_carries(spares: int) -> None:
+    limits = {"accelerators": ["h100-sxm"], "max_accelerators": 1 + spares}
+
+    def asked(rate: float) -> advisor.Recommendation:
+        case = serving(DENSE, f"{rate}/s", **limits)
+        case["workload"] |= {"spare_replicas": spares}
+        return advisor.recommend(case)
+
+    too_much = asked(1000.0)
+    assert not too_much.plans
+    reason = next(item for item in too_much.rejections if item.accelerator == "h100-sxm")
+    assert (reason.actual, reason.unit) == (1000, "requests/s")
+    assert reason.limit is not None
+    assert "keeps up with" in too_much.answer
+    assert asked(0.98 * reason.limit).plans
+    assert not asked(1.02 * reason.limit).plans
+
+
+def test_where_every_card_is_too_slow_no_host_is_searched() -> None:
+    """A host's memory makes no card faster; its search took 8 s and 300 MB."""
+    found = advisor.recommend(serving(DENSE, "1000000/s"))
+    assert not found.plans
+    assert found.searched < 200_000
+
+
 def test_a_percentile_needs_a_rate() -> None:
     with pytest.raises(InputError, match="rate of requests"):
         advisor.load_case(serving(DENSE, 8, max_ttft_ms=300, at="p95"))

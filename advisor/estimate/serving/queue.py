@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -80,12 +80,12 @@ class EngineCurve:
             },
         )
 
-    def beside(self, other: EngineCurve) -> EngineCurve:
+    def beside(self, others: Sequence[EngineCurve]) -> EngineCurve:
         """Return these engines with others after them."""
         return replace(
             self,
             **{
-                item.name: np.concatenate([getattr(self, item.name), getattr(other, item.name)])
+                item.name: np.concatenate([getattr(curve, item.name) for curve in (self, *others)])
                 for item in fields(self)
                 if item.name != "states"
             },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from advisor.catalog import Catalog
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.tools.software import Lack
 from advisor.foundation.formatting import memory, memory_against, milliseconds
+from advisor.foundation.rounding import plain
 from advisor.foundation.units import GIB
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
@@ -31,6 +33,8 @@ class Outcome:
     """All configurations that fit, limits not yet applied."""
     misses: Mapping[str, Miss]
     """The layout that needs least memory, for each accelerator where no layout fits."""
+    carried: Mapping[str, float]
+    """Most of a stated rate, for each accelerator that carries less. [tokens/s]"""
     smaller: Mapping[str, Option]
     """Where no layout fits: the fastest with smaller weights or with the host's memory."""
     bought: Mapping[str, Option]
@@ -78,7 +82,8 @@ def _reason(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -
         return reason_it_lost(card, options, outcome.contest)
     miss, way = outcome.misses.get(key), outcome.smaller.get(key)
     if miss is None:
-        return _without_layout(card, case)
+        tokens_per_s = outcome.carried.get(key)
+        return _without_layout(card, case) if not tokens_per_s else _slow(card, case, tokens_per_s)
     return _too_small(card, miss, memory_remedy(case) if way is None else how_it_fits(way))
 
 
@@ -208,6 +213,28 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
         f"The catalog has no dense {' or '.join(formats)} rate for {accelerator.name}; it has "
         f"{', '.join(has) or 'none'}.",
         f"Choose a precision that computes in {usual}." if usual else "Choose another accelerator.",
+    )
+
+
+def _slow(accelerator: Accelerator, case: Case, tokens_per_s: float) -> Rejection:
+    """Say which part of a stated rate a card carries."""
+    work, limits = case.workload, case.limits
+    assert isinstance(work, Serving)
+    assert work.requests_per_s
+    carried = tokens_per_s / work.output_tokens
+    spares = work.spare_replicas
+    spare = f", {spares} spare among the replicas" if spares else ""
+    needed = math.ceil(limits.max_accelerators * work.requests_per_s / carried)
+    return Rejection.of(
+        accelerator,
+        RejectionCode.LATENCY,
+        f"{accelerator.name} keeps up with {plain(carried, 2, 'down')} of the "
+        f"{work.requests_per_s:,.15g} requests/s on {limits.max_accelerators:,} cards{spare}.",
+        f"Allow about {plain(needed, 2, 'up')} accelerators, quantise the weights, or lower the "
+        "rate.",
+        actual=work.requests_per_s,
+        limit=carried,
+        unit="requests/s",
     )
 
 

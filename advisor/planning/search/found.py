@@ -27,6 +27,8 @@ class SearchResult:
     smaller: tuple[Option, ...] = ()
     """Served with smaller weights or with the host's memory, on accelerators on which nothing else
     fits, where other accelerators need neither."""
+    carried: Mapping[str, float] = field(default_factory=dict)
+    """Most of a stated rate by accelerator, for those that carry less. [tokens/s]"""
     lowered: bool = False
     """All options need smaller weights or the host's memory."""
 

@@ -77,7 +77,9 @@ def search_served(
     search = _Served(case, workload, architecture, calibration, list(systems))
     steps = search.climb([[way for way in found if not way.hosted] for found in ladders])
     unsolved = [place for place, step in enumerate(steps) if step is None]
-    search.host(unsolved, ladders, briefly=bool(search.options or search.smaller))
+    found = bool(search.options or search.smaller)
+    if found or search.lacks_memory(unsolved):
+        search.host(unsolved, ladders, briefly=found)
     if advising:
         search.beside(ladders, steps)
     return search.systems, search.result(ladders)
@@ -108,6 +110,7 @@ class _Served:
     smaller: list[Option] = field(default_factory=list)
     alternatives: list[Option] = field(default_factory=list)
     misses: dict[str, Miss] = field(default_factory=dict)
+    carried: dict[str, float] = field(default_factory=dict)
     searched: int = 0
     _variants: dict[tuple[int, str], int] = field(default_factory=dict)
 
@@ -163,6 +166,10 @@ class _Served:
             for _, found in self._evaluated(alike, missing=False):
                 self.alternatives.extend(found)
 
+    def lacks_memory(self, places: Sequence[int]) -> bool:
+        """Return whether memory is short on all systems; where speed is, a host is no help."""
+        return not self.carried and bool(places)
+
     def host(
         self, places: Sequence[int], ladders: Sequence[Sequence[Way]], *, briefly: bool
     ) -> None:
@@ -204,8 +211,8 @@ class _Served:
         formats = (WEIGHT_FORMATS[way.weight_format].compute for one in ladders for way in one[:1])
         found = findings.result(able, formats)
         if self.options:
-            return replace(found, smaller=tuple(self.smaller))
-        return replace(found, lowered=bool(self.smaller))
+            return replace(found, smaller=tuple(self.smaller), carried=self.carried)
+        return replace(found, lowered=bool(self.smaller), carried=self.carried)
 
     def _evaluated(
         self, tries: Sequence[_Try], *, missing: bool = True
@@ -228,6 +235,9 @@ class _Served:
                 for at, miss in found.misses.items():
                     key = batch.members[at].accelerator.key
                     self.misses[key] = min(self.misses.get(key, miss), miss)
+                for at, carried in found.carried.items():
+                    key = batch.members[at].accelerator.key
+                    self.carried[key] = max(self.carried.get(key, 0.0), carried)
             priced = priced_options(
                 list(self._configurations(found, batch, strain)),
                 dict(zip(places, batch.prices, strict=True)),

@@ -194,11 +194,12 @@ class _UnderArrivals:
         if new or curves is None:
             places = np.array(list(new.values()), dtype=np.intp)
             known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
-            for first in range(0, max(len(places), 1), BLOCK):
-                found = self._evaluated(rows[places[first : first + BLOCK]])
-                curves = found if curves is None else curves.beside(found)
-            assert curves is not None
-            self._curves = curves
+            blocks = [
+                self._evaluated(rows[places[first : first + BLOCK]])
+                for first in range(0, max(len(places), 1), BLOCK)
+            ]
+            first_block, *others = blocks if curves is None else (curves, *blocks)
+            self._curves = curves = first_block.beside(others)
         return curves, np.array([known[key] for key in keys], dtype=np.intp)
 
     def _evaluated(self, rows: Table) -> EngineCurve:
@@ -219,7 +220,8 @@ class _UnderArrivals:
         limit, usable = curves.limit[row], curves.usable_bytes[row]
         load = rate / ranks / np.maximum(curves.most_per_s[row], 1e-300)
         # The low end of what an engine completes keeps up; many replicas without work are no plan.
-        keeps_up = load * self.work.strain.later[table[pairs, 0]] <= 1
+        strained = load * self.work.strain.later[table[pairs, 0]]
+        keeps_up = strained <= 1
         worth = np.flatnonzero(keeps_up & (limit >= 1) & ((load > IDLE) | (ranks == 1)))
         found = queued(curves.take(row[worth]), arrivals_of(workload, ranks[worth]))
         times = np.full((2, len(pairs)), np.inf)
@@ -229,7 +231,7 @@ class _UnderArrivals:
         return Figures(
             tpot=times[0],
             ttft=times[1],
-            throughput=np.full(len(pairs), rate * workload.output_tokens),
+            throughput=rate * workload.output_tokens / np.maximum(strained, 1.0),
             fits=stable,
             need=np.where(limit >= 1, 0.0, curves.need_bytes[row]),
             usable=usable,

@@ -47,6 +47,8 @@ class ServingSearch:
     searched: int
     misses: dict[int, Miss]
     """Smallest need of any layout by system, for those on which none fits. [bytes]"""
+    carried: dict[int, float]
+    """Most of a stated rate that a layout carries by system, if none carries all. [tokens/s]"""
 
 
 def most_replicas(workload: Serving) -> int:
@@ -78,7 +80,7 @@ def search_serving(
         nearest to both targets.
     """
     if not len(table):
-        return ServingSearch(found=(), searched=0, misses={})
+        return ServingSearch(found=(), searched=0, misses={}, carried={})
     evaluate = evaluator(work, systems)
     figures = evaluate(table)
     enough = work.met(table, figures)
@@ -110,7 +112,12 @@ def search_serving(
         )
         for place in _best_places(table, figures.fits, _merits(work, table, figures))
     )
-    return ServingSearch(found=kept, searched=searched, misses=_misses(table, figures))
+    return ServingSearch(
+        found=kept,
+        searched=searched,
+        misses=_misses(table, figures),
+        carried=_carried(table, figures),
+    )
 
 
 def _merits(work: ServedWork, table: Table, figures: Figures) -> list[Floats]:
@@ -136,6 +143,16 @@ def _misses(table: Table, figures: Figures) -> dict[int, Miss]:
         index: Miss(float(need[place]), float(usable[place]))
         for index, place in zip(names[short].tolist(), leanest[first[short]], strict=True)
     }
+
+
+def _carried(table: Table, figures: Figures) -> dict[int, float]:
+    """Return the most that each system carries whose memory is enough, but not its speed."""
+    most = np.zeros(int(table[:, 0].max()) + 1)
+    np.maximum.at(
+        most, table[:, 0], np.where(figures.need <= figures.usable, figures.throughput, 0)
+    )
+    most[table[figures.fits, 0]] = 0.0
+    return {system: float(most[system]) for system in np.flatnonzero(most).tolist()}
 
 
 def _best_places(table: Table, fits: NDArray[np.bool_], merits: Sequence[Floats]) -> list[int]:
