@@ -63,6 +63,8 @@ class PriceState(Noun):
         )
 
 
+MOST_FOUND: Final = 1000
+"""Derived tables that a catalog keeps."""
 SHIPPED: Final = PriceState(live_providers=(), fetched_at="", problem="")
 
 
@@ -224,12 +226,17 @@ class Catalog(Noun):
         find : callable
             A module's function.
         argument : hashable
-            One of few values.
+            After ``MOST_FOUND`` different ones, all are forgotten.
         """
         key = find, argument
-        if key not in self._found:
-            self._found[key] = find(self, argument)
-        return cast("Found", self._found[key])
+        known = self._found.get(key)
+        if known is not None:
+            return cast("Found", known)
+        found = find(self, argument)
+        if len(self._found) >= MOST_FOUND:
+            self._found.clear()
+        self._found[key] = found
+        return found
 
     @cached_property
     def _found(self) -> dict[object, object]:

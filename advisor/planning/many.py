@@ -28,10 +28,9 @@ from advisor.planning.placed import estimate_placed
 from advisor.planning.prepared import fed, placed, prepared, priced, resolved
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import Option, best_option
-from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
-from advisor.planning.stated import best_placement
+from advisor.planning.stated import SEARCH, best_placement
 
 Figures = Estimate | InputError | None
 """An estimate, the caller's mistake, or None where nothing meets the limits."""
@@ -167,7 +166,7 @@ def _hardware(case: Case) -> tuple[str, int]:
 
 
 class _Joint:
-    """One search over the hardware of several cases, called as `search_and_host` for each.
+    """One search over the hardware of several cases, called as `stated.SEARCH` for each.
 
     What it does not find is searched alone: only then may a layout use the host's memory, or
     weights be smaller than usual.
@@ -189,7 +188,7 @@ class _Joint:
         self._found: Searching | None = None
         many = [one for systems in self.machines.values() for one in systems]
         with suppress(InputError):
-            self._found = search_and_host(_unlimited(cases[0]), architecture, many, calibration)
+            self._found = SEARCH(_unlimited(cases[0]), architecture, many, calibration)
             systems, result = self._found
             for option in result.options:
                 system = systems[option.system]
@@ -205,6 +204,6 @@ class _Joint:
     ) -> Searching:
         own = self._options.get((wanted[0].accelerator.key, wanted[0].counts[0]))
         if own is None or self._found is None or wanted is not self.machines[_hardware(case)]:
-            return search_and_host(case, architecture, wanted, calibration)
+            return SEARCH(case, architecture, wanted, calibration)
         systems, result = self._found
         return systems, replace(result, options=tuple(own))

@@ -35,9 +35,9 @@ def aged_factor(offer: Offer, kind: PriceKind, today: date | None = None) -> flo
     return factor
 
 
-def upper_factor(offer: Offer, kind: PriceKind) -> float:
+def upper_factor(offer: Offer, kind: PriceKind, today: date | None = None) -> float:
     """Return the upper end of an offer's price over its price: for "from", and for its age."""
-    return offer.price_factor * aged_factor(offer, kind)
+    return offer.price_factor * aged_factor(offer, kind, today)
 
 
 def with_price_age(estimate: Estimate, offer: Offer | None, kind: PriceKind) -> Estimate:

@@ -51,7 +51,7 @@ Found = tuple[Sequence[System], SearchResult]
 Search = Callable[[Case, ModelArchitecture, Sequence[System], Calibration], Found]
 """As `search_and_host`."""
 
-_SEARCH: Search = partial(search_and_host, advising=False)
+SEARCH: Search = partial(search_and_host, advising=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def best_placement(
     architecture: ModelArchitecture,
     catalog: Catalog,
     calibration: Calibration,
-    search: Search = _SEARCH,
+    search: Search = SEARCH,
     machines: Sequence[System] | None = None,
 ) -> Placement:
     """Return the placement of a case on its hardware.

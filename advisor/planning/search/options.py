@@ -13,6 +13,7 @@ from advisor.equations.pricing import rent_usd
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation import cents
+from advisor.foundation.dates import current_day
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import Billing, Offer, PriceKind
@@ -128,10 +129,11 @@ def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float
     """
     if system.owned:
         return None, 0.0
+    today = current_day()
     priced = [(price_usd_per_hour(offer, kind), offer) for offer in system.offers]
     price, offer = min(
         ((price, offer) for price, offer in priced if price is not None),
-        key=lambda item: (item[0] * upper_factor(item[1], kind), item[1].key),
+        key=lambda item: (item[0] * upper_factor(item[1], kind, today), item[1].key),
     )
     return offer, price
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
@@ -135,6 +136,27 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
         yield offer
 
 
+RENTED_BY: Final = ("accelerators", "vendors", "providers", "regions", "price_kind")
+"""Limits that choose offers."""
+Rentable = tuple[tuple[str, Node, tuple[Offer, ...]], ...]
+"""Accelerators in a kind of machine, with its offers."""
+
+
+def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) -> Rentable:
+    values, training, decoding = asked
+    limits = Constraints.model_validate(dict(zip(RENTED_BY, values, strict=True)))
+    groups: dict[tuple[str, Node], list[Offer]] = {}
+    for offer in allowed_offers(catalog, limits):
+        accelerator = catalog.accelerator(offer.accelerator)
+        if training and accelerator.inference_only:
+            continue
+        node = node_for(accelerator, offer)
+        if not decoding:
+            node = node.model_copy(update={"host_vcpus": None})
+        groups.setdefault((offer.accelerator, node), []).append(offer)
+    return tuple((key, node, tuple(offers)) for (key, node), offers in groups.items())
+
+
 def find_systems(
     catalog: Catalog, limits: Constraints, *, training: bool, decoding: bool = False
 ) -> list[System]:
@@ -158,17 +180,9 @@ def find_systems(
             for item in limits.owned
         ]
         return [item for item in owned if not (training and item.accelerator.inference_only)]
-    groups: dict[tuple[str, Node], list[Offer]] = {}
-    for offer in allowed_offers(catalog, limits):
-        accelerator = catalog.accelerator(offer.accelerator)
-        if training and accelerator.inference_only:
-            continue
-        node = node_for(accelerator, offer)
-        if not decoding:
-            node = node.model_copy(update={"host_vcpus": None})
-        groups.setdefault((offer.accelerator, node), []).append(offer)
+    asked = tuple(getattr(limits, name) for name in RENTED_BY)
     systems = []
-    for (key, node), offers in groups.items():
+    for key, node, offers in catalog.once(_rentable, (asked, training, decoding)):
         per_instance = offers[0].accelerators
         # Replicas of a server need no network between them; one job does.
         apart = not training or node.inter_bytes_per_s is not None
@@ -176,7 +190,7 @@ def find_systems(
         ladder = sorted({step for step in LADDER if step < most} | {most}) if apart else (1,)
         counts = tuple(instances * per_instance for instances in ladder if 1 <= instances <= most)
         if counts:
-            systems.append(System(catalog.accelerator(key), node, tuple(offers), counts))
+            systems.append(System(catalog.accelerator(key), node, offers, counts))
     return systems
 
 
