@@ -37,13 +37,25 @@ class Columns:
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
         """Return the selected elements."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
         return replace(
-            self, **{each.name: getattr(self, each.name)[index] for each in fields(self)}
+            self,
+            **{
+                name: column.take(index) if isinstance(column, Columns) else column[index]
+                for name, column in columns.items()
+            },
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the elements of all parts, in order."""
+        return cls(
+            *(np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls))
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Columns):
     """Exclusive shares that add up, with one element per configuration."""
 
     @property

@@ -18,6 +18,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
+from advisor.estimate.serving.together import side_by_side
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
@@ -34,6 +35,8 @@ from advisor.planning.stated import SEARCH, best_placement
 
 Figures = Estimate | InputError | None
 """An estimate, the caller's mistake, or None where nothing meets the limits."""
+_Chosen = Figures | Callable[[], Estimate]
+"""Figures, or what estimates the chosen configuration."""
 Searching = tuple[Sequence[System], SearchResult]
 
 ANY_MONEY: Final = {"deadline_hours": None, "budget_usd": None}
@@ -60,13 +63,34 @@ def estimate_many(cases: Sequence[Case], catalog: Catalog | None = None) -> list
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
         groups.setdefault(_alike(case), []).append(index)
-    found: list[Figures] = [None] * len(cases)
+    chosen: list[_Chosen] = [None] * len(cases)
+    tasks = []
     for indices in groups.values():
         members = [cases[index] for index in indices]
         answer = _searched_group if members[0].hardware is None else _placed_group
-        for index, figures in zip(indices, answer(members, catalog), strict=True):
-            found[index] = figures
-    return found
+        tasks.append(partial(_listed, answer, members, catalog))
+    for indices, answers in zip(groups.values(), side_by_side(tasks), strict=True):
+        for index, one in zip(indices, answers, strict=True):
+            chosen[index] = one
+    return side_by_side([partial(_figures, one) for one in chosen])
+
+
+def _listed(
+    answer: Callable[[Sequence[Case], Catalog | None], Iterable[_Chosen]],
+    members: Sequence[Case],
+    catalog: Catalog | None,
+) -> list[_Chosen]:
+    return list(answer(members, catalog))
+
+
+def _figures(chosen: _Chosen) -> Figures:
+    """Return the estimate of what was chosen for a case."""
+    if not callable(chosen):
+        return chosen
+    try:
+        return chosen()
+    except InputError as error:
+        return error
 
 
 def _alike(case: Case) -> str:
@@ -79,8 +103,8 @@ def _alike(case: Case) -> str:
     return kind + case.model_copy(update=free).model_dump_json()
 
 
-def _each(members: Sequence[Case], answer: Callable[[Case], Estimate | None]) -> Iterable[Figures]:
-    """Yield the answer to each case, or the mistake in it."""
+def _each(members: Sequence[Case], answer: Callable[[Case], _Chosen]) -> Iterable[_Chosen]:
+    """Yield what is chosen for each case, or the mistake in it."""
     for case in members:
         try:
             yield answer(case)
@@ -88,7 +112,7 @@ def _each(members: Sequence[Case], answer: Callable[[Case], Estimate | None]) ->
             yield error
 
 
-def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[Figures]:
+def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[_Chosen]:
     """Answer cases without hardware: one search, then the best plan within each one's limits."""
     try:
         first, architecture = resolved(members[0])
@@ -103,19 +127,19 @@ def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterabl
     return _each(cases, partial(_best, found=found, catalog=catalog))
 
 
-def _best(case: Case, found: Searched, catalog: Catalog) -> Estimate | None:
+def _best(case: Case, found: Searched, catalog: Catalog) -> _Chosen:
     own = found.within(case)
     if not own.feasible and found.pace:  # A budget may allow only slower plans.
         own = Searched.of(case, found.architecture, catalog, found.calibration)
     best = best_option(own.feasible, case.objective)
-    return None if best is None else own.estimate(best)
+    return None if best is None else partial(own.estimate, best)
 
 
 def _unlimited(case: Case) -> Case:
     return case.model_copy(update={"limits": case.limits.model_copy(update=ANY_MONEY)})
 
 
-def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[Figures]:
+def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[_Chosen]:
     """Answer cases with hardware: one search over the hardware of all."""
     if len(members) == 1:
         return _each(members, partial(_alone, catalog=catalog))
@@ -133,7 +157,7 @@ def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[
         key: _Joint(alike, architecture, catalog, calibration) for key, alike in batches.items()
     }
 
-    def answer(case: Case) -> Estimate:
+    def answer(case: Case) -> _Chosen:
         search = joint[case.workload.model_dump_json()]
         place = best_placement(
             case,
@@ -143,14 +167,14 @@ def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[
             search=search,
             machines=search.machines.get(_hardware(case)),
         )
-        return _described(case, place, architecture, calibration)
+        return partial(_described, case, place, architecture, calibration)
 
     return _each(cases, answer)
 
 
-def _alone(case: Case, catalog: Catalog | None) -> Estimate:
+def _alone(case: Case, catalog: Catalog | None) -> _Chosen:
     case, _, calibration, architecture, place = placed(case, catalog)
-    return _described(case, place, architecture, calibration)
+    return partial(_described, case, place, architecture, calibration)
 
 
 def _described(

@@ -1,11 +1,13 @@
 """Many cases at once have the answers that each has alone, to the last digit."""
 
+import threading
 from typing import Any
 
 import pytest
 
 import advisor
 from advisor.errors import InputError
+from advisor.estimate.serving.together import side_by_side
 from advisor.nouns.case import Case
 from advisor.planning.many import Figures, estimate_many
 
@@ -59,3 +61,47 @@ def test_without_hardware() -> None:
     ]
 
     assert list(map(figures, estimate_many(cases))) == [figures(alone(case)) for case in cases]
+
+
+def test_cases_that_differ_in_numbers_only_are_computed_together() -> None:
+    """Beside them: another model, arrivals, drafts, a lack of memory and a mistake."""
+    card = {"accelerator": "h100-sxm", "count": 4}
+    work = {
+        "model": {"preset": "llama-3.1-8b"},
+        "hardware": card,
+        "workload": {"kind": "serving"},
+    }
+    several = [
+        advisor.load_case(
+            work | {"workload": {"kind": "serving", "input_tokens": tokens, "concurrency": users}}
+        )
+        for tokens in (100, 3000)
+        for users in (1, 7, 500)
+    ]
+    others = [
+        advisor.load_case(work | change)
+        for change in (
+            {"model": {"preset": "qwen3-30b-a3b"}},
+            {"workload": {"kind": "serving", "requests_per_s": 3}},
+            {"workload": {"kind": "serving", "speculation": "eagle3"}},
+            {"hardware": {"accelerator": "rtx-4090", "count": 1}, "model": {"parameters": 4e11}},
+            {"hardware": {"accelerator": "no-such-card", "count": 1}},
+        )
+    ]
+    cases = [*several[:3], *others, *several[3:]]
+
+    assert list(map(figures, estimate_many(cases))) == [figures(alone(case)) for case in cases]
+
+
+def test_the_tasks_that_wait_end_with_the_one_that_fails() -> None:
+    def failing() -> None:
+        raise LookupError
+
+    case = Case.model_validate(
+        WORK["serving"] | {"hardware": {"accelerator": "h100-sxm", "count": 4}}
+    )
+    before = threading.active_count()
+    with pytest.raises(LookupError):
+        side_by_side([lambda: advisor.estimate(case), failing, lambda: advisor.estimate(case)])
+
+    assert threading.active_count() == before

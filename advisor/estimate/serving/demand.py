@@ -7,10 +7,11 @@ input as a single matrix, and cache keys and values.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
@@ -53,6 +54,12 @@ class ServingLoad:
     """Tokens of one sequence that a step yields."""
     drafting: Floats = field(default_factory=lambda: np.zeros(1))
     """Time to draft, over that of a step without drafts."""
+
+    def take(self, index: NDArray[np.intp]) -> ServingLoad:
+        """Return the loads of selected configurations, or the one load of all."""
+        if len(self.concurrency) == 1:
+            return self
+        return replace(self, **{one.name: getattr(self, one.name)[index] for one in fields(self)})
 
     @classmethod
     def of(cls, workload: Serving) -> ServingLoad:

@@ -16,7 +16,7 @@ from advisor.equations.serving_memory import (
     step_buffer_bytes,
 )
 from advisor.estimate.assumed_shape import shape_widening
-from advisor.estimate.candidates import Floats, LayoutArrays, Shares
+from advisor.estimate.candidates import Columns, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import (
     SIXTEEN_BIT_BYTES,
     ServedModel,
@@ -53,7 +53,7 @@ class ServingMemory(Shares):
 
 
 @dataclass(frozen=True, slots=True)
-class ServingCapacity:
+class ServingCapacity(Columns):
     """What fits beside the weights, at the high end of the engine's own memory."""
 
     usable_bytes: Floats
@@ -76,6 +76,8 @@ class ServingCapacity:
     """Longest request at the asked concurrency. [tokens]"""
     host_bytes: Floats
     """Weights and cache in the host's memory. [bytes]"""
+    memory: ServingMemory
+    """At its expected value."""
 
 
 def serving_memory(
@@ -218,6 +220,7 @@ def serving_capacity(
         possible_concurrency=_sequences(possible, each) * layout.data,
         max_context_tokens=np.floor(longest),
         host_bytes=np.broadcast_to(held, high.shape),
+        memory=memory,
     )
 
 
@@ -240,6 +243,8 @@ def _held_by_host(served: ServedModel, load: ServingLoad, layout: LayoutArrays) 
     model = served.model
     parts = host_parts(model, layout)
     weights = np.zeros_like(layout.tensor)
+    if not parts.touched.any():
+        return weights
     for row in model.operators:
         share = parts.share(row.part, routed=row.division is Division.EXPERT)
         each = bytes_per_parameter(row, served.weight_format, model)

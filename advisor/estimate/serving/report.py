@@ -30,7 +30,6 @@ from advisor.estimate.serving.memory import (
     buffer_factors,
     context_of,
     loaded_factor,
-    serving_memory,
 )
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import (
@@ -40,6 +39,7 @@ from advisor.estimate.serving.terms import (
     time_substitutions,
 )
 from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
+from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import term
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -102,11 +102,10 @@ def describe_serving(
     engine = calibration.engine_for(weight_format)
     accelerator = working_card(accelerator, architecture, workload, weight_format)
     kernels, measured = calibration.served_kernels(accelerator, weight_format)
-    arrays = LayoutArrays.of(layout)
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
     compute = compute_format(accelerator, weight_format)
     candidates = Candidates(
-        layout=arrays,
+        layout=LayoutArrays.of(layout),
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
     )
     found = None
@@ -114,9 +113,8 @@ def describe_serving(
         found = under_arrivals(served, workload, candidates, calibration)
         workload = at_once(workload, found, layout)
     load = ServingLoad.of(workload)
-    times = serving_times(served, load, candidates, calibration)
+    times = _times(served, load, candidates, calibration)
     memory_bytes = candidates.hardware.served_memory_bytes
-    memory = serving_memory(served, load, arrays, memory_bytes, calibration)
     widening = shape_widening(architecture)
     # A full description of the model is exact; only an assumed shape weakens the evidence.
     assumed = architecture.evidence is Evidence.ASSUMED
@@ -138,7 +136,7 @@ def describe_serving(
             served,
             workload=workload,
             layout=layout,
-            memory=memory,
+            memory=times.capacity.memory,
             memory_bytes=float(memory_bytes[0]),
             times=times,
             calibration=calibration,
@@ -154,6 +152,13 @@ def describe_serving(
             found=found,
         ),
     )
+
+
+@together
+def _times(
+    served: ServedModel, load: ServingLoad, candidates: Candidates, calibration: Calibration
+) -> ServingTimes:
+    return serving_times(served, load, candidates, calibration)
 
 
 def at_once(workload: Serving, found: Queued, layout: ParallelLayout) -> Serving:

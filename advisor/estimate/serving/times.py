@@ -26,7 +26,7 @@ from advisor.equations.serving import (
     request_rate_per_s,
     time_per_output_token_s,
 )
-from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
+from advisor.estimate.candidates import Candidates, Columns, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving.row_times import StepContent
@@ -52,7 +52,7 @@ class TokenShares(Shares):
 
 
 @dataclass(frozen=True, slots=True)
-class ServingTimes:
+class ServingTimes(Columns):
     """Steady state of many configurations at once, one element each."""
 
     ttft_s: Floats
@@ -121,6 +121,7 @@ def serving_times(
     candidates: Candidates,
     calibration: Calibration,
     engine: ServingFacts | None = None,
+    capacity: ServingCapacity | None = None,
 ) -> ServingTimes:
     """Return latency and throughput at a steady concurrency.
 
@@ -133,6 +134,8 @@ def serving_times(
         :func:`compute_format` of the weights.
     engine : ServingFacts, optional
         By default the one that serves the weights' format.
+    capacity : ServingCapacity, optional
+        What fits, if the caller has it already.
 
     Returns
     -------
@@ -157,7 +160,7 @@ def serving_times(
     """
     engine = engine or calibration.engine_for(served.weight_format)
     layout, hardware = candidates.layout, candidates.hardware
-    capacity = serving_capacity(
+    capacity = capacity or serving_capacity(
         served,
         load,
         layout,

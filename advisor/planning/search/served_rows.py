@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import batch_times, generates
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, Columns, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import serving_times
+from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.limits import Constraints
@@ -45,7 +46,7 @@ class Strain:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Columns):
     """Estimates of the rows of a table, one element each."""
 
     tpot: Floats
@@ -54,17 +55,6 @@ class Figures:
     fits: NDArray[np.bool_]
     need: Floats
     usable: Floats
-
-    @classmethod
-    def joined(cls, parts: Sequence[Figures]) -> Figures:
-        """Return the rows of all parts, in order."""
-        return cls(
-            *(np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls))
-        )
-
-    def take(self, rows: Indices) -> Figures:
-        """Return the selected rows."""
-        return Figures(*(getattr(self, item.name)[rows] for item in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,28 +245,33 @@ def _batches(work: ServedWork) -> Callable[[Candidates], Figures]:
 def _text(work: ServedWork) -> Callable[[Candidates], Figures]:
     """Return the estimate of a network with a cache."""
     served, load = work.served, ServingLoad.of(work.workload)
+    return lambda candidates: _text_figures(served, load, candidates, work.calibration)
 
-    def estimate(candidates: Candidates) -> Figures:
-        hardware = candidates.hardware
-        room = serving_capacity(
-            served,
-            load,
-            candidates.layout,
-            hardware.served_memory_bytes,
-            work.calibration,
-            hardware.host_memory_bytes,
+
+@together
+def _text_figures(
+    served: ServedModel, load: ServingLoad, candidates: Candidates, calibration: Calibration
+) -> Figures:
+    hardware = candidates.hardware
+    room = serving_capacity(
+        served,
+        load,
+        candidates.layout,
+        hardware.served_memory_bytes,
+        calibration,
+        hardware.host_memory_bytes,
+    )
+    need, usable = room.high_bytes, room.usable_bytes
+    tpot, ttft, rate = (np.zeros_like(need) for _ in range(3))
+    fits = room.fits.copy()
+    # Only layouts that fit are timed.
+    if (kept := np.flatnonzero(fits)).size:
+        times = serving_times(
+            served, load.take(kept), candidates.take(kept), calibration, capacity=room.take(kept)
         )
-        need, usable = room.high_bytes, room.usable_bytes
-        tpot, ttft, rate = (np.zeros_like(need) for _ in range(3))
-        fits = room.fits.copy()
-        # Only layouts that fit are timed.
-        if (kept := np.flatnonzero(fits)).size:
-            times = serving_times(served, load, candidates.take(kept), work.calibration)
-            tpot[kept], ttft[kept] = times.tpot_s, times.ttft_s
-            rate[kept], fits[kept] = times.output_tokens_per_s, times.feasible
-        return Figures(tpot, ttft, rate, fits, need, usable)
-
-    return estimate
+        tpot[kept], ttft[kept] = times.tpot_s, times.ttft_s
+        rate[kept], fits[kept] = times.output_tokens_per_s, times.feasible
+    return Figures(tpot, ttft, rate, fits, need, usable)
 
 
 def layouts_of(table: Table) -> LayoutArrays:
