@@ -22,7 +22,6 @@ BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
 """Budgets of the curve over what the best plan buys."""
 STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
-LEAST_SECONDS: Final = 0.5
 MOST_TIMES: Final = 64.0
 HEADROOM_STEP: Final = 1.1
 HEADROOM_STEPS: Final = 10
@@ -86,50 +85,47 @@ def without(problem: Problem, barred: Callable[[Way | None], bool]) -> Problem:
     return replace(problem, supplies=supplies, jobs=jobs)
 
 
-def other_ways(problem: Problem, means: Means, *, seconds: float) -> tuple[Variant, ...]:
+def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
     """Solve the problem by renting everything, and by buying everything, on any one platform."""
     ways = {
         "rent": ("Rent everything", without(problem, lambda way: way is Way.BUY)),
         "buy": ("Buy everything", without(problem, lambda way: way in (None, Way.COMMIT))),
     }
-    each = max(LEAST_SECONDS, seconds / len(ways))
     found = []
     for name, (title, changed) in ways.items():
-        chosen = choose(changed, means, seconds=each)
+        chosen = choose(changed, means, rough=True)
         found.append(Variant(name, title, chosen.problem, chosen.solution))
     return tuple(found)
 
 
-def all_platforms(problem: Problem, *, seconds: float) -> Variant:
+def all_platforms(problem: Problem) -> Variant:
     """Solve the problem with machines of all software platforms together."""
-    return Variant(MIXED, "Several platforms", problem, solve(problem, seconds=seconds))
+    return Variant(MIXED, "Several platforms", problem, solve(problem, rough=True))
 
 
-def budget_curve(problem: Problem, best: Account, *, seconds: float) -> tuple[Alternative, ...]:
+def budget_curve(problem: Problem, best: Account) -> tuple[Alternative, ...]:
     """Return the best plan under each of some purchase budgets, the smallest first."""
     most = best.purchase_usd
     if most <= 0:
         return ()
-    each = max(LEAST_SECONDS, seconds / len(BUDGET_SHARES))
     found = []
     for share in BUDGET_SHARES:
         budget = share * most
         changed = replace(problem, limits=replace(problem.limits, purchase_usd=budget))
         title = f"With {money(budget)} for machines" if budget else "Without buying"
-        variant = Variant(f"{share:g}", title, changed, solve(changed, seconds=each))
+        variant = Variant(f"{share:g}", title, changed, solve(changed, rough=True))
         found.append(variant.result(best.total_usd))
     whole = Variant("1", f"With {money(most)} for machines", problem, best.solution)
     return (*found, whole.result(best.total_usd))
 
 
-def limit_prices(problem: Problem, best: Account, *, seconds: float) -> tuple[ConstraintPrice, ...]:
+def limit_prices(problem: Problem, best: Account) -> tuple[ConstraintPrice, ...]:
     """Return what each limit costs: the saving of the best plan under a looser one."""
     looser = list(_looser(problem))
-    each = max(LEAST_SECONDS, seconds / max(1, len(looser)))
     total = best.total_usd
     found = []
     for limit, words, changed in looser:
-        solution = solve(changed, seconds=each)
+        solution = solve(changed, rough=True)
         saves = total - Account(changed, solution).total_usd if solution.feasible else 0.0
         saves = saves if saves > WORTH_TELLING * total else 0.0
         told = f"{words} would save {money(saves)}." if saves else f"{words} would save nothing."
@@ -137,9 +133,8 @@ def limit_prices(problem: Problem, best: Account, *, seconds: float) -> tuple[Co
     return tuple(sorted(found, key=lambda item: -item.saves_usd))
 
 
-def headroom(problem: Problem, *, seconds: float) -> float:
+def headroom(problem: Problem) -> float:
     """Return how many times the work the purchase budget carries, to within a tenth."""
-    each = max(LEAST_SECONDS, seconds / HEADROOM_STEPS)
 
     def carries(times: float) -> bool:
         jobs = tuple(
@@ -150,7 +145,7 @@ def headroom(problem: Problem, *, seconds: float) -> float:
             )
             for job in problem.jobs
         )
-        return solve(replace(problem, jobs=jobs), seconds=each, gap=1.0).feasible
+        return solve(replace(problem, jobs=jobs), gap=1.0, rough=True).feasible
 
     low, high = 1.0, 2.0
     while high < MOST_TIMES and carries(high):

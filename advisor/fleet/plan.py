@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
@@ -35,10 +35,6 @@ from advisor.foundation import cents
 from advisor.foundation.formatting import percent
 from advisor.foundation.units import HOURS_PER_MONTH
 
-SECONDS: Final = 8.0
-"""Time for the best plan of a large portfolio. [s]"""
-SECONDS_OF_OTHERS: Final = 6.0
-"""Time for all alternatives together. [s]"""
 SIZING, SOLVED = 0.6, 0.75
 """Shares of the time when every workload is sized, and when the plan is found."""
 
@@ -93,18 +89,18 @@ def plan_fleet(
     )
     tell(SIZING, "Choosing machines and rentals")
     whole = built.problem
-    chosen = choose(whole, portfolio.means, seconds=SECONDS)
+    chosen = choose(whole, portfolio.means)
     built = replace(built, problem=chosen.problem)
     found, feasible = chosen.solution, chosen.solution.feasible
     if not feasible:
-        found = solve(built.problem, seconds=SECONDS, leave_out=True)
+        found = solve(built.problem, leave_out=True)
     tell(SOLVED, "Comparing other ways")
     planned = _Planned(portfolio, built, Account(built.problem, found), economy, chosen)
     others: tuple[Variant, ...] = ()
     if alternatives and feasible:
-        others = other_ways(whole, portfolio.means, seconds=SECONDS_OF_OTHERS / 2)
+        others = other_ways(whole, portfolio.means)
         if chosen.problem is not whole:
-            others += (all_platforms(whole, seconds=SECONDS_OF_OTHERS / 2),)
+            others += (all_platforms(whole),)
     plan = planned.result(others, feasible=feasible, alternatives=alternatives)
     more: dict[str, object] = {}
     if regret:
@@ -167,9 +163,9 @@ class _Planned:
             carbon_kg=carbon,
             peak_kw=self._peak_kw,
             alternatives=shown,
-            curve=budget_curve(problem, account, seconds=SECONDS_OF_OTHERS) if more else (),
-            limit_prices=limit_prices(problem, account, seconds=SECONDS_OF_OTHERS) if more else (),
-            headroom=headroom(problem, seconds=SECONDS_OF_OTHERS) if more and bounded else None,
+            curve=budget_curve(problem, account) if more else (),
+            limit_prices=limit_prices(problem, account) if more else (),
+            headroom=headroom(problem) if more and bounded else None,
             notes=self.notes(),
         )
 
@@ -285,7 +281,7 @@ class _Planned:
         ]
         if self.account.solution.timed_out:
             notes.append(
-                "The time for the search ran out: another plan may cost up to "
+                "The search stopped at its limit: another plan may cost up to "
                 f"{percent(self.account.solution.gap)} less."
             )
         return tuple(notes)

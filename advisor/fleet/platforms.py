@@ -34,15 +34,13 @@ class Chosen:
     """Whether no choice of a platform does all work."""
 
 
-def choose(problem: Problem, means: Means, *, seconds: float) -> Chosen:
+def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:
     """Solve a problem on the platform of least cost, or on all of them.
 
     Parameters
     ----------
     means : Means
         Whether a plan may mix platforms, and what another than the first has to save.
-    seconds : float
-        Time for the solver on each platform that could win. [s]
 
     Returns
     -------
@@ -52,7 +50,7 @@ def choose(problem: Problem, means: Means, *, seconds: float) -> Chosen:
     """
     names = _platforms(problem)
     if means.mixed_vendors or len(names) < 2:
-        return Chosen(problem, solve(problem, seconds=seconds), tuple(names))
+        return Chosen(problem, solve(problem, rough=rough), tuple(names))
     best: Chosen | None = None
     least = 0.0
     others: list[tuple[str, float]] = []
@@ -61,7 +59,7 @@ def choose(problem: Problem, means: Means, *, seconds: float) -> Chosen:
         most = least - max(TIE * least, means.other_platform_usd)
         if best is not None and least_cost(changed) >= most:
             continue
-        found = solve(changed, seconds=seconds)
+        found = solve(changed, rough=rough)
         if not found.feasible:
             continue
         usd = Account(changed, found).total_usd
@@ -72,7 +70,7 @@ def choose(problem: Problem, means: Means, *, seconds: float) -> Chosen:
         else:
             others.append((" and ".join(allowed), usd))
     if best is None:
-        found = solve(problem, seconds=seconds)
+        found = solve(problem, rough=rough)
         if found.feasible:
             return Chosen(problem, found, tuple(names), forced=True)
         allowed = next(_candidates(problem, names))

@@ -33,8 +33,6 @@ NEW_SPEED: Final = 2.0
 NEW_RENT: Final = 0.7
 """A new generation: twice as fast at the same price after 18 months, and rents 30 % lower. Assumed;
 the last generations came every two years."""
-SECONDS: Final = 3.0
-"""Time for one solution, in one future. [s]"""
 
 First = Mapping[str, int]
 """Machines bought in the first year, by key."""
@@ -128,7 +126,7 @@ def _plans(problem: Problem) -> Iterator[tuple[str, First]]:
         "buy everything": without(problem, lambda way: way in (None, Way.COMMIT)),
     }
     for name, changed in ways.items():
-        found = solve(changed, seconds=SECONDS)
+        found = solve(changed, rough=True)
         if found.feasible:
             first: dict[str, int] = {}
             for column, number in found.bought():
@@ -231,5 +229,5 @@ def _cost(problem: Problem, first: First | None) -> float | None:
             if supply.way is Way.BUY and not supply.barred and supply.first_period == 0
         }
         fixed = {Buy(place, 0): float(first.get(key, 0)) for key, place in places.items()}
-    solution = solve(problem, seconds=SECONDS, fixed=fixed)
+    solution = solve(problem, fixed=fixed, rough=True)
     return Account(problem, solution).total_usd if solution.feasible else None

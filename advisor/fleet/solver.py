@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,13 +19,19 @@ GAP: Final = 1e-4
 MANY: Final = 20_000
 """Programs with more ways to do work, over all periods and slots, are solved by covers."""
 COVER_GAP: Final = 1e-3
+ROUGH_GAP: Final = 1e-2
+"""Of the alternatives to the plan of a large program, of which there are up to twenty."""
 WIDE_GAP: Final = 0.08
 """Above this gap, all ways to do the work are tried together."""
-LEAST_SECONDS: Final = 1.0
-BOUND_SECONDS: Final = 2.0
-"""A better bound takes at least so long. [s]"""
-TIME_LIMIT: Final = 1
-"""Status of ``scipy.optimize.milp`` if the time ran out."""
+NODES_TIMES_COLUMNS: Final = 500_000
+"""The search stops after so many nodes times columns: the same question has the same answer on a
+busy machine, which a limit of time does not give."""
+LEAST_NODES: Final = 8
+PATIENCE_S: Final = 60.0
+"""No program may hold a machine longer; the plan says so if one does. [s]"""
+OPTIMAL: Final = 0
+IMPOSSIBLE: Final = 2
+"""Statuses of ``scipy.optimize.milp``; every other means that it stopped early."""
 
 
 class Stage(NamedTuple):
@@ -38,33 +43,33 @@ class Stage(NamedTuple):
     """Ways that add more than this share of the whole cost stay out."""
     ways: int
     """Most ways to do the work of one job in one slot."""
-    time: float
-    """Of the time that is left."""
     gap: float
 
 
-STAGES: Final = (Stage(12, 1e-3, 2, 0.5, 2e-2), Stage(20, 2e-3, 12, 0.9, COVER_GAP))
-"""A quick plan first, then a better one. The time that is left raises the bound."""
+STAGES: Final = (Stage(12, 1e-3, 2, 2e-2), Stage(30, 5e-3, 12, 5e-3))
+"""A quick plan first, then a better one."""
 
 
 def solve(
     problem: Problem,
     *,
-    seconds: float,
     fixed: Mapping[Buy, float] | None = None,
     leave_out: bool = False,
     gap: float = GAP,
+    rough: bool = False,
 ) -> Solution:
     """Return the plan of least present cost.
 
     Parameters
     ----------
-    seconds : float
-        Time for the solver; the best plan found by then is returned with its gap. [s]
     fixed : mapping, optional
         Purchases that are decided, with their number; all others are free.
     leave_out : bool, optional
         Leave work out where the limits do not allow all of it, the least important first.
+    gap : float, optional
+        Share of the cost within which a small program is solved.
+    rough : bool, optional
+        Solve a large program to within one percent only.
 
     Returns
     -------
@@ -77,16 +82,15 @@ def solve(
        doi:10.1007/s12532-017-0130-5 (HiGHS, through ``scipy.optimize.milp``).
     """
     if _ways(problem) > MANY:
-        found = _by_covers(
-            problem, seconds=seconds, gap=gap, fixed=fixed or {}, leave_out=leave_out
-        )
+        gap = ROUGH_GAP if rough else COVER_GAP
+        found = _by_covers(problem, gap=gap, fixed=fixed or {}, leave_out=leave_out)
         if found is not None:
             return found
     program = Program(problem, leave_out=leave_out)
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
     lower, upper = _bounds(program, fixed or {})
-    best = _best(program, lower, upper, seconds=seconds, gap=gap)
+    best = _best(program, lower, upper, gap=gap)
     return _solution(program, best, best.bound)
 
 
@@ -119,14 +123,13 @@ def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Float
 
 
 def _by_covers(
-    problem: Problem, *, seconds: float, gap: float, fixed: Mapping[Buy, float], leave_out: bool
+    problem: Problem, *, gap: float, fixed: Mapping[Buy, float], leave_out: bool
 ) -> Solution | None:
     """Return a plan of a large problem, or None if covers find none.
 
     The relaxed program prices every way to do the work. The plan comes from the ways and machines
     that it likes best; the bound from all of them, with whole machines and fractions of services.
     """
-    end = time.monotonic() + seconds
     program = Program(problem, leave_out=leave_out, whole_loads=True)
     if program.impossible or not program.columns:
         return None
@@ -139,18 +142,12 @@ def _by_covers(
     for stage in STAGES:
         if found.cost - bound > stage.gap * found.cost or found.values is None:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
-            left = max(LEAST_SECONDS, stage.time * (end - time.monotonic()))
-            more = _best(program, lower, few, seconds=left, gap=stage.gap)
+            more = _best(program, lower, few, gap=max(gap, stage.gap))
             found = min(found, more, key=lambda item: item.cost)
-    left = end - time.monotonic()
     if found.values is None or bound < (1 - WIDE_GAP) * found.cost:
         # A few large machines decide: the relaxed program says little about which.
-        more = _best(program, lower, upper, seconds=max(left, LEAST_SECONDS), gap=gap)
+        more = _best(program, lower, upper, gap=gap)
         bound, found = max(bound, more.bound), min(found, more, key=lambda item: item.cost)
-    elif left > BOUND_SECONDS and bound < (1 - COVER_GAP) * found.cost:
-        whole = [isinstance(column, Buy) for column in program.columns]
-        tight = _best(program, lower, upper, seconds=left, gap=COVER_GAP, whole=whole)
-        bound = max(bound, tight.bound)
     return None if found.values is None else _solution(program, found, bound)
 
 
@@ -166,22 +163,8 @@ class _Found:
     timed_out: bool
 
 
-def _best(
-    program: Program,
-    lower: Floats,
-    upper: Floats,
-    *,
-    seconds: float,
-    gap: float,
-    whole: Sequence[bool] | None = None,
-) -> _Found:
-    """Return the plan of least cost between bounds of the columns.
-
-    Parameters
-    ----------
-    whole : sequence of bool, optional
-        Columns without fractions; default: those of the program.
-    """
+def _best(program: Program, lower: Floats, upper: Floats, *, gap: float) -> _Found:
+    """Return the plan of least cost between bounds of the columns."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     matrix, row_lower, row_upper = program.matrix()
@@ -189,15 +172,19 @@ def _best(
         c=np.array(program.cost) / THOUSAND,
         constraints=LinearConstraint(matrix, row_lower, row_upper),
         bounds=Bounds(lower, upper),
-        integrality=np.array(program.integral if whole is None else whole, dtype=int),
-        options={"time_limit": seconds, "mip_rel_gap": gap},
+        integrality=np.array(program.integral, dtype=int),
+        options={
+            "node_limit": max(LEAST_NODES, NODES_TIMES_COLUMNS // len(program.columns)),
+            "time_limit": PATIENCE_S,
+            "mip_rel_gap": gap,
+        },
     )
     bound = getattr(found, "mip_dual_bound", None)
     return _Found(
         values=found.x,
         cost=math.inf if found.x is None else float(found.fun),
         bound=-math.inf if bound is None else float(bound),
-        timed_out=found.status == TIME_LIMIT,
+        timed_out=found.status not in (OPTIMAL, IMPOSSIBLE),
     )
 
 

@@ -239,7 +239,7 @@ class BudgetAnswer(Noun):
     best: tuple[Purchase, ...]
     """The mix with the highest throughput; empty if no affordable machine can do the work."""
     best_is_proven: bool
-    """False if the search for the mix ran out of time: another mix may do more."""
+    """False if the search for the mix stopped at its limit: another mix may do more."""
     runs_per_month: float | None
     """Training: runs that the mix finishes in 730 h."""
     tokens_per_s: float | None

@@ -143,7 +143,7 @@ def _short(console: Console, plan: FleetPlan) -> None:
     screen.say(6, _energy(plan))
     if plan.gap > 0.005:
         screen.say(
-            1, f"Another plan may cost up to {percent(plan.gap)} less: the search was stopped."
+            1, f"Another plan may cost up to {percent(plan.gap)} less: the search proved no more."
         )
     screen.show()
 

@@ -35,7 +35,7 @@ def problem(cuda_usd: float, rocm_usd: float, jobs: int = 2) -> Problem:
 def test_another_platform_has_to_save_more_than_the_change(
     cuda: float, rocm: float, expected: str
 ) -> None:
-    chosen = choose(problem(cuda, rocm), Means(), seconds=5)
+    chosen = choose(problem(cuda, rocm), Means())
 
     assert chosen.platforms == (expected,)
     bought = {chosen.problem.supplies[buy.supply].platform for buy, _ in chosen.solution.bought()}
@@ -43,7 +43,7 @@ def test_another_platform_has_to_save_more_than_the_change(
 
 
 def test_a_stated_cost_of_zero_leaves_the_share_alone() -> None:
-    chosen = choose(problem(10_000.0, 9_000.0), Means(other_platform_usd=0), seconds=5)
+    chosen = choose(problem(10_000.0, 9_000.0), Means(other_platform_usd=0))
 
     assert chosen.platforms == ("ROCm",)
     [(name, usd)] = chosen.others
@@ -53,9 +53,7 @@ def test_a_stated_cost_of_zero_leaves_the_share_alone() -> None:
 def test_work_that_only_one_platform_can_do_brings_it_in() -> None:
     base = problem(10_000.0, 30_000.0, jobs=1)
     only = Job("for ROCm", (Mode(1, "", serves=1.0),), load=((1.0, 1.0),))
-    chosen = choose(
-        Problem(jobs=(*base.jobs, only), supplies=base.supplies, months=(12,)), Means(), seconds=5
-    )
+    chosen = choose(Problem(jobs=(*base.jobs, only), supplies=base.supplies, months=(12,)), Means())
 
     # The one machine that has to be there cannot carry both.
     assert chosen.platforms == ("ROCm",)
@@ -68,9 +66,7 @@ def test_machines_that_are_there_decide_the_platform() -> None:
     jobs = tuple(
         Job(job.name, (*job.modes, Mode(2, "", serves=1.0)), load=job.load) for job in base.jobs
     )
-    chosen = choose(
-        Problem(jobs=jobs, supplies=(*base.supplies, owned), months=(12,)), Means(), seconds=5
-    )
+    chosen = choose(Problem(jobs=jobs, supplies=(*base.supplies, owned), months=(12,)), Means())
 
     assert chosen.platforms == ("CUDA",)
 

@@ -5,8 +5,10 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from scipy import optimize
 
 from advisor.fleet import solver
 from advisor.fleet.account import Account
@@ -200,7 +202,7 @@ def run_cost(problem: Problem, period: int, free: list[float]) -> float:
 def test_the_plan_costs_what_the_best_of_all_plans_costs(seed: int) -> None:
     problem = random_problem(seed)
 
-    found = solve(problem, seconds=20, gap=0.0)
+    found = solve(problem, gap=0.0)
 
     assert found.feasible
     assert Account(problem, found).total_usd == pytest.approx(least_cost(problem), rel=1e-6)
@@ -213,9 +215,9 @@ def test_a_large_program_finds_the_best_plan_with_one_kind_of_machine_for_a_serv
     problem = random_problem(seed)
     best = least_cost(problem, split=False)
     monkeypatch.setattr(solver, "MANY", 0)
-    monkeypatch.setattr(solver, "STAGES", (solver.Stage(20, 10.0, 12, 0.9, 1e-3),))
+    monkeypatch.setattr(solver, "STAGES", (solver.Stage(20, 10.0, 12, 1e-3),))
 
-    found = solve(problem, seconds=20, gap=0.0)
+    found = solve(problem, gap=0.0)
 
     cost = Account(problem, found).total_usd
     assert cost >= best * (1 - 1e-6)
@@ -224,7 +226,7 @@ def test_a_large_program_finds_the_best_plan_with_one_kind_of_machine_for_a_serv
 
 
 def total(problem: Problem) -> float:
-    found = solve(problem, seconds=20, gap=0.0)
+    found = solve(problem, gap=0.0)
     return Account(problem, found).total_usd if found.feasible else math.inf
 
 
@@ -268,7 +270,7 @@ def test_forbidding_a_machine_or_renting_never_lowers_the_cost(seed: int) -> Non
 @pytest.mark.parametrize("seed", range(0, 50, 5))
 def test_charges_lines_and_cash_add_up(seed: int) -> None:
     problem = random_problem(seed)
-    account = Account(problem, solve(problem, seconds=20, gap=0.0))
+    account = Account(problem, solve(problem, gap=0.0))
 
     charged = sum(charge.usd for charge in account.charges())
     undiscounted = Account(replace(problem, discount_rate=0.0), account.solution)
@@ -293,7 +295,7 @@ def test_a_run_on_several_machines_needs_all_of_them_at_once() -> None:
     job = Job("wide", (Mode(0, "", cards=16, machines=2, hours=1.0),), runs=(1.0,))
     problem = Problem(jobs=(job,), supplies=(supply,), months=(12,))
 
-    found = solve(problem, seconds=5)
+    found = solve(problem)
 
     assert dict(found.bought()) == {Buy(0, 0): 2}
 
@@ -308,8 +310,8 @@ def test_what_matters_least_is_left_out_first() -> None:
         jobs=jobs, supplies=(supply,), months=(12,), limits=Limits(purchase_usd=1500.0)
     )
 
-    assert not solve(problem, seconds=5).feasible
-    found = solve(problem, seconds=5, leave_out=True)
+    assert not solve(problem).feasible
+    found = solve(problem, leave_out=True)
     charges = {charge.workload: charge.left_out for charge in Account(problem, found).charges()}
 
     assert charges == pytest.approx({"night shift": 1.0, "hospital ward": 0.0}, abs=1e-6)
@@ -322,7 +324,34 @@ def test_a_commitment_ends_with_its_term() -> None:
     job = Job("service", (rented, committed), load=((1.0, 1.0), (0.0, 0.0)))
     problem = Problem(jobs=(job,), supplies=(supply,), months=(12, 12))
 
-    account = Account(problem, solve(problem, seconds=5))
+    account = Account(problem, solve(problem))
 
     assert account.there == ((1, 0),)
     assert account.total_usd == pytest.approx(12 * 300.0)
+
+
+def test_a_search_stops_after_steps_and_not_after_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A busy machine gives the plan of a quiet one: seconds are a guard, far above the steps."""
+    asked: list[dict[str, float]] = []
+    found = optimize.milp
+
+    def record(**given: Any) -> Any:
+        asked.append(dict(given["options"]))
+        return found(**given)
+
+    monkeypatch.setattr(optimize, "milp", record)
+    program = random_problem(3)
+    plans = [solve(program).values for _ in range(2)]
+
+    assert plans[0] == plans[1]
+    assert {item["time_limit"] for item in asked} == {solver.PATIENCE_S}
+    assert all(item["node_limit"] >= solver.LEAST_NODES for item in asked)
+
+
+def test_a_search_that_its_limit_stops_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "NODES_TIMES_COLUMNS", 0)
+    monkeypatch.setattr(solver, "LEAST_NODES", 0)
+
+    assert solve(random_problem(3), gap=0.0).timed_out

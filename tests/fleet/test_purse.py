@@ -140,13 +140,13 @@ def test_cards_without_measurements_win_by_their_low_end_only() -> None:
         assert chosen.machine.card.vendor == winner
 
 
-def test_a_mix_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mix_that_takes_too_many_steps_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     units = [
         unit(
             5 + math.sin(place), 0.2 + 0.01 * math.cos(7 * place), 0.3 + 0.01 * math.sin(5 * place)
         )
         for place in range(40)
     ]
-    monkeypatch.setattr(purse, "SECONDS", 0.0)
+    monkeypatch.setattr(purse, "NODES", 0)
 
     assert not best_units(units, ROOM)[1]
