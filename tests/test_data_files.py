@@ -35,6 +35,7 @@ empty: {}
         *(
             "launch_versions.yaml",
             "serving_programs.yaml",
+            "training_programs.yaml",
             "setup_steps.yaml",
             "cluster_names.yaml",
             "model_families.yaml",

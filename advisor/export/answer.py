@@ -36,6 +36,7 @@ from advisor.export.hosts.names import clouds_of, takes
 from advisor.export.report import report_file
 from advisor.export.setup import Setup, check_startable
 from advisor.export.training import clusters, starts
+from advisor.export.training.described import launch
 from advisor.export.training.tools import most_cards, tool_for, trains_on
 from advisor.export.training.written import written
 from advisor.nouns.case import Case
@@ -341,4 +342,4 @@ def _started(setup: Setup, to: Format) -> tuple[Setup, Run]:
         return setup, Run(to, content, server_launch(Servers(setup)))
     tool = tool_for(setup, to)
     setup = written(setup, tool)
-    return setup, Run(to, TRAINED_BY.get(to, starts.shell_file)(setup), tool.launch(setup))
+    return setup, Run(to, TRAINED_BY.get(to, starts.shell_file)(setup), launch(tool, setup))

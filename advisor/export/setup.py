@@ -21,6 +21,7 @@ from advisor.foundation.formatting import duration, hourly_price, memory, millis
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Offer
+from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tools import tool_named
@@ -92,6 +93,11 @@ class Setup:
     """Tracker of experiments that training reports to."""
     differences: tuple[str, ...] = ()
     """Where the program's file differs from the plan, one sentence each."""
+
+    @property
+    def layout(self) -> ParallelLayout:
+        """The layout of the plan."""
+        return self.estimate.layout
 
     @property
     def machines(self) -> int:
@@ -202,7 +208,7 @@ class Setup:
             )
         if self.tool is not None:
             lines.append(
-                f"Written for {self.tool.title} {version_of(self.tool.package)}; "
+                f"Written for {self.tool.says.title} {version_of(self.tool.says.package)}; "
                 "the figures above hold for this file."
             )
             lines += self._old_card()

@@ -34,6 +34,7 @@ from advisor.export.checks.steps import all_steps
 from advisor.export.engines.programs import programs
 from advisor.export.hosts.names import cluster_names
 from advisor.export.training.model_names import launch_models
+from advisor.export.training.tool import descriptions
 from advisor.export.versions import read_versions
 from advisor.fleet.machines import machines
 from advisor.foundation import resources
@@ -349,6 +350,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "serving_programs.yaml": programs,
     "setup_steps.yaml": all_steps,
     "launch_models.yaml": launch_models,
+    "training_programs.yaml": descriptions,
     "training_defaults.yaml": lambda: usual_loss("trl"),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{

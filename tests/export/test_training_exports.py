@@ -1,5 +1,6 @@
 """Training exports: the head of each file is the estimate of what the file says."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,11 @@ import yaml
 
 import advisor
 from advisor.errors import InputError
+from advisor.export.setup import Setup
+from advisor.export.training.described import FACTS
+from advisor.export.training.samples import SDXL, TIMM, WHISPER
+from advisor.export.training.tool import Tool
+from advisor.export.training.tools import NAMED, OWN
 from advisor.foundation.formatting import duration, memory
 from tests.cases import pretrain
 from tests.export.reading import meaning, read
@@ -295,3 +301,33 @@ def test_a_cluster_starts_what_the_script_starts() -> None:
         assert {name: found[name] for name in found if name not in own} == {
             name: script[name] for name in script if name not in own
         }
+
+
+def test_deepspeed_configures_training_on_pairs_with_orpo() -> None:
+    case = tuned("qwen3-8b", "lora", preference="orpo", tokens=5e7)
+    content = advisor.export(case, "deepspeed").content
+
+    assert json.loads(content)["zero_optimization"]["stage"] in range(4)
+
+
+TOOLS = (*OWN.values(), *NAMED.values(), TIMM, WHISPER, SDXL)
+
+
+@pytest.mark.parametrize("tool", {tool.key: tool for tool in TOOLS}.values(), ids=lambda it: it.key)
+def test_a_description_names_only_known_values(tool: Tool) -> None:
+    """A name is one of the tool's facts, of those of all tools, or a field of the plan."""
+    says = tool.says
+    conditions = [
+        *(item.when for item in says.refusals),
+        *(str(part["when"]) for part in says.content if "when" in part),
+        *(name for file in says.files.values() for name in file),
+        *(given[2] for given in says.variables.values() if len(given) > 2),
+        *(given[1] for given in says.environment.values() if len(given) > 1),
+    ]
+    for lines in (says.pip, says.notes, says.options, says.body):
+        conditions += [when for line in lines if isinstance(line, dict) for when in line]
+    named = set(re.findall(r"(?<!\$)\{([a-z]\w*)[\w.]*\}", repr(says)))
+    named |= {re.split(r"\W", when.removeprefix("not "))[0] for when in conditions}
+
+    assert named - {*tool.facts, *FACTS, *dir(Setup), *Setup.__dataclass_fields__} <= {"optimizer"}
+    assert set(tool.facts) <= named

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Final
 
 from advisor.export.quoting import json_text, yaml_text
 from advisor.export.script import MASTER_PORT
 from advisor.export.setup import Setup
-from advisor.export.training.written import accumulation
 from advisor.nouns.layout import Offload, ParallelLayout, Sharding
 from advisor.nouns.training_choices import FineTuningMethod
 
@@ -24,9 +24,20 @@ DTYPES: Final = {
 """Recipe -> format of the loaded weights, and format of autocast."""
 
 
+def autocast(setup: Setup) -> str:
+    """Return the format of autocast; ``no`` without it."""
+    return DTYPES[setup.run.recipe.name][1]
+
+
+def micro_steps(setup: Setup) -> int:
+    """Return the micro-steps of one optimizer step, rounded up."""
+    layout = setup.layout
+    return ceil(setup.run.global_batch / (layout.data * layout.micro_batch))
+
+
 def uses_deepspeed(setup: Setup) -> bool:
     """Whether the user chose it, full training shares out states, or weights have a master copy."""
-    layout, run = setup.estimate.layout, setup.run
+    layout, run = setup.layout, setup.run
     if run.stack.runs_deepspeed:
         return True
     if run.frozen:
@@ -37,7 +48,7 @@ def uses_deepspeed(setup: Setup) -> bool:
 
 def uses_fsdp(setup: Setup) -> bool:
     """Whether the frozen weights below adapters are shared out."""
-    shared = setup.estimate.layout.sharding is Sharding.ZERO3
+    shared = setup.layout.sharding is Sharding.ZERO3
     return setup.run.frozen and shared and not uses_deepspeed(setup)
 
 
@@ -74,7 +85,7 @@ def deepspeed_config(setup: Setup) -> str:
 
 def deepspeed_options(setup: Setup) -> dict[str, object]:
     """Return DeepSpeed's configuration."""
-    layout = setup.estimate.layout
+    layout = setup.layout
     stage = STAGES[layout.sharding]
     zero: dict[str, object] = {"stage": stage}
     if stage == STAGES[Sharding.ZERO3]:
@@ -83,13 +94,13 @@ def deepspeed_options(setup: Setup) -> dict[str, object]:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if Offload.PARAMETERS in layout.offload:
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
-    autocast = DTYPES[setup.run.recipe.name][1]
+    narrow = autocast(setup)
     return {
         "train_micro_batch_size_per_gpu": layout.micro_batch,
-        "gradient_accumulation_steps": accumulation(setup.run, layout),
+        "gradient_accumulation_steps": micro_steps(setup),
         "gradient_clipping": 1.0,
-        "bf16": {"enabled": autocast == "bf16"},
-        "fp16": {"enabled": autocast == "fp16"},
+        "bf16": {"enabled": narrow == "bf16"},
+        "fp16": {"enabled": narrow == "fp16"},
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
     }
@@ -105,7 +116,7 @@ def fsdp_options(setup: Setup) -> Mapping[str, object]:
         return {
             "version": 2,
             "reshard_after_forward": True,
-            "cpu_offload": Offload.PARAMETERS in setup.estimate.layout.offload,
+            "cpu_offload": Offload.PARAMETERS in setup.layout.offload,
             "cpu_ram_efficient_loading": True,
             "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
             "state_dict_type": "FULL_STATE_DICT",
@@ -126,7 +137,7 @@ def first_fsdp() -> Mapping[str, object]:
 
 def fsdp_words(setup: Setup) -> str:
     """Return the value of ``--fsdp`` for a release of transformers that reads words."""
-    held = " offload" if Offload.PARAMETERS in setup.estimate.layout.offload else ""
+    held = " offload" if Offload.PARAMETERS in setup.layout.offload else ""
     return f"full_shard auto_wrap{held}"
 
 
@@ -134,7 +145,7 @@ def accelerate_config(setup: Setup) -> str:
     """Return Accelerate's configuration as YAML."""
     content: dict[str, object] = {
         "compute_environment": "LOCAL_MACHINE",
-        "mixed_precision": DTYPES[setup.run.recipe.name][1],
+        "mixed_precision": autocast(setup),
         "num_machines": setup.machines,
         "num_processes": setup.estimate.count,
         "machine_rank": 0,
@@ -154,11 +165,11 @@ def accelerate_config(setup: Setup) -> str:
 
 
 def _deepspeed_part(setup: Setup) -> dict[str, object]:
-    layout = setup.estimate.layout
+    layout = setup.layout
     whole = layout.sharding is Sharding.ZERO3
     return {
         "zero_stage": STAGES[layout.sharding],
-        "gradient_accumulation_steps": accumulation(setup.run, layout),
+        "gradient_accumulation_steps": micro_steps(setup),
         "gradient_clipping": 1.0,
         "offload_optimizer_device": "cpu" if Offload.OPTIMIZER in layout.offload else "none",
         "offload_param_device": "cpu" if Offload.PARAMETERS in layout.offload else "none",
@@ -170,7 +181,7 @@ def _deepspeed_part(setup: Setup) -> dict[str, object]:
 
 def _fsdp_part(setup: Setup) -> dict[str, object]:
     options = dict(fsdp_options(setup))
-    options["offload_params"] = Offload.PARAMETERS in setup.estimate.layout.offload
+    options["offload_params"] = Offload.PARAMETERS in setup.layout.offload
     options.pop("cpu_offload", None)
     if quantized(setup):
         options |= {

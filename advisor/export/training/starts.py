@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import Final
 
@@ -22,18 +23,20 @@ from advisor.export.script import (
     written_file,
 )
 from advisor.export.setup import Setup
+from advisor.export.training.described import launch as described
 from advisor.export.training.sharded import accelerate_config, deepspeed_config
-from advisor.export.training.trl import trl_launch
 
 FIRST_HOST: Final = Variable("MASTER_ADDR")
 RANK: Final = Variable("NODE_RANK")
 DAY_H: Final = 24
+SHARING: Final = {"--deepspeed", "--fsdp", "--fsdp_config"}
+"""Options in place of which Accelerate's configuration says how states are shared out."""
 
 
 def launch_of(setup: Setup) -> Launch:
     """Return the program that trains as the file says."""
     assert setup.tool is not None
-    return setup.tool.launch(setup)
+    return described(setup.tool, setup)
 
 
 def start(setup: Setup, launch: Launch, *, rank: Word = RANK, host: Word = FIRST_HOST) -> list[str]:
@@ -87,16 +90,17 @@ def _exports(launch: Launch) -> list[str]:
 
 def accelerate_file(setup: Setup) -> str:
     """Return Accelerate's configuration with the command that uses it above."""
-    launch = trl_launch(setup, sharded=False)
+    launch = launch_of(setup)
     on_each = "On every machine, with its --machine_rank and --main_process_ip:"
     name = KINDS[Format.ACCELERATE].file_name
-    use = command(("accelerate", "launch", "--config_file", name, *launch.program), launch.options)
+    options = tuple(option for option in launch.options if option[0] not in SHARING)
+    use = command(("accelerate", "launch", "--config_file", name, *launch.program), options)
     head = (
         *setup.header,
         *launch.notes,
         *needs(launch),
         on_each if setup.machines > 1 else "Start it with:",
-        *(f"  {line}" for line in (*preparation(launch), *use)),
+        *(f"  {line}" for line in (*preparation(replace(launch, files={})), *use)),
     )
     return text_of(comments(head)) + accelerate_config(setup)
 

@@ -1,13 +1,20 @@
-"""What a training program can express: the base of all files that start one."""
+"""The programs that train: what each can express, described in ``data/training_programs.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import Field, TypeAdapter
 
 from advisor.architecture.table.sample import Unit
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import checked
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import (
@@ -20,14 +27,100 @@ from advisor.nouns.training_choices import (
 )
 
 if TYPE_CHECKING:
-    from advisor.export.script import Launch
     from advisor.export.setup import Setup
 
-Method = FineTuningMethod | None
-"""How a model is fine-tuned; None pretrains."""
-SAME: Final = {policy: policy for policy in Recompute}
-WHOLE_BLOCKS: Final = SAME | {Recompute.SELECTIVE: Recompute.FULL}
+WHOLE_BLOCKS: Final = {Recompute.NONE: Recompute.NONE} | dict.fromkeys(
+    (Recompute.SELECTIVE, Recompute.FULL), Recompute.FULL
+)
 """Recomputation of programs without a selective mode."""
+
+Text = Annotated[str, Field(min_length=1)]
+Line = str | tuple[str, ...]
+"""A text, or the words of one option."""
+Lines = tuple[Line | dict[str, tuple[Line, ...]], ...]
+"""Lines; a mapping holds those under a condition."""
+Fact = Callable[["Setup"], object]
+"""Value of a plan that a description names."""
+
+
+class Clone(Noun):
+    """A repository whose release is fetched."""
+
+    repository: Text
+    package: Text
+    """Key of ``data/launch_versions.yaml``, which names the release."""
+    tag: str = "v"
+    """What is before the release in the name of its tag."""
+
+
+class Refusal(Noun):
+    """A plan that a program would not run, and what to do instead."""
+
+    when: Text
+    what: Text
+    value: Text
+    allowed: Text
+    remedy: Text
+
+
+class Description(Noun):
+    """A training program, and how it writes the choices of a plan.
+
+    Mappings go from the choice of a plan to the choice that the file makes instead. A plan with a
+    choice that is missing is refused. The head of the file says what each field means.
+    """
+
+    title: Text
+    package: Text
+    methods: tuple[FineTuningMethod | None, ...]
+    recipes: dict[str, str]
+    optimizers: dict[Optimizer, object]
+    sharding: dict[Sharding, Sharding]
+    stack: str = ""
+    vendors: tuple[str, ...] = ("NVIDIA", "AMD")
+    units: tuple[Unit, ...] = (Unit.TOKEN,)
+    recompute: dict[Recompute, Recompute] = WHOLE_BLOCKS
+    divides: tuple[str, ...] = ()
+    offload: tuple[Offload, ...] = ()
+    preferences: tuple[Preference | None, ...] = (None,)
+    loggers: tuple[str, ...] = ()
+    """Trackers of experiments that ``--log-to`` can name."""
+    instead: str | None = None
+    """What to do about work that it does not do, if not to choose another format."""
+    refusals: tuple[Refusal, ...] = ()
+    program: tuple[Text, ...]
+    starter: tuple[str, ...] = ("torchrun",)
+    """Starts one process for each accelerator; empty if the program needs none."""
+    image: Text
+    clone: Clone | None = None
+    pip: Lines = ()
+    pip_options: tuple[str, ...] = ()
+    then: tuple[tuple[str, ...], ...] = ()
+    variables: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Default, meaning and, if it is not always there, the condition."""
+    environment: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Value and, if it is not always there, the condition."""
+    notes: Lines = ()
+    options: Lines = ()
+    config: str | None = None
+    content: tuple[dict[str, object], ...] = ()
+    body: Lines = ()
+    files: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
+    """Name -> condition and content."""
+
+    def divided(self, layout: ParallelLayout) -> tuple[str, ...]:
+        """Return the degrees above 1 that the program does not take."""
+        return tuple(
+            name for name in DEGREES if getattr(layout, name) > 1 and name not in self.divides
+        )
+
+
+@cache
+def descriptions() -> Mapping[str, Description]:
+    """Return the programs that files start, by key."""
+    path = data_path("training_programs.yaml")
+    read = TypeAdapter(dict[str, Description]).validate_python
+    return checked(read, read_yaml(path), file=path.name)
 
 
 def fused(loss: CrossEntropy | None, *, waits: bool = False) -> Mapping[str, object]:
@@ -46,44 +139,24 @@ def _whole_steps(setup: Setup, batch: int) -> float:
 
 @dataclass(frozen=True)
 class Tool:
-    """A training program, and how it writes the choices of a plan.
+    """A training program: its description, and what needs code."""
 
-    Mappings go from the choice of a plan to the choice that the file makes instead. A plan with a
-    choice that is missing is refused.
-    """
-
-    title: str
-    package: str
-    """Key of ``data/launch_versions.yaml``, which names the release."""
-    launch: Callable[[Setup], Launch]
-    methods: Collection[Method]
-    recipes: Mapping[str, str]
-    optimizers: Collection[Optimizer]
-    sharding: Mapping[Sharding, Sharding]
-    stack: Callable[[Setup], str]
-    """Software stack whose estimate holds for the file."""
-    vendors: Collection[str] = ("NVIDIA", "AMD")
-    units: Collection[Unit] = (Unit.TOKEN,)
-    recompute: Mapping[Recompute, Recompute] = field(default_factory=lambda: WHOLE_BLOCKS)
-    divides: Collection[str] = ()
-    """Degrees of a layout above 1 that it takes, besides data parallelism."""
-    offload: Collection[Offload] = ()
-    preferences: Collection[Preference | None] = (None,)
-    loggers: Collection[str] = ()
-    """Trackers of experiments that ``--log-to`` can name."""
-    instead: str | None = None
-    """What to do about work that it does not do, if not to choose another format."""
+    key: str
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """Values and conditions that its description names beside those of all programs."""
+    chosen_stack: Callable[[Setup], str] | None = None
     arranged: Callable[[Setup, ParallelLayout], ParallelLayout] = lambda _, layout: layout
-    """The layout that the file means, after the mappings above."""
+    """The layout that the file means, after the mappings of the description."""
     amount: Callable[[Setup, int], float] = _whole_steps
     """Tokens or samples of the run that the file means, from the batch of a step."""
     means: Callable[[Setup], Mapping[str, object]] = lambda _: {}
     """Fields of the workload that the file decides."""
-    check: Callable[[Setup], None] = lambda _: None
-    """Raises ``InputError`` for a plan that the program would not run."""
 
-    def divided(self, layout: ParallelLayout) -> tuple[str, ...]:
-        """Return the degrees above 1 that the program does not take."""
-        return tuple(
-            name for name in DEGREES if getattr(layout, name) > 1 and name not in self.divides
-        )
+    @property
+    def says(self) -> Description:
+        """Its description."""
+        return descriptions()[self.key]
+
+    def stack(self, setup: Setup) -> str:
+        """Return the software stack whose estimate holds for the file."""
+        return self.chosen_stack(setup) if self.chosen_stack else self.says.stack

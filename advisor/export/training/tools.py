@@ -8,14 +8,18 @@ from advisor.architecture.table.sample import Unit
 from advisor.export.formats import Format, cannot
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT
+from advisor.export.training.hugging_face import (
+    AXOLOTL,
+    DEEPSPEED,
+    LLAMA_FACTORY,
+    TRL,
+    UNSLOTH,
+)
 from advisor.export.training.megatron import MEGATRON
-from advisor.export.training.recipes import AXOLOTL, LLAMA_FACTORY
 from advisor.export.training.samples import SDXL, TIMM, WHISPER
 from advisor.export.training.tool import Tool
 from advisor.export.training.torchtitan import TORCHTITAN
 from advisor.export.training.torchtune import TORCHTUNE
-from advisor.export.training.trl import DEEPSPEED, TRL
-from advisor.export.training.unsloth import UNSLOTH
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tools import known_tools
@@ -83,8 +87,8 @@ def trains_on(to: Format, card: Accelerator) -> bool:
     """Whether a training format has files for a card."""
     if to in OWN:
         gaudi = OWN[to] is not GAUDI or card.key.startswith("gaudi")
-        return gaudi and card.vendor in OWN[to].vendors
-    return card.vendor in (*TRL.vendors, "Google") or card.key.startswith("gaudi")
+        return gaudi and card.vendor in OWN[to].says.vendors
+    return card.vendor in (*TRL.says.vendors, "Google") or card.key.startswith("gaudi")
 
 
 def most_cards(to: Format, limit: int) -> int:

@@ -13,9 +13,10 @@ from typing import Final
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
-from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.estimate.training.run import resolve_training
 from advisor.export.formats import cannot
 from advisor.export.setup import Setup, way_out
+from advisor.export.training.described import refuse
 from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout
@@ -34,7 +35,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
     check(setup, tool)
     plan = setup.estimate
     layout = tool.arranged(setup, arranged(tool, plan.layout))
-    precision = tool.recipes[plan.precision]
+    precision = tool.says.recipes[plan.precision]
     workload = _workload(setup, tool, layout, precision)
     placement = replace(setup.placement, layout=layout, precision=precision)
     case = setup.case.model_copy(update={"workload": workload, "layout": layout})
@@ -44,7 +45,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
     if not estimate.memory.fits:
         needed, usable = estimate.memory.total_bytes.high, estimate.memory.usable_bytes
         raise cannot(
-            f"the plan does not fit as {tool.title} runs it: "
+            f"the plan does not fit as {tool.says.title} runs it: "
             + (" ".join(_changes(setup, workload, layout, precision)) or "its memory differs"),
             value=f"{memory(needed)} on each",
             allowed=f"up to {memory(usable)}",
@@ -66,8 +67,8 @@ def arranged(tool: Tool, layout: ParallelLayout) -> ParallelLayout:
     """Return a layout with the choices that the program makes instead."""
     return layout.model_copy(
         update={
-            "sharding": tool.sharding[layout.sharding],
-            "recompute": tool.recompute[layout.recompute],
+            "sharding": tool.says.sharding[layout.sharding],
+            "recompute": tool.says.recompute[layout.recompute],
         }
     )
 
@@ -76,8 +77,8 @@ def check(setup: Setup, tool: Tool) -> None:
     """Refuse a plan that the program cannot run."""
     for wrong, what, value, allowed, remedy in (*_work(setup, tool), *_choices(setup, tool)):
         if wrong:
-            raise cannot(f"{tool.title} {what}", value=value, allowed=allowed, remedy=remedy)
-    tool.check(setup)
+            raise cannot(f"{tool.says.title} {what}", value=value, allowed=allowed, remedy=remedy)
+    refuse(tool, setup)
 
 
 _Problem = tuple[bool, str, object, str, str]
@@ -88,17 +89,17 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
     """Yield what card, network and kind of work may have that the program does not run."""
     run, unit = setup.run, setup.model.unit
     yield (
-        setup.accelerator.vendor not in tool.vendors,
+        setup.accelerator.vendor not in tool.says.vendors,
         f"does not run on {setup.accelerator.vendor} cards",
         setup.accelerator.name,
-        " or ".join(tool.vendors),
+        " or ".join(tool.says.vendors),
         setup.native,
     )
     yield (
-        unit not in tool.units,
+        unit not in tool.says.units,
         f"does not train {setup.model.name}",
         f"a network that takes {unit.value}s",
-        " or ".join(f"{item.value}s" for item in tool.units),
+        " or ".join(f"{item.value}s" for item in tool.says.units),
         "Choose --to torchrun, which writes for the network's own program.",
     )
     pretrains = run.method is None
@@ -110,11 +111,11 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         OTHER_TASKS,
     )
     yield (
-        run.method not in tool.methods,
+        run.method not in tool.says.methods,
         f"does not {'pretrain' if pretrains else f'train with {_method(run.method)}'}",
         _method(run.method),
-        ", ".join(map(_method, tool.methods)),
-        tool.instead
+        ", ".join(map(_method, tool.says.methods)),
+        tool.says.instead
         or "Choose --to torchrun"
         + (
             " with --software megatron, or --to deepspeed for a script of your own."
@@ -123,17 +124,17 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         ),
     )
     yield (
-        run.preference not in tool.preferences,
+        run.preference not in tool.says.preferences,
         "does not train on pairs of answers so",
         run.preference.value if run.preference else "no pairs",
-        ", ".join(item.value if item else "no pairs" for item in tool.preferences),
-        tool.instead or "Choose --to torchrun with --preference dpo.",
+        ", ".join(item.value if item else "no pairs" for item in tool.says.preferences),
+        tool.says.instead or "Choose --to torchrun with --preference dpo.",
     )
     yield (
-        setup.log_to is not None and setup.log_to not in tool.loggers,
+        setup.log_to is not None and setup.log_to not in tool.says.loggers,
         "does not log there",
         setup.log_to,
-        ", ".join(tool.loggers) or "no --log-to",
+        ", ".join(tool.says.loggers) or "no --log-to",
         "Leave --log-to out.",
     )
 
@@ -141,7 +142,7 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
 def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
     """Yield the choices of the plan that the program does not offer."""
     run, plan = setup.run, setup.estimate
-    divided = tool.divided(plan.layout)
+    divided = tool.says.divided(plan.layout)
     whole = f"--accelerator {setup.accelerator.key} --count {plan.count}"
     yield (
         bool(divided),
@@ -151,20 +152,20 @@ def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         f"Add {whole} --sharding zero3 --recompute full.",
     )
     yield (
-        plan.precision not in tool.recipes,
+        plan.precision not in tool.says.recipes,
         "has no such recipe",
         plan.precision,
-        ", ".join(tool.recipes),
-        f"Add --precision {next(iter(tool.recipes))}.",
+        ", ".join(tool.says.recipes),
+        f"Add --precision {next(iter(tool.says.recipes))}.",
     )
     yield (
-        run.optimizer not in tool.optimizers,
+        run.optimizer not in tool.says.optimizers,
         "does not have this optimizer",
         run.optimizer.value,
-        ", ".join(item.value for item in tool.optimizers),
-        f"Add --optimizer {next(iter(tool.optimizers)).value}.",
+        ", ".join(item.value for item in tool.says.optimizers),
+        f"Add --optimizer {next(iter(tool.says.optimizers)).value}.",
     )
-    for name, offered in (("sharding", tool.sharding), ("recompute", tool.recompute)):
+    for name, offered in (("sharding", tool.says.sharding), ("recompute", tool.says.recompute)):
         asked = getattr(plan.layout, name)
         yield (
             asked not in offered,
@@ -173,12 +174,12 @@ def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
             ", ".join(offered),
             f"Add --{name} {next(iter(offered))}.",
         )
-    missing = [item.value for item in plan.layout.offload if item not in tool.offload]
+    missing = [item.value for item in plan.layout.offload if item not in tool.says.offload]
     yield (
         bool(missing),
         "keeps nothing of this in the host's memory",
         ", ".join(missing),
-        ", ".join(tool.offload) or "no offload",
+        ", ".join(tool.says.offload) or "no offload",
         "Choose more or larger cards, or --to torchrun.",
     )
 
@@ -187,16 +188,12 @@ def _method(method: FineTuningMethod | None) -> str:
     return "pretraining" if method is None else method.value
 
 
-def accumulation(run: TrainingRun, layout: ParallelLayout) -> int:
-    """Return the micro-steps of one optimizer step, rounded up."""
-    return ceil(run.global_batch / (layout.data * layout.micro_batch))
-
-
 def _workload(setup: Setup, tool: Tool, layout: ParallelLayout, precision: str) -> Training:
     """Return the workload with nothing left open, in the whole steps that the program takes."""
     assert not isinstance(setup.workload, Serving)
     run, tokens = setup.run, setup.model.unit is Unit.TOKEN
-    batch = accumulation(run, layout) * layout.data * layout.micro_batch
+    ranks = layout.data * layout.micro_batch
+    batch = ceil(run.global_batch / ranks) * ranks
     amount = tool.amount(setup, batch)
     changes: dict[str, object] = {
         "precision": precision,

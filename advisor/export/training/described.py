@@ -1,0 +1,232 @@
+"""Turns the description of a training program and a plan into what starts it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from advisor.export.formats import cannot
+from advisor.export.quoting import python_constants, yaml_text
+from advisor.export.script import Launch, Options, Variable, Word
+from advisor.export.setup import Setup
+from advisor.export.training import sharded, words
+from advisor.export.training.tool import Fact, Line, Lines, Tool
+from advisor.export.versions import git_clone, image_of, pip_install
+from advisor.nouns.layout import Offload, Recompute, Sharding
+
+NAME: Final = re.compile(r"(?<!\$)\{([a-z][\w.]*)\}")
+"""A value of the plan in a text."""
+VARIABLE: Final = re.compile(r"(.*?)\$([A-Z]+)")
+"""A word that is a shell variable, perhaps after a text."""
+
+FACTS: Final[Mapping[str, Fact]] = {
+    "accumulation": sharded.micro_steps,
+    "adapts_all": lambda setup: setup.run.frozen and words.adapts_all(setup),
+    "adapts_some": lambda setup: setup.run.frozen and not words.adapts_all(setup),
+    "alpha": lambda setup: words.ALPHA_PER_RANK * setup.run.lora_rank,
+    "autocast": sharded.autocast,
+    "bf16": lambda setup: sharded.autocast(setup) == "bf16",
+    "checkpoint_path": lambda setup: setup.checkpoint or "",
+    "dataset": words.dataset,
+    "deepspeed": sharded.uses_deepspeed,
+    "deepspeed_4_bits": lambda setup: sharded.quantized(setup) and sharded.uses_deepspeed(setup),
+    "deepspeed_json": sharded.deepspeed_config,
+    "deepspeed_options": sharded.deepspeed_options,
+    "dialogues": lambda setup: setup.run.preference is None and words.chats(setup.weights),
+    "first_fsdp": lambda _: dict(sharded.first_fsdp()),
+    "fp16": lambda setup: sharded.autocast(setup) == "fp16",
+    "fsdp": sharded.uses_fsdp,
+    "fsdp_4_bits": lambda setup: sharded.uses_fsdp(setup) and sharded.quantized(setup),
+    "fsdp_words": sharded.fsdp_words,
+    "hub_id": lambda setup: setup.model.hub_id or "",
+    "image_size": lambda setup: setup.model.sample.image_size if setup.model.sample else None,
+    "instructions": lambda setup: setup.run.preference is None and not words.chats(setup.weights),
+    "keeps_activations": lambda setup: Offload.ACTIVATIONS in setup.layout.offload,
+    "keeps_parameters": lambda setup: Offload.PARAMETERS in setup.layout.offload,
+    "loaded_format": lambda setup: sharded.DTYPES[setup.run.recipe.name][0],
+    "model_id": lambda setup: setup.model.hub_id or setup.model.name,
+    "nothing_to_tune": lambda setup: setup.run.method is not None and setup.checkpoint is None,
+    "quantized": sharded.quantized,
+    "rate": words.rate,
+    "rate_number": lambda setup: float(words.rate(setup)),
+    "recomputes": lambda setup: setup.layout.recompute is not Recompute.NONE,
+    "replicas": lambda setup: 1 if _whole(setup) else setup.layout.data,
+    "report_to": lambda setup: setup.log_to or "none",
+    "shards": lambda setup: setup.layout.data if _whole(setup) else 1,
+    "steps": words.steps,
+    "target_list": lambda setup: list(words.targets(setup)),
+    "targets": words.targets,
+    "template_note": words.template_note,
+    "warm_up": words.warm_up,
+}
+"""Values and conditions that descriptions name; paths of fields start at the plan."""
+
+
+def _whole(setup: Setup) -> bool:
+    return setup.layout.sharding is Sharding.ZERO3
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A plan, whose values a program's description names."""
+
+    tool: Tool
+    setup: Setup
+
+    def value(self, path: str) -> Any:
+        """Return the value with this name, or at the end of a path of fields."""
+        first, *further = path.split(".")
+        if first == "optimizer":
+            found: Any = self.tool.says.optimizers[self.setup.run.optimizer]
+        else:
+            fact = self.tool.facts.get(first) or FACTS.get(first)
+            found = fact(self.setup) if fact else getattr(self.setup, first)
+        for name in further:
+            found = found[name] if isinstance(found, Mapping) else getattr(found, name)
+        return found
+
+    def holds(self, condition: str) -> bool:
+        """Whether a condition is met; an empty one always is."""
+        if not condition:
+            return True
+        if condition.startswith("not "):
+            return not self.holds(condition.removeprefix("not "))
+        path, stated, wanted = condition.partition("=")
+        if stated:
+            return str(self.value(path)) in wanted.split("|")
+        path, more, least = condition.partition(">")
+        return bool(self.value(path) > float(least)) if more else bool(self.value(path))
+
+    def filled(self, template: Any) -> Any:
+        """Return a text, a list or a mapping with the values that it names."""
+        if isinstance(template, str):
+            whole = NAME.fullmatch(template)
+            if whole:
+                return self.value(whole[1])
+            return NAME.sub(lambda found: _spelled(self.value(found[1])), template)
+        if isinstance(template, Mapping):
+            return {name: self.filled(item) for name, item in template.items()}
+        if isinstance(template, list | tuple):
+            return [self.filled(item) for item in template]
+        return template
+
+    def lines(self, lines: Lines) -> Iterator[Line]:
+        """Yield the lines whose conditions are met."""
+        for line in lines:
+            if not isinstance(line, dict):
+                yield line
+            else:
+                yield from (one for when, each in line.items() if self.holds(when) for one in each)
+
+    def texts(self, lines: Lines) -> tuple[str, ...]:
+        """Return lines as texts, without those whose value is missing."""
+        found = (self.filled(line) for line in self.lines(lines))
+        return tuple(_spelled(text) for text in found if text is not None)
+
+    def options(self, lines: Lines) -> Options:
+        """Return lines as options; a value of several options adds them all."""
+        found: list[tuple[Word, ...]] = []
+        for line in self.lines(lines):
+            value = self.filled(line) if isinstance(line, str) and NAME.fullmatch(line) else None
+            if isinstance(value, tuple):
+                found += value
+            elif option := self.words(line.split() if isinstance(line, str) else line):
+                found.append(option)
+        return tuple(found)
+
+    def words(self, templates: list[str] | tuple[str, ...]) -> tuple[Word, ...]:
+        """Return the words of one option or command; none if a value is missing."""
+        result: list[Word] = []
+        for template in templates:
+            variable = VARIABLE.fullmatch(template)
+            if variable:
+                result.append(Variable(variable[2], variable[1]))
+                continue
+            value = self.filled(template)
+            if value is None:
+                return ()
+            result += value if isinstance(value, tuple) else (_spelled(value),)
+        return tuple(result)
+
+    def parts(self, content: tuple[dict[str, object], ...]) -> dict[str, object]:
+        """Return the parts of a file whose conditions are met, as one mapping."""
+        result: dict[str, object] = {}
+        for part in content:
+            if self.holds(str(part.get("when", ""))):
+                result |= self.filled({key: part[key] for key in part if key != "when"})
+        return result
+
+
+def _spelled(value: object) -> str:
+    """Return a value as a word; a switch as command lines read it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def refuse(tool: Tool, setup: Setup) -> None:
+    """Raise ``InputError`` for a plan that the program would not run."""
+    plan = _Plan(tool, setup)
+    for item in tool.says.refusals:
+        if plan.holds(item.when):
+            raise cannot(
+                plan.filled(item.what),
+                value=plan.filled(item.value),
+                allowed=plan.filled(item.allowed),
+                remedy=plan.filled(item.remedy),
+            )
+
+
+def launch(tool: Tool, setup: Setup) -> Launch:
+    """Return the program that trains as its file says."""
+    says, plan = tool.says, _Plan(tool, setup)
+    files = {
+        name: _spelled(plan.value(content))
+        for name, (when, content) in says.files.items()
+        if plan.holds(when)
+    }
+    if says.config:
+        files[says.config] = _config(tool, plan)
+    return Launch(
+        program=_texts(plan.words(says.program)),
+        options=plan.options(says.options),
+        install=_installation(tool, plan),
+        image=image_of(says.image, setup.accelerator.vendor),
+        variables={
+            name: (plan.filled(default), meaning)
+            for name, (default, meaning, *when) in says.variables.items()
+            if plan.holds("".join(when))
+        }
+        | setup.log_variables,
+        environment={
+            name: value
+            for name, (value, *when) in says.environment.items()
+            if plan.holds("".join(when))
+        },
+        files=files,
+        notes=plan.texts(says.notes),
+        starter=_texts(plan.words(says.starter)),
+        config=says.config,
+    )
+
+
+def _installation(tool: Tool, plan: _Plan) -> tuple[tuple[str, ...], ...]:
+    says, commands = tool.says, []
+    if says.clone:
+        commands.append(git_clone(says.clone.repository, says.clone.package, tag=says.clone.tag))
+    if says.pip:
+        commands.append((*pip_install(*plan.texts(says.pip)), *says.pip_options))
+    return (*commands, *(_texts(plan.words(words)) for words in says.then))
+
+
+def _texts(found: tuple[Word, ...]) -> tuple[str, ...]:
+    return tuple(word for word in found if isinstance(word, str))
+
+
+def _config(tool: Tool, plan: _Plan) -> str:
+    """Return the file that the program reads: YAML, or Python below its constants."""
+    content = plan.parts(tool.says.content)
+    if not tool.says.body:
+        return yaml_text(content)
+    body = "".join(str(piece) for piece in plan.lines(tool.says.body))
+    return "\n".join(python_constants(content)) + "\n" + body

@@ -1,0 +1,185 @@
+"""Trainers on top of Hugging Face's: TRL, DeepSpeed, Axolotl, LLaMA-Factory and Unsloth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from advisor.export.quoting import json_text
+from advisor.export.setup import Setup
+from advisor.export.training.model_names import launch_models
+from advisor.export.training.sharded import (
+    fsdp_options,
+    fsdp_words,
+    held_apart,
+    quantized,
+    uses_deepspeed,
+    uses_fsdp,
+)
+from advisor.export.training.tool import Fact, Tool, fused
+from advisor.export.training.words import adapts_all, chats, targets
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.training_choices import (
+    AttentionKernel,
+    CrossEntropy,
+    FineTuningMethod,
+    GradientSync,
+    Optimizer,
+)
+from advisor.nouns.workload import Serving
+
+LIGER: Final = ("Llama", "Mistral", "Mixtral", "Qwen", "Gemma", "Phi 3", "Phi-3", "OLMo", "Granite")
+"""Families that Liger's kernels replace (liger-kernel 0.8.5, transformers/monkey_patch.py)."""
+TUNES: Final = ("Llama", "Mistral", "Qwen", "Gemma", "Phi", "Granite", "gpt-oss", "GPT-OSS", "OLMo")
+"""Families that Unsloth's README names."""
+SMALL: Final = {Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT}
+"""Optimizers of bitsandbytes with states of 8 bits."""
+
+
+def _liger(setup: Setup) -> bool:
+    """Whether the file uses Liger's kernels: asked for, or nothing is and they know the model."""
+    assert not isinstance(setup.workload, Serving)
+    if setup.workload.software in known_stacks():
+        return setup.workload.software == "liger"
+    return any(name in setup.model.family for name in LIGER)
+
+
+def _trl_stack(setup: Setup) -> str:
+    """Return the stack of TRL's file; DeepSpeed where it holds the states of plain code."""
+    name = setup.run.stack.name
+    if not setup.run.stack.eager or setup.run.stack.trainer_options:
+        return name
+    return "deepspeed" if uses_deepspeed(setup) else "huggingface"
+
+
+def _stack(setup: Setup) -> str:
+    if _liger(setup):
+        return "liger"
+    return "deepspeed" if uses_deepspeed(setup) else "huggingface"
+
+
+def _trl_means(setup: Setup) -> Mapping[str, object]:
+    """Return what TRL decides: neither trainer ever builds the whole logits."""
+    loss = None if setup.run.stack.trainer_options else CrossEntropy.LINEAR
+    decided = fused(loss, waits=uses_fsdp(setup))
+    if setup.run.attention is AttentionKernel.EAGER:
+        return {**decided, "attention": AttentionKernel.EAGER}
+    return decided
+
+
+def _means(setup: Setup) -> Mapping[str, object]:
+    """Return what both decide: without Liger's kernels they build the whole logits."""
+    return fused(None if _liger(setup) else CrossEntropy.PLAIN, waits=uses_fsdp(setup))
+
+
+def _deepspeed_shares_4_bits(setup: Setup) -> bool:
+    layout = setup.layout
+    shared = layout.sharding is Sharding.ZERO3 or Offload.PARAMETERS in layout.offload
+    return quantized(setup) and shared
+
+
+def _recomputes_how(setup: Setup) -> object:
+    """Return how Unsloth recomputes, as it names it."""
+    if Offload.ACTIVATIONS in setup.layout.offload:
+        return "unsloth"
+    return setup.layout.recompute is not Recompute.NONE
+
+
+def _template(setup: Setup) -> str:
+    """Return LLaMA-Factory's name of the chat template; empty if it does not name it."""
+    if not chats(setup.weights):
+        return "empty"
+    return launch_models().llama_factory.of(setup.weights) or ""
+
+
+def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
+    """Return the layout; activations move to the host's memory only between recomputed blocks."""
+    held = held_apart(setup, layout)
+    if Offload.ACTIVATIONS not in held.offload:
+        return held
+    return held.model_copy(update={"recompute": Recompute.FULL})
+
+
+def _autocast_under_deepspeed(setup: Setup) -> bool:
+    wide = not setup.run.frozen and setup.estimate.precision == "bf16_amp"
+    return wide and uses_deepspeed(setup)
+
+
+_SHARES: Final[Mapping[str, Fact]] = {"deepspeed_shares_4_bits": _deepspeed_shares_4_bits}
+TRL: Final = Tool(
+    "trl",
+    facts={
+        "attention": lambda setup: (
+            "eager" if setup.run.attention is AttentionKernel.EAGER else "sdpa"
+        ),
+        "bitsandbytes": lambda setup: (
+            quantized(setup) or setup.run.optimizer in {*SMALL, Optimizer.LION}
+        ),
+        "deepspeed_shares_4_bits": lambda setup: (
+            uses_deepspeed(setup) and _deepspeed_shares_4_bits(setup)
+        ),
+        "fsdp_json": lambda setup: json_text(fsdp_options(setup)),
+        "fsdp_value": lambda setup: fsdp_words(setup) if quantized(setup) else "true",
+        "liger_option": lambda setup: "use_liger_kernel" in setup.run.stack.trainer_options,
+        "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
+        "script": lambda setup: setup.run.preference or "sft",
+        "trainer_options": lambda setup: tuple(
+            (f"--{name}", value) for name, value in setup.run.stack.trainer_options.items()
+        ),
+    },
+    chosen_stack=_trl_stack,
+    arranged=held_apart,
+    means=_trl_means,
+)
+DEEPSPEED: Final = Tool(
+    "deepspeed",
+    facts=_SHARES,
+    arranged=held_apart,
+    means=lambda _: {"gradient_sync": GradientSync.EACH},
+)
+"""Its configuration for a script of one's own."""
+AXOLOTL: Final = Tool(
+    "axolotl",
+    facts={
+        "fsdp_4_bits_pairs": lambda setup: (
+            quantized(setup) and uses_fsdp(setup) and setup.run.preference is not None
+        ),
+        "liger": _liger,
+        "pair_template": lambda setup: "tokenizer_default" if chats(setup.weights) else "chatml",
+    },
+    chosen_stack=_stack,
+    arranged=held_apart,
+    means=_means,
+)
+LLAMA_FACTORY: Final = Tool(
+    "llama-factory",
+    facts={
+        "autocast_under_deepspeed": _autocast_under_deepspeed,
+        "bitsandbytes": lambda setup: quantized(setup) or setup.run.optimizer in SMALL,
+        "demo": lambda setup: "dpo_en_demo" if setup.run.preference else "alpaca_en_demo",
+        "keeps_all": lambda setup: setup.layout.recompute is Recompute.NONE,
+        "liger": _liger,
+        "lora_target": lambda setup: "all" if adapts_all(setup) else ",".join(targets(setup)),
+        "stage": lambda setup: "dpo" if setup.run.preference else "sft",
+        "template": _template,
+        "tuning": lambda setup: "lora" if setup.run.frozen else "full",
+    },
+    chosen_stack=_stack,
+    arranged=_factory_arranged,
+    means=_means,
+)
+UNSLOTH: Final = Tool(
+    "unsloth",
+    facts={
+        "families": lambda _: ", ".join(TUNES),
+        "full": lambda setup: setup.run.method is FineTuningMethod.FULL,
+        "full_pairs": lambda setup: (
+            setup.run.preference is not None and setup.run.method is FineTuningMethod.FULL
+        ),
+        "recomputes_how": _recomputes_how,
+        "sixteen_bits": lambda setup: setup.run.method is FineTuningMethod.LORA,
+        "unknown_family": lambda setup: not any(name in setup.model.family for name in TUNES),
+    },
+    means=lambda _: fused(None),
+)
