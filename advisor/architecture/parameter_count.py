@@ -46,6 +46,9 @@ def architecture_from_parameters(
 ) -> ModelArchitecture:
     """Return a dense architecture with exactly this many parameters and an assumed shape.
 
+    ``total_parameters`` is ``parameters`` rounded to a whole number, before pruning. Raises
+    InputError if the count is out of range or not a number, or the known fields do not fit it.
+
     Parameters
     ----------
     parameters : float
@@ -54,16 +57,6 @@ def architecture_from_parameters(
         Known fields of the shape; the rest follows from them.
     pruning : float
         Share of heads and inner widths to remove from that shape.
-
-    Returns
-    -------
-    ModelArchitecture
-        ``total_parameters`` is ``parameters`` rounded to a whole number, before pruning.
-
-    Raises
-    ------
-    InputError
-        If the count is out of range or not a number, or the known fields do not fit it.
 
     Notes
     -----

@@ -117,6 +117,8 @@ def load_preset(
 ) -> ModelArchitecture:
     """Return the architecture of a well-known model.
 
+    Cached; nouns are frozen.
+
     Parameters
     ----------
     name : str
@@ -126,11 +128,6 @@ def load_preset(
         Size of one input, for networks whose table depends on it.
     pruning : float
         Share of heads and inner widths to remove.
-
-    Returns
-    -------
-    ModelArchitecture
-        Cached; nouns are frozen.
 
     Raises
     ------

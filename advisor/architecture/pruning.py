@@ -27,10 +27,7 @@ CHANNEL_STEP: Final = 8
 def pruned(network: TransformerShape | Stack, share: float) -> tuple[TransformerShape | Stack, str]:
     """Return a network without a share of its heads and inner widths, and a note on the change.
 
-    Raises
-    ------
-    InputError
-        If the share removes nothing from the network.
+    Raises InputError if the share removes nothing from the network.
     """
     if isinstance(network, TransformerShape):
         return pruned_transformer(network, share)
@@ -56,6 +53,8 @@ def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
 def pruned_transformer(shape: TransformerShape, share: float) -> tuple[TransformerShape, str]:
     """Return a shape without a share of its heads and inner widths.
 
+    Raises InputError if the share removes nothing from the network.
+
     Parameters
     ----------
     share : float
@@ -68,11 +67,6 @@ def pruned_transformer(shape: TransformerShape, share: float) -> tuple[Transform
         keys. State-space layers stay unchanged.
     str
         Description of the change.
-
-    Raises
-    ------
-    InputError
-        If the share removes nothing from the network.
     """
     smaller = shape.model_copy(
         update={

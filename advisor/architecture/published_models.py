@@ -55,10 +55,7 @@ class PublishedModel(Noun):
 def published_models() -> tuple[PublishedModel, ...]:
     """Return the models of ``data/published_shapes.csv``.
 
-    Raises
-    ------
-    CatalogError
-        If the table is damaged.
+    Raises CatalogError if the table is damaged.
     """
     return tuple(read_table(data_path("published_shapes.csv"), PublishedModel, key=("name",)))
 
@@ -72,10 +69,7 @@ def nearest_published(parameters: float, count: int = 3) -> tuple[PublishedModel
 def published_named(name: str) -> PublishedModel:
     """Return the published model of a name; case, blanks and dashes do not matter.
 
-    Raises
-    ------
-    InputError
-        If no model has this name.
+    Raises InputError if no model has this name.
 
     Examples
     --------

@@ -29,13 +29,9 @@ IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safete
 def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> ModelArchitecture:
     """Return the architecture that a case names.
 
-    ``sample`` is the size of one input, for networks whose table depends on it.
-
-    Raises
-    ------
-    InputError
-        If the preset is unknown, the configuration or weights file is unusable, the hub cannot be
-        reached or the family is not supported.
+    ``sample`` is the size of one input, for networks whose table depends on it. Raises InputError
+    if the preset is unknown, the configuration or weights file is unusable, the hub cannot be
+    reached or the family is not supported.
     """
     try:
         return _resolved(source, sample)

@@ -105,23 +105,15 @@ def _stored(path: Path) -> str:
 def add_rows(source: Path, table: str) -> int:
     """Append the rows of a CSV file to a table of ``data/measurements``.
 
+    Rows that were added; the table's other columns stay empty. Raises InputError if the table is
+    unknown, a column is none of its columns, a row has no id or source, or an id is taken.
+
     Parameters
     ----------
     source : Path
         Some of the table's columns in any order, ``id`` and ``source`` among them.
     table : str
         Name of the table, without its ending.
-
-    Returns
-    -------
-    int
-        Rows that were added; the table's other columns stay empty.
-
-    Raises
-    ------
-    InputError
-        If the table is unknown, a column is none of its columns, a row has no id or source, or an
-        id is taken.
     """
     tables = {path.stem: path for path in data_path(MEASUREMENTS).glob("*.csv")}
     check_known(table, sorted(tables), what="table of measurements")

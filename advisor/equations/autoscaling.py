@@ -37,10 +37,6 @@ def billed_replicas(
     least, most : float
         Bounds.
 
-    Returns
-    -------
-    ndarray
-
     Notes
     -----
     .. math:: b(t) = \max_{t - h \le u \le t} r(u)
@@ -172,7 +168,7 @@ def load_balancer_usd_per_hour(
     prompt_tokens: Number,
     answer_tokens: Number,
 ) -> Number:
-    r"""Price of an hour of a managed load balancer in front of served text.
+    r"""Price of an hour of a managed load balancer in front of served text. [USD/h]
 
     Parameters
     ----------
@@ -184,11 +180,6 @@ def load_balancer_usd_per_hour(
         :math:`\lambda`. [requests/s]
     prompt_tokens, answer_tokens : float or ndarray
         Of a request, :math:`p` and :math:`a`. [tokens]
-
-    Returns
-    -------
-    float or ndarray
-        [USD/h]
 
     Notes
     -----

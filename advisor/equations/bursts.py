@@ -22,7 +22,9 @@ def burst_s(
     output_tokens: Number,
     draining_s: Number,
 ) -> Number:
-    r"""Time to serve a finite number of requests that arrive together.
+    r"""Time to serve a finite number of requests that arrive together. [s]
+
+    From the first request to the last token.
 
     Parameters
     ----------
@@ -39,11 +41,6 @@ def burst_s(
     draining_s : float or ndarray
         Sum of the step times over the batches from :math:`R` to 1, each divided by the batch,
         :math:`\sum_b d(b)/b`. [s]
-
-    Returns
-    -------
-    float or ndarray
-        From the first request to the last token. [s]
 
     Notes
     -----
@@ -75,17 +72,12 @@ def burst_s(
 def burst_first_token_s(
     *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number
 ) -> Number:
-    r"""Mean wait of requests that arrive together for the prompts and answers before them.
+    r"""Mean wait of requests that arrive together for the prompts and answers before them. [s]
 
     Parameters
     ----------
     requests, running, rate_per_s, prompt_s : float or ndarray
         As for :func:`burst_s`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -107,7 +99,7 @@ def burst_first_token_s(
 def burst_first_token_quantile_s(
     *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number, share: float
 ) -> Number:
-    r"""Percentile of the waits whose mean is :func:`burst_first_token_s`.
+    r"""Percentile of the waits whose mean is :func:`burst_first_token_s`. [s]
 
     Parameters
     ----------
@@ -115,11 +107,6 @@ def burst_first_token_quantile_s(
         As for :func:`burst_s`.
     share : float
         Share of the requests that wait less, :math:`q`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -142,7 +129,7 @@ def burst_first_token_quantile_s(
 
 
 def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> Number:
-    r"""Mean extra wait for the first token in a benchmark that starts all requests at once.
+    r"""Mean extra wait for the first token in a benchmark that starts all requests at once. [s]
 
     Parameters
     ----------
@@ -152,11 +139,6 @@ def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> 
         Time for which one prompt occupies the engine, :math:`s`. [s]
     rounds : float or ndarray
         Requests of the benchmark divided by its concurrency, :math:`r`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -180,7 +162,7 @@ def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> 
 def start_burst_quantile_s(
     *, concurrency: Number, service_s: Number, rounds: Number, share: float
 ) -> Number:
-    r"""Percentile of the extra wait of :func:`start_burst_s`.
+    r"""Percentile of the extra wait of :func:`start_burst_s`. [s]
 
     Parameters
     ----------
@@ -188,11 +170,6 @@ def start_burst_quantile_s(
         As for :func:`start_burst_s`.
     share : float
         Share of the requests that wait less, :math:`q`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -210,7 +187,9 @@ def start_burst_quantile_s(
 
 
 def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:
-    r"""Share of the time in which work of periodic streams exceeds a wait.
+    r"""Share of the time in which work of periodic streams exceeds a wait. [dimensionless]
+
+    From 0 to 1.
 
     Parameters
     ----------
@@ -220,11 +199,6 @@ def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:
         Period over the time of one service; at least ``streams``. [services]
     wait : float
         Work ahead. [services]
-
-    Returns
-    -------
-    float
-        From 0 to 1. [dimensionless]
 
     Notes
     -----
@@ -259,7 +233,9 @@ def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:
 def overload_wait_s(
     *, requests: Number, rate_per_s: Number, served_per_s: Number, share: float
 ) -> Number:
-    r"""Wait of one of a finite number of requests that arrive faster than they are served.
+    r"""Wait of one of a finite number of requests that arrive faster than they are served. [s]
+
+    0 for an engine that keeps up.
 
     Parameters
     ----------
@@ -269,11 +245,6 @@ def overload_wait_s(
         Arrivals :math:`\lambda` and completions :math:`\mu`. [requests/s]
     share : float
         Share of the requests that arrive before, :math:`q`.
-
-    Returns
-    -------
-    float or ndarray
-        0 for an engine that keeps up. [s]
 
     Notes
     -----

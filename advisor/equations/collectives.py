@@ -15,7 +15,7 @@ Number = float | NDArray[np.float64]
 def all_gather_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Time of a ring all-gather. A reduce-scatter of the same size takes the same time.
+    r"""Time of a ring all-gather. A reduce-scatter of the same size takes the same time. [s]
 
     Parameters
     ----------
@@ -27,11 +27,6 @@ def all_gather_time_s(
         Bandwidth per rank and direction that collectives reach. [bytes/s]
     latency_s : float or ndarray
         Latency of one ring step. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -52,17 +47,12 @@ def all_gather_time_s(
 def all_reduce_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Time of a ring all-reduce: a reduce-scatter and an all-gather.
+    r"""Time of a ring all-reduce: a reduce-scatter and an all-gather. [s]
 
     Parameters
     ----------
     message_bytes, ranks, bytes_per_s, latency_s
         As for :func:`all_gather_time_s`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -85,7 +75,7 @@ def all_reduce_time_s(
 
 
 def ring_start_s(*, ranks: Number, machines: Number, inside_s: Number, between_s: Number) -> Number:
-    r"""Latency of one ring all-gather or reduce-scatter over machines.
+    r"""Latency of one ring all-gather or reduce-scatter over machines. [s]
 
     Parameters
     ----------
@@ -93,11 +83,6 @@ def ring_start_s(*, ranks: Number, machines: Number, inside_s: Number, between_s
         Ranks of the group, and machines that they lie on.
     inside_s, between_s : float or ndarray
         Latency of a step between accelerators of one machine, and between machines. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -130,7 +115,7 @@ def ring_start_s(*, ranks: Number, machines: Number, inside_s: Number, between_s
 def all_to_all_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Time of an all-to-all: every rank sends an equal part of its message to every other.
+    r"""Time of an all-to-all: every rank sends an equal part of its message to every other. [s]
 
     Parameters
     ----------
@@ -138,11 +123,6 @@ def all_to_all_time_s(
         Message of one rank, including the part that it keeps. [bytes]
     ranks, bytes_per_s, latency_s
         As for :func:`all_gather_time_s`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -165,7 +145,7 @@ def all_to_all_time_s(
 def point_to_point_time_s(
     *, message_bytes: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Time of one message between two ranks.
+    r"""Time of one message between two ranks. [s]
 
     Parameters
     ----------
@@ -175,11 +155,6 @@ def point_to_point_time_s(
         Rate that the link reaches in one direction. [bytes/s]
     latency_s : float or ndarray
         Time until the first byte arrives. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -205,7 +180,9 @@ def expert_exchange_time_s(
     inter_bytes_per_s: Number,
     latency_s: Number,
 ) -> Number:
-    r"""Time to send tokens to the ranks of their experts. The way back takes the same time.
+    r"""Time to send tokens to the ranks of their experts. The way back takes the same time. [s]
+
+    Infinite if the group needs a network and has none.
 
     Parameters
     ----------
@@ -222,11 +199,6 @@ def expert_exchange_time_s(
         Bandwidth inside a node, and of one accelerator's network, per direction. [bytes/s]
     latency_s : float or ndarray
         Latency to one other node. [s]
-
-    Returns
-    -------
-    float or ndarray
-        Infinite if the group needs a network and has none. [s]
 
     Notes
     -----
@@ -281,7 +253,7 @@ def _places_touched(places: Number, choices: Number, groups: Number, chosen: Num
 def direct_all_reduce_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Time of a serving engine's all-reduce: every rank reads its part from all others, twice.
+    r"""Time of a serving engine's all-reduce: every rank reads its part from all others, twice. [s]
 
     Parameters
     ----------
@@ -293,11 +265,6 @@ def direct_all_reduce_time_s(
         Bandwidth per rank and direction. [bytes/s]
     latency_s : float or ndarray
         Latency of one exchange between all ranks. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----

@@ -20,6 +20,8 @@ Number = float | NDArray[np.float64]
 def pipeline_batches(*, stages: Number, share: Number) -> Number:
     r"""Micro-batches that a pipeline of serving works on at the same time.
 
+    Between 1 and ``stages``.
+
     Parameters
     ----------
     stages : float or ndarray
@@ -27,11 +29,6 @@ def pipeline_batches(*, stages: Number, share: Number) -> Number:
     share : float or ndarray
         Share of the further stages that work at the same time, :math:`\varphi`: 1 if the scheduler
         divides its sequences evenly, 0 if they travel together.
-
-    Returns
-    -------
-    float or ndarray
-        Between 1 and ``stages``.
 
     Notes
     -----
@@ -58,6 +55,8 @@ def prompts_sharing_step(
 ) -> Number:
     r"""Prompts that arrive within one step and share it.
 
+    At least 1.
+
     Parameters
     ----------
     concurrency : float or ndarray
@@ -66,11 +65,6 @@ def prompts_sharing_step(
         Generated tokens per request, :math:`O`. [tokens]
     steps_per_prompt : float or ndarray
         Prompt over the engine's token limit, :math:`n = P / B`.
-
-    Returns
-    -------
-    float or ndarray
-        At least 1.
 
     Notes
     -----
@@ -93,6 +87,8 @@ def prompts_sharing_step(
 def most_generating(*, prompt_tokens: Number, steps: Number, step_tokens: Number) -> Number:
     r"""Requests that generate at the same time, however many wait for their prompts.
 
+    At least 1.
+
     Parameters
     ----------
     prompt_tokens : float or ndarray
@@ -101,11 +97,6 @@ def most_generating(*, prompt_tokens: Number, steps: Number, step_tokens: Number
         In which a request generates, :math:`O`.
     step_tokens : float or ndarray
         Most tokens of a step, :math:`B`. [tokens]
-
-    Returns
-    -------
-    float or ndarray
-        At least 1.
 
     Notes
     -----
@@ -131,7 +122,7 @@ def prefill_extra_s(
     mixed_step_s: Number,
     running_step_s: Number,
 ) -> Number:
-    r"""Time that one prompt adds to the steps that carry it.
+    r"""Time that one prompt adds to the steps that carry it. [s]
 
     Parameters
     ----------
@@ -145,11 +136,6 @@ def prefill_extra_s(
         Step that carries a chunk of prompt beside the running sequences, :math:`M`. [s]
     running_step_s : float or ndarray
         Step that runs anyway, :math:`d`; 0 if a single request starts it. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -174,7 +160,9 @@ def prefill_extra_s(
 
 
 def others_extra_s(*, prefill_extra_s: Number, batches: Number, concurrency: Number) -> Number:
-    r"""Time that a prompt adds to the steps of one of the other requests.
+    r"""Time that a prompt adds to the steps of one of the other requests. [s]
+
+    Mean over all requests; 0 for a single one.
 
     Parameters
     ----------
@@ -184,11 +172,6 @@ def others_extra_s(*, prefill_extra_s: Number, batches: Number, concurrency: Num
         Micro-batches of a pipeline, :math:`m`: the prompt delays each by its share.
     concurrency : float or ndarray
         Requests that run, :math:`N`.
-
-    Returns
-    -------
-    float or ndarray
-        Mean over all requests; 0 for a single one. [s]
 
     Notes
     -----
@@ -205,7 +188,7 @@ def others_extra_s(*, prefill_extra_s: Number, batches: Number, concurrency: Num
 def first_token_s(
     *, prompt_overhead_s: Number, chunks: Number, mixed_step_s: Number, chunks_at_once: Number
 ) -> Number:
-    r"""Time from the start of a prompt to its first token.
+    r"""Time from the start of a prompt to its first token. [s]
 
     Parameters
     ----------
@@ -218,11 +201,6 @@ def first_token_s(
     chunks_at_once : float or ndarray
         Chunks of one prompt in flight, :math:`p`: the number of pipeline stages if the engine lets
         chunks follow each other, otherwise 1.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -244,7 +222,7 @@ def prompt_service_s(
     full_step_s: Number,
     pipeline: Number,
 ) -> Number:
-    r"""Time for which one prompt occupies the engine.
+    r"""Time for which one prompt occupies the engine. [s]
 
     Parameters
     ----------
@@ -258,11 +236,6 @@ def prompt_service_s(
         Step full of prompt tokens, :math:`f`. [s]
     pipeline : float or ndarray
         Stages that work on different prompts, :math:`p`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----

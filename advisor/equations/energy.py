@@ -19,7 +19,7 @@ GRAMS_PER_KG: Final = 1000.0
 
 
 def energy_kwh(*, rated_kw: Number, load_share: Number, pue: Number, hours: Number) -> Number:
-    r"""Energy of machines over their hours in use, cooling included.
+    r"""Energy of machines over their hours in use, cooling included. [kWh]
 
     Parameters
     ----------
@@ -31,11 +31,6 @@ def energy_kwh(*, rated_kw: Number, load_share: Number, pue: Number, hours: Numb
         Power usage effectiveness: energy of the site divided by energy of the machines.
     hours : float or ndarray
         Time in use, :math:`h`. [h]
-
-    Returns
-    -------
-    float or ndarray
-        [kWh]
 
     Notes
     -----
@@ -52,7 +47,7 @@ def energy_kwh(*, rated_kw: Number, load_share: Number, pue: Number, hours: Numb
 
 
 def rated_kw(*, accelerators: Number, board_power_w: Number, host_power_share: Number) -> Number:
-    r"""Rated power of the machines.
+    r"""Rated power of the machines. [kW]
 
     Parameters
     ----------
@@ -62,11 +57,6 @@ def rated_kw(*, accelerators: Number, board_power_w: Number, host_power_share: N
         Power of one accelerator, :math:`P`. [W]
     host_power_share : float or ndarray
         Power of the rest of the machines, relative to the accelerators, :math:`s`. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [kW]
 
     Notes
     -----
@@ -88,7 +78,7 @@ def kwh_per_month(
     idle_share: Number,
     pue: Number,
 ) -> Number:
-    r"""Energy of one month, including cooling.
+    r"""Energy of one month, including cooling. [kWh]
 
     Parameters
     ----------
@@ -100,11 +90,6 @@ def kwh_per_month(
         Power in use and idle, relative to the rated power, :math:`u` and :math:`i`. [fraction]
     pue : float or ndarray
         Power usage effectiveness: energy of the site divided by energy of the machines.
-
-    Returns
-    -------
-    float or ndarray
-        [kWh]
 
     Notes
     -----
@@ -121,7 +106,7 @@ def kwh_per_month(
 
 
 def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:
-    r"""Carbon dioxide from electric energy at the mean intensity of a grid.
+    r"""Carbon dioxide from electric energy at the mean intensity of a grid. [kg]
 
     Parameters
     ----------
@@ -129,11 +114,6 @@ def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:
         Energy at the meter, cooling included. [kWh]
     g_per_kwh : float or ndarray
         Intensity of the grid. [g/kWh]
-
-    Returns
-    -------
-    float or ndarray
-        [kg]
 
     Notes
     -----

@@ -14,7 +14,7 @@ FLASH_BACKWARD_FLOPS: Final = 2.5
 
 
 def attended_keys(*, sequence_length: Number, window: float | None, causal: bool) -> Number:
-    r"""Average number of keys that a token of a sequence attends to.
+    r"""Average number of keys that a token of a sequence attends to. [keys per token]
 
     Parameters
     ----------
@@ -24,11 +24,6 @@ def attended_keys(*, sequence_length: Number, window: float | None, causal: bool
         Largest number of keys (sliding window); None for no limit.
     causal : bool
         True if a token attends only to itself and earlier tokens.
-
-    Returns
-    -------
-    float or ndarray
-        [keys per token]
 
     Notes
     -----
@@ -57,7 +52,7 @@ def attended_keys(*, sequence_length: Number, window: float | None, causal: bool
 
 
 def training_flops_per_token(*, forward: Number, spared: Number, reference: Number) -> Number:
-    r"""Forward and backward FLOPs of one token where every weight trains.
+    """Forward and backward FLOPs of one token where every weight trains. [FLOPs/token]
 
     Parameters
     ----------
@@ -67,11 +62,6 @@ def training_flops_per_token(*, forward: Number, spared: Number, reference: Numb
         Gradients that nobody asks for: of an image, of frozen rows. [FLOPs/token]
     reference : float or ndarray
         Forward pass of a preference's reference model. [FLOPs/token]
-
-    Returns
-    -------
-    float or ndarray
-        [FLOPs/token]
 
     Notes
     -----
@@ -134,7 +124,9 @@ def adapter_flops_per_token(
 
 
 def least_time_s(*, flops: Number, accelerators: Number, peak_flops_per_s: Number) -> Number:
-    r"""Time of some work at the data sheet's peak: what no run is faster than.
+    r"""Time of some work at the data sheet's peak: what no run is faster than. [s]
+
+    Divided by the real time, it is the utilisation of model FLOPs.
 
     Parameters
     ----------
@@ -144,11 +136,6 @@ def least_time_s(*, flops: Number, accelerators: Number, peak_flops_per_s: Numbe
         Accelerators that share the work.
     peak_flops_per_s : float or ndarray
         Dense peak of each. [FLOPs/s]
-
-    Returns
-    -------
-    float or ndarray
-        Over the real time, the utilisation of model FLOPs. [s]
 
     Notes
     -----

@@ -17,7 +17,9 @@ def lost_time(
     checkpoint_s: float,
     restart_s: float,
 ) -> tuple[Number, Number, Number]:
-    r"""Time lost per second of training, with checkpoints at the best interval.
+    r"""Time lost per second of training, with checkpoints at the best interval. [s/s]
+
+    Time to save checkpoints, to repeat lost work, and to restart.
 
     Parameters
     ----------
@@ -29,11 +31,6 @@ def lost_time(
         Time during which a checkpoint blocks training. [s]
     restart_s : float
         Time to detect, reschedule and reload. [s]
-
-    Returns
-    -------
-    tuple of float or ndarray
-        Time to save checkpoints, to repeat lost work, and to restart. [s/s]
 
     Notes
     -----
@@ -71,7 +68,7 @@ def goodput(
     checkpoint_s: float,
     restart_s: float,
 ) -> Number:
-    r"""Share of wall-clock time that trains, with checkpoints at the best interval.
+    r"""Share of wall-clock time that trains, with checkpoints at the best interval. [fraction]
 
     Parameters
     ----------
@@ -83,11 +80,6 @@ def goodput(
         Time during which a checkpoint blocks training. [s]
     restart_s : float
         Time to detect, reschedule and reload. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [fraction]
 
     Notes
     -----

@@ -16,7 +16,7 @@ def input_time_s(
     sample_bytes: Number,
     storage_bytes_per_s: Number,
 ) -> Number:
-    r"""Time that the host needs to prepare the samples of one step.
+    r"""Time that the host needs to prepare the samples of one step. [s]
 
     Parameters
     ----------
@@ -30,11 +30,6 @@ def input_time_s(
         Size of one sample in storage. [bytes]
     storage_bytes_per_s : float or ndarray
         Read rate of the storage; infinite if the samples are in memory. [bytes/s]
-
-    Returns
-    -------
-    float or ndarray
-        Broadcast shape of the inputs. [s]
 
     Notes
     -----

@@ -80,7 +80,7 @@ def group_bytes_per_s(
 def inside_bytes_per_s(
     *, span: Number, intra_domain: Number, intra_bytes_per_s: Number, pcie_bytes_per_s: Number
 ) -> Number:
-    """Bandwidth per rank between accelerators of one node or link domain.
+    """Bandwidth per rank between accelerators of one node or link domain. [bytes/s]
 
     Parameters
     ----------
@@ -90,11 +90,6 @@ def inside_bytes_per_s(
         Accelerators in one link domain.
     intra_bytes_per_s, pcie_bytes_per_s : float or ndarray
         Link and PCIe, per accelerator and direction. [bytes/s]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes/s]
 
     Examples
     --------
@@ -110,7 +105,9 @@ def inside_bytes_per_s(
 
 
 def local_ranks(*, ranks: Number, stride: Number, reach: Number) -> Number:
-    """Ranks of a regularly placed group that share one node or link domain.
+    """Ranks of a regularly placed group that share one node or link domain. [ranks]
+
+    At least 1.
 
     Parameters
     ----------
@@ -118,11 +115,6 @@ def local_ranks(*, ranks: Number, stride: Number, reach: Number) -> Number:
         Group size, and distance between its neighbours in accelerators.
     reach : float or ndarray
         Accelerators in the node or in the link domain, whichever is larger.
-
-    Returns
-    -------
-    float or ndarray
-        At least 1. [ranks]
 
     Examples
     --------

@@ -48,7 +48,7 @@ def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Numb
 
 
 def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
-    r"""Share of the model's layers in the fullest pipeline stage.
+    r"""Share of the model's layers in the fullest pipeline stage. [fraction]
 
     Parameters
     ----------
@@ -56,11 +56,6 @@ def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> 
         Layers of the model.
     pipeline, virtual_stages : float or ndarray
         Stages, and model chunks per stage.
-
-    Returns
-    -------
-    float or ndarray
-        [fraction]
 
     Notes
     -----
@@ -78,16 +73,13 @@ def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> 
 def end_stage_layers(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
     r"""Layers missing from the first and last pipeline stage if the stages are not equal.
 
+    0, 1 or 2 layers in total. The first stage has one layer less if at least one is missing, the
+    last stage too if at least two are missing.
+
     Parameters
     ----------
     layers, pipeline, virtual_stages : float or ndarray
         As for :func:`stage_share`.
-
-    Returns
-    -------
-    float or ndarray
-        0, 1 or 2 layers in total. The first stage has one layer less if at least one is missing,
-        the last stage too if at least two are missing.
 
     Notes
     -----
@@ -119,7 +111,9 @@ def in_flight(
     micro_batches: Number,
     beside: Number = 0.0,
 ) -> Number:
-    r"""Number of micro-batches whose activations a pipeline stage holds at once.
+    r"""Micro-batches whose activations a pipeline stage holds at once.
+
+    In units of the activations of the whole stage. [micro-batches]
 
     Parameters
     ----------
@@ -132,11 +126,6 @@ def in_flight(
     beside : float or ndarray, optional
         Forward passes that run beside a backward pass, :math:`b`: 1 if the schedule overlaps two
         micro-batches.
-
-    Returns
-    -------
-    float or ndarray
-        In units of the activations of the whole stage. [micro-batches]
 
     Notes
     -----
@@ -178,7 +167,7 @@ def saved_activation_bytes(
     tensor: Number,
     sequence_parallel: Number,
 ) -> Number:
-    r"""Memory of the tensors kept for the backward pass of one micro-batch.
+    r"""Memory of the tensors kept for the backward pass of one micro-batch. [bytes]
 
     Parameters
     ----------
@@ -194,11 +183,6 @@ def saved_activation_bytes(
         Tensor-parallel degree.
     sequence_parallel : float or ndarray
         1 with sequence parallelism, 0 without.
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -229,7 +213,7 @@ def saved_activation_bytes(
 def logits_bytes(
     *, tokens: Number, vocabulary: Number, bytes_per_entry: Number, tensor: Number
 ) -> Number:
-    r"""Memory of the logits, their upcast copy and their gradient around the loss.
+    r"""Memory of the logits, their upcast copy and their gradient around the loss. [bytes]
 
     Parameters
     ----------
@@ -241,11 +225,6 @@ def logits_bytes(
         All copies of one entry that exist at the same time; depends on the software. [bytes]
     tensor : float or ndarray
         Ranks that share the vocabulary.
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -260,17 +239,12 @@ def logits_bytes(
 
 
 def nf4_bytes(*, parameters: Number) -> Number:
-    r"""Memory of frozen weights in NF4 with double quantisation.
+    r"""Memory of frozen weights in NF4 with double quantisation. [bytes]
 
     Parameters
     ----------
     parameters : float or ndarray
         Weights in NF4. [elements]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -292,17 +266,12 @@ def nf4_bytes(*, parameters: Number) -> Number:
 
 
 def blockwise_state_bytes(*, elements: Number) -> Number:
-    r"""Memory of one 8-bit optimizer state with a scale per block.
+    r"""Memory of one 8-bit optimizer state with a scale per block. [bytes]
 
     Parameters
     ----------
     elements : float or ndarray
         Elements of the state. [elements]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -352,7 +321,7 @@ def factored_state_elements(*, rows: Number, columns: Number) -> Number:
 
 
 def adapter_parameters(*, in_features: Number, out_features: Number, rank: Number) -> Number:
-    r"""Trainable parameters of one low-rank adapter.
+    r"""Trainable parameters of one low-rank adapter. [elements]
 
     Parameters
     ----------
@@ -360,11 +329,6 @@ def adapter_parameters(*, in_features: Number, out_features: Number, rank: Numbe
         Shape of the adapted matrix.
     rank : float or ndarray
         Rank of the update.
-
-    Returns
-    -------
-    float or ndarray
-        [elements]
 
     Notes
     -----

@@ -9,7 +9,7 @@ Number = float | NDArray[np.float64]
 
 
 def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
-    r"""Time to move bytes over the link to the host, in one direction.
+    """Time to move bytes over the link to the host, in one direction. [s]
 
     Parameters
     ----------
@@ -17,11 +17,6 @@ def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
         What passes the link of one accelerator. [bytes]
     bytes_per_s : float or ndarray
         Rate that the link reaches in one direction. [bytes/s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -51,7 +46,7 @@ def host_layers_s(
     streamed_tokens: Number,
     layer_overhead_s: Number,
 ) -> Number:
-    r"""Time of a step for the layers, or their experts, whose weights the host's memory holds.
+    r"""Time of a step for the layers, or their experts, whose weights the host's memory holds. [s]
 
     Parameters
     ----------
@@ -71,11 +66,6 @@ def host_layers_s(
         Tokens from which weights come to the card, which then computes, :math:`B_s`.
     layer_overhead_s : float or ndarray
         Time to hand a layer over, :math:`t_0`. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -117,7 +107,7 @@ def host_layers_s(
 def host_update_s(
     *, parameters: Number, bytes_per_parameter: Number, host_bytes_per_s: Number
 ) -> Number:
-    r"""Time to update weights on the host, limited by the host's memory bandwidth.
+    r"""Time to update weights on the host, limited by the host's memory bandwidth. [s]
 
     Parameters
     ----------
@@ -127,11 +117,6 @@ def host_update_s(
         Bytes read and written: gradient once, master weight and states twice. [bytes]
     host_bytes_per_s : float or ndarray
         Bandwidth that the machine's memory sustains. [bytes/s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----

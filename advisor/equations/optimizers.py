@@ -17,7 +17,7 @@ Newton-Schulz iteration (PyTorch 2.13's own accounting: 7 in 16 bits to 9 in fp3
 def update_bytes(
     *, gradient_bytes: Number, master_bytes: Number, state_bytes: Number, working_bytes: Number
 ) -> Number:
-    r"""Memory traffic of the update of one parameter.
+    r"""Memory traffic of the update of one parameter. [bytes]
 
     Parameters
     ----------
@@ -29,11 +29,6 @@ def update_bytes(
         Its optimizer states. [bytes]
     working_bytes : float or ndarray
         A working copy that is written anew; 0 without one. [bytes]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -58,7 +53,7 @@ def update_bytes(
 
 
 def factored_state_share(*, kept: Number, matrices: Number, parameters: Number) -> Number:
-    r"""State elements of Adafactor over parameters.
+    r"""State elements of Adafactor over parameters. [fraction]
 
     Parameters
     ----------
@@ -68,11 +63,6 @@ def factored_state_share(*, kept: Number, matrices: Number, parameters: Number) 
         Elements of these matrices. [elements]
     parameters : float or ndarray
         All parameters. [elements]
-
-    Returns
-    -------
-    float or ndarray
-        [fraction]
 
     Notes
     -----
@@ -93,7 +83,7 @@ def factored_state_share(*, kept: Number, matrices: Number, parameters: Number) 
 
 
 def muon_state_elements(*, matrices: Number, parameters: Number) -> Number:
-    r"""State elements of Muon.
+    r"""State elements of Muon. [elements]
 
     Parameters
     ----------
@@ -101,11 +91,6 @@ def muon_state_elements(*, matrices: Number, parameters: Number) -> Number:
         Elements of the matrices that Muon updates. [elements]
     parameters : float or ndarray
         All parameters. [elements]
-
-    Returns
-    -------
-    float or ndarray
-        [elements]
 
     Notes
     -----
@@ -128,7 +113,7 @@ def muon_state_elements(*, matrices: Number, parameters: Number) -> Number:
 def widened_gradient_bytes(
     *, elements: Number, master_bytes: Number, gradient_bytes: Number = 0.0, most: Number = np.inf
 ) -> Number:
-    r"""Gradients cast to the wider format of the weights that they update.
+    r"""Gradients cast to the wider format of the weights that they update. [bytes]
 
     Parameters
     ----------
@@ -140,11 +125,6 @@ def widened_gradient_bytes(
         Size of one before, where they are copied end to end first. [bytes]
     most : float or ndarray, optional
         Gradients that are cast together at most. [elements]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----

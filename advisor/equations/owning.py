@@ -18,7 +18,7 @@ LEVEL: Final = 1e-12
 
 
 def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number = 0.0) -> Number:
-    r"""Present value of one dollar paid at the end of every month.
+    r"""Present value of one dollar paid at the end of every month. [months]
 
     Parameters
     ----------
@@ -26,11 +26,6 @@ def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number
         Number of payments. [months]
     discount_rate, growth_rate : float or ndarray
         Per year: cost of capital, and growth of the payment. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [months]
 
     Notes
     -----
@@ -54,7 +49,7 @@ def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number
 
 
 def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
-    r"""Present value of a sum that is due after a number of months.
+    """Present value of a sum that is due after a number of months. [USD]
 
     Parameters
     ----------
@@ -64,11 +59,6 @@ def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
         Time until it is due. [months]
     discount_rate : float or ndarray
         Per year. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [USD]
 
     Notes
     -----
@@ -91,7 +81,7 @@ def hosts_usd(
     machines: Number = 0.0,
     host_usd: Number = 0.0,
 ) -> Number:
-    r"""Price of the machines around the accelerators.
+    r"""Price of the machines around the accelerators. [USD]
 
     Parameters
     ----------
@@ -105,11 +95,6 @@ def hosts_usd(
         Number of machines, :math:`m`.
     host_usd : float or ndarray, optional
         Lowest price of the rest of one machine, even with cheap accelerators, :math:`h`. [USD]
-
-    Returns
-    -------
-    float or ndarray
-        [USD]
 
     Notes
     -----
@@ -135,7 +120,7 @@ def capital_usd(
     machines: Number = 0.0,
     host_usd: Number = 0.0,
 ) -> Number:
-    r"""Price of accelerators, the rest of their machines and the network.
+    r"""Price of accelerators, the rest of their machines and the network. [USD]
 
     Parameters
     ----------
@@ -150,11 +135,6 @@ def capital_usd(
         Number of machines.
     host_usd : float or ndarray, optional
         Lowest price of the rest of one machine. [USD]
-
-    Returns
-    -------
-    float or ndarray
-        [USD]
 
     Notes
     -----
@@ -178,7 +158,7 @@ def capital_usd(
 
 
 def residual_share(*, months: Number, life_years: Number) -> Number:
-    r"""Residual value relative to the price, falling in a straight line to zero.
+    r"""Residual value relative to the price, falling in a straight line to zero. [fraction]
 
     Parameters
     ----------
@@ -186,11 +166,6 @@ def residual_share(*, months: Number, life_years: Number) -> Number:
         Age, :math:`T`. [months]
     life_years : float or ndarray
         Age at which the value reaches zero, :math:`L`. [years]
-
-    Returns
-    -------
-    float or ndarray
-        [fraction]
 
     Notes
     -----

@@ -9,7 +9,7 @@ Number = float | NDArray[np.float64]
 
 
 def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Number) -> Number:
-    r"""Idle time of a pipeline in one step.
+    r"""Idle time of a pipeline in one step. [s]
 
     Parameters
     ----------
@@ -17,11 +17,6 @@ def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Nu
         Forward plus backward of one micro-batch through one whole stage. [s]
     pipeline, virtual_stages : float or ndarray
         Stages, and model chunks per stage.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -42,7 +37,7 @@ def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Nu
 
 
 def dualpipe_bubble_time_s(*, micro_batch_s: Number, pipeline: Number) -> Number:
-    r"""Idle time of one step of DualPipe, which feeds a pipeline from both ends.
+    r"""Idle time of one step of DualPipe, which feeds a pipeline from both ends. [s]
 
     Parameters
     ----------
@@ -50,11 +45,6 @@ def dualpipe_bubble_time_s(*, micro_batch_s: Number, pipeline: Number) -> Number
         Forward plus backward of one micro-batch through one stage. [s]
     pipeline : float or ndarray
         Ranks of the pipeline, an even number.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -81,17 +71,12 @@ arXiv:2412.19437, section 3.2.2)."""
 
 
 def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
-    r"""Time of computation together with the expert exchanges that run beside it.
+    r"""Time of computation together with the expert exchanges that run beside it. [s]
 
     Parameters
     ----------
     compute_s, exchange_s : float or ndarray
         Time of each alone on the whole accelerator, :math:`t_c` and :math:`t_x`. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -115,7 +100,7 @@ def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
 def exposed_time_s(
     *, traffic_s: Number, cover_s: Number, overlap: Number, contention: Number = 0.0
 ) -> Number:
-    r"""Time that traffic adds to the computation beside it.
+    r"""Time that traffic adds to the computation beside it. [s]
 
     Parameters
     ----------
@@ -129,11 +114,6 @@ def exposed_time_s(
         Share of the hidden traffic that slows the computation: both use memory and
         multiprocessors, and the first gather and the last scatter have nothing beside them.
         [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----

@@ -23,17 +23,14 @@ DAYS_PER_YEAR: Final = 365.0
 def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
     r"""Whole instances needed for a number of accelerators.
 
+    Whole instances: providers do not rent fractions.
+
     Parameters
     ----------
     accelerators : float or ndarray
         Accelerators in use.
     per_instance : float or ndarray
         Accelerators of one instance.
-
-    Returns
-    -------
-    float or ndarray
-        Whole instances: providers do not rent fractions.
 
     Notes
     -----
@@ -56,7 +53,9 @@ def rent_usd(
     billing_step_hours: float = 0.0,
     minimum_hours: float = 0.0,
 ) -> Number:
-    r"""Rent of whole instances over a time.
+    r"""Rent of whole instances over a time. [USD]
+
+    Raises ValueError if ``billing_step_hours`` is negative.
 
     Parameters
     ----------
@@ -70,16 +69,6 @@ def rent_usd(
         Time is billed in multiples of this; 0 bills the exact time. [h]
     minimum_hours : float, optional
         Shortest billed time. [h]
-
-    Returns
-    -------
-    float or ndarray
-        [USD]
-
-    Raises
-    ------
-    ValueError
-        If ``billing_step_hours`` is negative.
 
     Notes
     -----
@@ -106,7 +95,7 @@ def rent_usd(
 
 
 def committed_months(*, months: Number, term_months: Number) -> Number:
-    r"""Months that the customer pays under a commitment: whole terms.
+    r"""Months that the customer pays under a commitment: whole terms. [months]
 
     Parameters
     ----------
@@ -114,11 +103,6 @@ def committed_months(*, months: Number, term_months: Number) -> Number:
         Months of use.
     term_months : float or ndarray
         Months of one term.
-
-    Returns
-    -------
-    float or ndarray
-        [months]
 
     Notes
     -----
@@ -134,7 +118,7 @@ def committed_months(*, months: Number, term_months: Number) -> Number:
 
 
 def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Number) -> Number:
-    r"""Best time between two checkpoints.
+    r"""Best time between two checkpoints. [s]
 
     Parameters
     ----------
@@ -142,11 +126,6 @@ def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Numbe
         Rate at which the whole job is interrupted. [1/h]
     checkpoint_s : float or ndarray
         Time to save a checkpoint. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -172,7 +151,7 @@ def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Numbe
 def spot_hours(
     *, hours: Number, interruptions_per_hour: float, checkpoint_s: float, restart_s: float
 ) -> Number:
-    r"""Time of a run on spot instances, which the provider may take back.
+    r"""Time of a run on spot instances, which the provider may take back. [h]
 
     Parameters
     ----------
@@ -182,11 +161,6 @@ def spot_hours(
         Rate at which the whole job is interrupted. [1/h]
     checkpoint_s, restart_s : float
         Time to save a checkpoint; time to obtain new instances and reload it. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [h]
 
     Notes
     -----
@@ -231,7 +205,7 @@ def api_request_usd(
     cached_share: Number = 0.0,
     cached_usd: Number = 0.0,
 ) -> Number:
-    r"""Price of one request to a hosted model.
+    r"""Price of one request to a hosted model. [USD]
 
     Parameters
     ----------
@@ -243,11 +217,6 @@ def api_request_usd(
         Share :math:`s` of the prompt that the provider finds in its cache.
     cached_usd : float or ndarray, optional
         List price of a million cached tokens, :math:`c`. [USD]
-
-    Returns
-    -------
-    float or ndarray
-        [USD]
 
     Notes
     -----
@@ -274,7 +243,9 @@ def input_cost_share(
     requests_per_s: Number,
     concurrency: Number,
 ) -> Number:
-    r"""Share of an engine's time, and so of its cost, that reading prompts takes.
+    r"""Share of an engine's time, and so of its cost, that reading prompts takes. [fraction]
+
+    The rest of the time writes answers.
 
     Parameters
     ----------
@@ -288,11 +259,6 @@ def input_cost_share(
         Finished requests, :math:`r`. [1/s]
     concurrency : float or ndarray
         Requests in flight, :math:`N`.
-
-    Returns
-    -------
-    float or ndarray
-        The rest of the time writes answers. [fraction]
 
     Notes
     -----
@@ -316,7 +282,7 @@ def input_cost_share(
 
 
 def break_even_requests_per_day(*, usd_per_month: Number, usd_per_request: Number) -> Number:
-    r"""Requests a day above which machines cost less than a hosted model.
+    r"""Requests a day above which machines cost less than a hosted model. [1/day]
 
     Parameters
     ----------
@@ -324,11 +290,6 @@ def break_even_requests_per_day(*, usd_per_month: Number, usd_per_request: Numbe
         Machines for 730 hours, :math:`M`. [USD]
     usd_per_request : float or ndarray
         Price of a request, :math:`u`. [USD]
-
-    Returns
-    -------
-    float or ndarray
-        [1/day]
 
     Notes
     -----
@@ -345,17 +306,14 @@ def break_even_requests_per_day(*, usd_per_month: Number, usd_per_request: Numbe
 def aged_price_factor(*, sigma_per_sqrt_year: Number, age_days: Number) -> Number:
     r"""Upper end of a price today over an old price, at 90 %.
 
+    At least 1.
+
     Parameters
     ----------
     sigma_per_sqrt_year : float or ndarray
         Spread of the logarithm of the price after a year, :math:`\sigma`.
     age_days : float or ndarray
         Age of the price, :math:`a`. [days]
-
-    Returns
-    -------
-    float or ndarray
-        At least 1.
 
     Notes
     -----

@@ -155,17 +155,14 @@ def _half(gap: Floats) -> float:
 def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
     """Value that a share of the weight stays under; values rise along the last axis.
 
+    Interpolated between the middles of the weights.
+
     Parameters
     ----------
     values, weights : ndarray
         Of equal length along the last axis.
     share : float
         Between 0 and 1.
-
-    Returns
-    -------
-    ndarray
-        Interpolated between the middles of the weights.
 
     Examples
     --------
@@ -185,7 +182,7 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
 def gated_cycle_s(
     *, step_s: Floats, prompt_s: Floats, rate_per_s: Floats, prompt_scv: float
 ) -> tuple[Floats, Floats]:
-    r"""Length of the engine's step into which an arrival falls: mean and variance.
+    r"""Length of the engine's step into which an arrival falls: mean and variance. [s], [s^2]
 
     Parameters
     ----------
@@ -197,11 +194,6 @@ def gated_cycle_s(
         Arrivals, :math:`\lambda`. [requests/s]
     prompt_scv : float
         Squared coefficient of variation of that time, :math:`C_s`, taken as log-normal.
-
-    Returns
-    -------
-    tuple of ndarray
-        [s], [s^2]
 
     Notes
     -----
@@ -243,7 +235,7 @@ def gated_cycle_s(
 def many_servers_wait_s(
     *, servers: Number, service_s: Number, load: Number, arrival_scv: Number, service_scv: Number
 ) -> Number:
-    r"""Mean wait for one of several servers.
+    r"""Mean wait for one of several servers. [s]
 
     Parameters
     ----------
@@ -255,11 +247,6 @@ def many_servers_wait_s(
         Share of time that a server is busy, :math:`\rho`; at or over 1 the wait is infinite.
     arrival_scv, service_scv : float or ndarray
         Squared coefficients of variation of the times between arrivals and of service.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -293,7 +280,7 @@ def many_servers_wait_s(
 
 
 def gamma_quantile(mean: Number, variance: Number, z: float) -> Number:
-    r"""Percentile of a positive time with a known mean and variance.
+    r"""Percentile of a positive time with a known mean and variance. [s]
 
     Parameters
     ----------
@@ -301,11 +288,6 @@ def gamma_quantile(mean: Number, variance: Number, z: float) -> Number:
         [s], [s^2]
     z : float
         The percentile of the normal distribution. [sigmas]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -327,7 +309,7 @@ def gamma_quantile(mean: Number, variance: Number, z: float) -> Number:
 
 
 def tail_quantile_s(*, waiting: Number, mean_s: Number, share: float) -> Number:
-    r"""Percentile of a wait that some arrivals have, and then an exponential one.
+    r"""Percentile of a wait that some arrivals have, and then an exponential one. [s]
 
     Parameters
     ----------
@@ -337,11 +319,6 @@ def tail_quantile_s(*, waiting: Number, mean_s: Number, share: float) -> Number:
         Mean of a wait that happens, :math:`w`. [s]
     share : float
         Share of arrivals that wait less, :math:`q`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----

@@ -30,7 +30,7 @@ def matmul_time_s(
     half_tiles: Number,
     half_depth: Number,
 ) -> Number:
-    r"""Time of one matrix product on one accelerator.
+    r"""Time of one matrix product on one accelerator. [s]
 
     Parameters
     ----------
@@ -52,11 +52,6 @@ def matmul_time_s(
         Reachable shares of the two peaks. [fraction]
     half_tiles, half_depth : float or ndarray
         Output tiles, and inner dimension, at which the rate is half of its limit.
-
-    Returns
-    -------
-    float or ndarray
-        Broadcast shape of the inputs. [s]
 
     Notes
     -----
@@ -111,7 +106,7 @@ def attention_time_s(
     half_keys: Number,
     overhead_s: Number,
 ) -> Number:
-    r"""Time of a flash-attention kernel over a whole sequence (compute-bound).
+    r"""Time of a flash-attention kernel over a whole sequence (compute-bound). [s]
 
     Parameters
     ----------
@@ -128,11 +123,6 @@ def attention_time_s(
         Keys at which the rate is half of its limit. [tokens]
     overhead_s : float or ndarray
         Fixed cost of the kernel. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -162,7 +152,7 @@ def attention_time_s(
 def bandwidth_time_s(
     *, moved_bytes: Number, bandwidth_bytes_per_s: Number, efficiency: Number, overhead_s: Number
 ) -> Number:
-    r"""Time of a memory-bound kernel.
+    r"""Time of a memory-bound kernel. [s]
 
     Parameters
     ----------
@@ -174,11 +164,6 @@ def bandwidth_time_s(
         Reachable share of the bandwidth. [fraction]
     overhead_s : float or ndarray
         Fixed cost of the kernel. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -246,7 +231,9 @@ def product_bytes(
 
 
 def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
-    r"""Part of a product's time due to memory traffic, if the roofs join by squares.
+    r"""Part of a product's time due to memory traffic, if the roofs join by squares. [s]
+
+    0 if nothing runs.
 
     Parameters
     ----------
@@ -254,11 +241,6 @@ def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
         Time of the product, :math:`t`. [s]
     memory_s : float or ndarray
         Time of its reading and writing alone, :math:`t_m`. [s]
-
-    Returns
-    -------
-    float or ndarray
-        0 if nothing runs. [s]
 
     Notes
     -----
@@ -278,7 +260,7 @@ def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
 
 
 def launch_wait_s(*, queue_s: Number, kernels_s: Number) -> Number:
-    r"""Time that an accelerator waits for the host to launch its kernels.
+    r"""Time that an accelerator waits for the host to launch its kernels. [s]
 
     Parameters
     ----------
@@ -286,11 +268,6 @@ def launch_wait_s(*, queue_s: Number, kernels_s: Number) -> Number:
         Time of the host to launch the kernels, :math:`t_q`. [s]
     kernels_s : float or ndarray
         Time of the kernels, :math:`t_k`. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -339,7 +316,7 @@ def cached_share(*, held_bytes: Number, cache_bytes: Number) -> Number:
 
 
 def cached_time_share(*, cached: Number, cache_speed: Number) -> Number:
-    r"""Time to move data of which a part is in the cache, over the time without a cache.
+    """Time to move data of which a part is in the cache, over the time without a cache. [fraction]
 
     Parameters
     ----------
@@ -347,11 +324,6 @@ def cached_time_share(*, cached: Number, cache_speed: Number) -> Number:
         Share in the cache, :math:`s`. [fraction]
     cache_speed : float or ndarray
         Bandwidth of the cache over that of the memory, :math:`v`.
-
-    Returns
-    -------
-    float or ndarray
-        [fraction]
 
     Notes
     -----

@@ -16,7 +16,9 @@ Number = float | NDArray[np.float64]
 
 
 def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
-    r"""Share of a layer's cache that one tensor-parallel rank holds.
+    r"""Share of a layer's cache that one tensor-parallel rank holds. [fraction]
+
+    Between ``1 / heads`` and 1.
 
     Parameters
     ----------
@@ -24,11 +26,6 @@ def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
         Heads of the cache. A latent cache has 1, because every rank holds all of it.
     tensor_parallel : float or ndarray
         Tensor-parallel degree.
-
-    Returns
-    -------
-    float or ndarray
-        Between ``1 / heads`` and 1. [fraction]
 
     Notes
     -----
@@ -51,7 +48,7 @@ def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
 
 
 def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Number:
-    r"""Mean number of keys attended to while the context grows from ``first`` to ``last``.
+    r"""Mean number of keys attended to while the context grows from ``first`` to ``last``. [tokens]
 
     Parameters
     ----------
@@ -59,11 +56,6 @@ def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Numb
         Context at the start and at the end, ``first < last``. [tokens]
     window : float or ndarray
         Largest number of keys attended to; ``inf`` for full attention. [tokens]
-
-    Returns
-    -------
-    float or ndarray
-        [tokens]
 
     Notes
     -----
@@ -92,6 +84,8 @@ def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Numb
 def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) -> Number:
     r"""Expected number of distinct experts that a batch of tokens visits.
 
+    At most ``experts``; equal to ``active_experts`` for one token.
+
     Parameters
     ----------
     experts : float or ndarray
@@ -100,11 +94,6 @@ def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) 
         Experts that one token visits.
     tokens : float or ndarray
         Tokens in the step.
-
-    Returns
-    -------
-    float or ndarray
-        At most ``experts``; equal to ``active_experts`` for one token.
 
     Notes
     -----
@@ -126,7 +115,7 @@ def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) 
 
 
 def filled_in_order(need: float, capacities: Sequence[float]) -> tuple[float, ...]:
-    r"""Amounts of a need in places of which the first is filled before the next.
+    r"""Amounts of a need in places of which the first is filled before the next. [bytes]
 
     Parameters
     ----------
@@ -134,11 +123,6 @@ def filled_in_order(need: float, capacities: Sequence[float]) -> tuple[float, ..
         What all places hold together; more than they can fills each. [bytes]
     capacities : sequence of float
         What each place takes, in the order of filling. [bytes]
-
-    Returns
-    -------
-    tuple of float
-        Amount in each place. [bytes]
 
     Notes
     -----
@@ -159,7 +143,7 @@ def filled_in_order(need: float, capacities: Sequence[float]) -> tuple[float, ..
 
 
 def rate_in_turn(amounts: Sequence[float], rates: Sequence[float]) -> float:
-    r"""Rate of work whose parts pass through places one after the other.
+    r"""Rate of the whole of work whose parts pass through places one after the other. [units/s]
 
     Parameters
     ----------
@@ -167,11 +151,6 @@ def rate_in_turn(amounts: Sequence[float], rates: Sequence[float]) -> float:
         Part of the work at each place. [bytes]
     rates : sequence of float
         Rate of each place, e.g. in bytes per second. [units/s]
-
-    Returns
-    -------
-    float
-        Rate of the whole. [units/s]
 
     Notes
     -----
@@ -257,7 +236,7 @@ def request_rate_per_s(
 
 
 def request_latency_s(*, running_s: Number, requests: Number, running_requests: Number) -> Number:
-    r"""Time from a request's arrival to its last token, if some requests wait for a place.
+    r"""Time from a request's arrival to its last token, if some requests wait for a place. [s]
 
     Parameters
     ----------
@@ -267,11 +246,6 @@ def request_latency_s(*, running_s: Number, requests: Number, running_requests: 
         Requests in flight, :math:`N`.
     running_requests : float or ndarray
         Those that run at the same time, :math:`R`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -294,7 +268,7 @@ def request_latency_s(*, running_s: Number, requests: Number, running_requests: 
 def time_per_output_token_s(
     *, decode_step_s: Number, prefill_extra_s: Number, request_rate_per_s: Number, steps: Number
 ) -> Number:
-    r"""Time per generated token after the first, including the prompts of other requests.
+    r"""Time per generated token after the first, including the prompts of other requests. [s]
 
     Parameters
     ----------
@@ -306,11 +280,6 @@ def time_per_output_token_s(
         Rate of *other* requests, :math:`X`. [requests/s]
     steps : float or ndarray
         Steps that a prompt occupies at the engine's token limit, :math:`n`.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -341,7 +310,9 @@ def time_per_output_token_s(
 
 
 def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Number) -> Number:
-    r"""Time that a request waits for the prompts before it.
+    r"""Time that a request waits for the prompts before it. [s]
+
+    0 for a single request.
 
     Parameters
     ----------
@@ -351,11 +322,6 @@ def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Numb
         Time for which one prompt occupies the engine's prompt slot, :math:`s`. [s]
     generation_s : float or ndarray
         Time that a request spends generating, :math:`Z`. [s]
-
-    Returns
-    -------
-    float or ndarray
-        0 for a single request. [s]
 
     Notes
     -----

@@ -27,7 +27,7 @@ def forward_peak_bytes(
     hidden_size: Number,
     tensor_parallel: Number,
 ) -> Number:
-    r"""Peak memory of the activations of one full step inside the blocks.
+    r"""Peak memory of the activations of one full step inside the blocks. [bytes]
 
     Parameters
     ----------
@@ -41,11 +41,6 @@ def forward_peak_bytes(
         Width of the residual stream, :math:`h`. [elements/token]
     tensor_parallel : float or ndarray
         Ranks that divide the widest operator, :math:`t`.
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -105,7 +100,7 @@ def step_buffer_bytes(*, step_tokens: Number, vocab_size: Number, hidden_size: N
 
 
 def sampler_bytes(*, sequences: Number, vocab_size: Number, bytes_per_logit: Number) -> Number:
-    r"""Memory of the sampler's tensors: logits, their sorted copy and probabilities.
+    """Memory of the sampler's tensors: logits, their sorted copy and probabilities. [bytes]
 
     Parameters
     ----------
@@ -115,11 +110,6 @@ def sampler_bytes(*, sequences: Number, vocab_size: Number, bytes_per_logit: Num
         Entries of the vocabulary, :math:`V`.
     bytes_per_logit : float or ndarray
         All copies of one logit together, :math:`b`. [bytes]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -136,7 +126,9 @@ def sampler_bytes(*, sequences: Number, vocab_size: Number, bytes_per_logit: Num
 def longest_in_piece(
     *, room_bytes: Number, start_tokens: Number, filled_bytes: Number, slope_bytes: Number
 ) -> Number:
-    r"""Longest sequence whose cache fits, on a range where the cache grows linearly.
+    r"""Longest sequence whose cache fits, on a range where the cache grows linearly. [tokens]
+
+    Infinite if the cache does not grow: every layer is windowed or recurrent.
 
     Parameters
     ----------
@@ -148,11 +140,6 @@ def longest_in_piece(
         Cache at that length, :math:`C_0`. [bytes]
     slope_bytes : float or ndarray
         Cache of one more token, :math:`c`. [bytes/token]
-
-    Returns
-    -------
-    float or ndarray
-        Infinite if the cache does not grow: every layer is windowed or recurrent. [tokens]
 
     Notes
     -----

@@ -104,7 +104,7 @@ def token_time_variance(
     arrival_scv: float,
     output_tokens: float,
 ) -> Number:
-    r"""Variance of the time per token between answers that start alike.
+    r"""Variance of the time per token between answers that start alike. [s^2]
 
     Parameters
     ----------
@@ -114,11 +114,6 @@ def token_time_variance(
         Of the time to the first token. [s^2]
     prompt_scv : float
         Squared coefficient of variation of :math:`E`, :math:`C_s`.
-
-    Returns
-    -------
-    float or ndarray
-        [s^2]
 
     Notes
     -----

@@ -26,10 +26,6 @@ def dualpipe_in_flight(*, pipeline: Number, micro_batches: Number) -> Number:
     micro_batches : float or ndarray
         Micro-batches per optimizer step.
 
-    Returns
-    -------
-    float or ndarray
-
     Notes
     -----
     .. math:: \frac{\min(p + 1,\; m)}{2}
@@ -52,7 +48,7 @@ def dualpipe_in_flight(*, pipeline: Number, micro_batches: Number) -> Number:
 def boundary_bytes(
     *, tokens: Number, hidden_size: Number, bytes_per_element: Number, ranks: Number
 ) -> Number:
-    r"""What one block hands on to the next: all that full recomputation keeps of it.
+    r"""What one block hands on to the next: all that full recomputation keeps of it. [bytes]
 
     Parameters
     ----------
@@ -64,11 +60,6 @@ def boundary_bytes(
         Format of the residual stream. [bytes/element]
     ranks : float or ndarray
         Tensor-parallel ranks that share it: under sequence parallelism all, else 1.
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -89,7 +80,7 @@ def boundary_bytes(
 def backward_block_bytes(
     *, kept: Number, transient: Number, boundary: Number, scores: Number
 ) -> Number:
-    r"""Most that exists of one block while it goes backward, kept or made again.
+    r"""Most that exists of one block while it goes backward, kept or made again. [bytes]
 
     Parameters
     ----------
@@ -101,11 +92,6 @@ def backward_block_bytes(
         Input of the block, as large as its output. [bytes]
     scores : float or ndarray
         An attention that goes back through its score matrix; 0 where a kernel never writes it.
-        [bytes]
-
-    Returns
-    -------
-    float or ndarray
         [bytes]
 
     Notes
@@ -129,7 +115,7 @@ def backward_block_bytes(
 def gradients_present_bytes(
     *, gradient_bytes: Number, pending: Number, parameters: Number
 ) -> Number:
-    r"""Gradients that exist while some of the parameters still wait for theirs.
+    r"""Gradients that exist while some of the parameters still wait for theirs. [bytes]
 
     Parameters
     ----------
@@ -139,11 +125,6 @@ def gradients_present_bytes(
         Parameters without a gradient yet. [elements]
     parameters : float or ndarray
         All parameters that have one in the end. [elements]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -163,7 +144,7 @@ def gradients_present_bytes(
 
 
 def frozen_weight_bytes(*, parameters: Number, four_bit: Number) -> Number:
-    r"""Frozen base weights: in 16 bits, but for those in NF4.
+    r"""Frozen base weights: in 16 bits, but for those in NF4. [bytes]
 
     Parameters
     ----------
@@ -171,11 +152,6 @@ def frozen_weight_bytes(*, parameters: Number, four_bit: Number) -> Number:
         All of this rank. [elements]
     four_bit : float or ndarray
         Those in NF4 among them. [elements]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -194,7 +170,7 @@ def frozen_weight_bytes(*, parameters: Number, four_bit: Number) -> Number:
 
 
 def dequantised_bytes(*, elements: Number, tensor: Number) -> Number:
-    r"""A 4-bit matrix unpacked for its product, and the scales on the way.
+    r"""A 4-bit matrix unpacked for its product, and the scales on the way. [bytes]
 
     Parameters
     ----------
@@ -202,11 +178,6 @@ def dequantised_bytes(*, elements: Number, tensor: Number) -> Number:
         Of the matrix. [elements]
     tensor : float or ndarray
         Ranks that share it.
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----
@@ -227,7 +198,9 @@ def dequantised_bytes(*, elements: Number, tensor: Number) -> Number:
 
 
 def resident_parameters(*, parameters: Number, block_parameters: Number, layers: Number) -> Number:
-    r"""Parameters that stay on the accelerator while the host holds the weights.
+    r"""Parameters that stay on the accelerator while the host holds the weights. [elements]
+
+    The ends, and ``RESIDENT_LAYERS`` layers.
 
     Parameters
     ----------
@@ -237,11 +210,6 @@ def resident_parameters(*, parameters: Number, block_parameters: Number, layers:
         Those of its layers. [elements]
     layers : float or ndarray
         Layers of the stage.
-
-    Returns
-    -------
-    float or ndarray
-        The ends, and ``RESIDENT_LAYERS`` layers. [elements]
 
     Notes
     -----
@@ -260,17 +228,12 @@ def resident_parameters(*, parameters: Number, block_parameters: Number, layers:
 
 
 def resident_share(*, layers: Number) -> Number:
-    r"""Share of the layers that are on the accelerator while the rest is on its host.
+    r"""Share of the layers that are on the accelerator while the rest is on its host. [fraction]
 
     Parameters
     ----------
     layers : float or ndarray
         Layers of the stage.
-
-    Returns
-    -------
-    float or ndarray
-        [fraction]
 
     Notes
     -----
@@ -289,7 +252,7 @@ def resident_share(*, layers: Number) -> Number:
 
 
 def reserved_bytes(*, allocated: Number, fragmentation: Number, outside: Number) -> Number:
-    r"""Memory that the driver shows as used.
+    r"""Memory that the driver shows as used. [bytes]
 
     Parameters
     ----------
@@ -299,11 +262,6 @@ def reserved_bytes(*, allocated: Number, fragmentation: Number, outside: Number)
         What the allocator reserves over that. [fraction]
     outside : float or ndarray
         Driver context and buffers of the collective library. [bytes]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
 
     Notes
     -----

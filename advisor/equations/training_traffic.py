@@ -13,7 +13,7 @@ Number = float | NDArray[np.float64]
 def tensor_traffic_s(
     *, branches: Number, all_reduce_s: Number, remade: Number, exposed: Number
 ) -> Number:
-    r"""Reductions of tensor parallelism in one micro-batch.
+    r"""Reductions of tensor parallelism in one micro-batch. [s]
 
     Parameters
     ----------
@@ -25,11 +25,6 @@ def tensor_traffic_s(
         1 where the forward pass runs again before the backward pass, else 0.
     exposed : float or ndarray
         Share that products do not hide. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -51,7 +46,7 @@ def tensor_traffic_s(
 
 
 def expert_traffic_s(*, layers: Number, exchange_s: Number, remade: Number) -> Number:
-    r"""Exchanges between experts in one micro-batch.
+    r"""Exchanges between experts in one micro-batch. [s]
 
     Parameters
     ----------
@@ -61,11 +56,6 @@ def expert_traffic_s(*, layers: Number, exchange_s: Number, remade: Number) -> N
         One exchange of a micro-batch's tokens. [s]
     remade : float or ndarray
         1 where the forward pass runs again before the backward pass, else 0.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -130,7 +120,7 @@ def key_value_message_bytes(
 
 
 def context_traffic_s(*, layers: Number, ring_s: Number, remade: Number) -> Number:
-    r"""Keys and values that go round the ranks of a divided sequence in one micro-batch.
+    r"""Keys and values that go round the ranks of a divided sequence in one micro-batch. [s]
 
     Parameters
     ----------
@@ -140,11 +130,6 @@ def context_traffic_s(*, layers: Number, ring_s: Number, remade: Number) -> Numb
         Keys and values of one layer, once round. [s]
     remade : float or ndarray
         1 where the forward pass runs again before the backward pass, else 0.
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -165,7 +150,7 @@ def context_traffic_s(*, layers: Number, ring_s: Number, remade: Number) -> Numb
 
 
 def pipeline_traffic_s(*, virtual_stages: Number, hop_s: Number) -> Number:
-    r"""Activations and gradients that one micro-batch carries from stage to stage.
+    r"""Activations and gradients that one micro-batch carries from stage to stage. [s]
 
     Parameters
     ----------
@@ -173,11 +158,6 @@ def pipeline_traffic_s(*, virtual_stages: Number, hop_s: Number) -> Number:
         Model chunks for each stage.
     hop_s : float or ndarray
         One micro-batch's activations to the next stage. [s]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -196,7 +176,7 @@ def pipeline_traffic_s(*, virtual_stages: Number, hop_s: Number) -> Number:
 
 
 def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Number) -> Number:
-    r"""Exchanges between experts that another micro-batch's computation leaves to see.
+    r"""Exchanges between experts that another micro-batch's computation leaves to see. [s]
 
     Parameters
     ----------
@@ -206,11 +186,6 @@ def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Numbe
         Computation beside them. [s]
     overlap : float or ndarray
         Share of the exchanges that can run beside it. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -237,7 +212,7 @@ def reduced_once_s(
     overlap: Number,
     contention: Number = 0.0,
 ) -> Number:
-    r"""Traffic of plain data parallelism and of ZeRO-1 that one step shows.
+    r"""Traffic of plain data parallelism and of ZeRO-1 that one step shows. [s]
 
     Parameters
     ----------
@@ -251,11 +226,6 @@ def reduced_once_s(
         Share of it behind which traffic hides. [fraction]
     contention : float or ndarray
         Share of hidden traffic that slows the computation. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -285,7 +255,7 @@ def reduced_each_s(
     overlap: Number,
     contention: Number = 0.0,
 ) -> Number:
-    r"""Traffic of ZeRO-2 and ZeRO-3 that one step shows: some in every micro-batch.
+    r"""Traffic of ZeRO-2 and ZeRO-3 that one step shows: some in every micro-batch. [s]
 
     Parameters
     ----------
@@ -304,11 +274,6 @@ def reduced_each_s(
         Share of it behind which traffic hides. [fraction]
     contention : float or ndarray
         Share of hidden traffic that slows the computation. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        [s]
 
     Notes
     -----
@@ -339,7 +304,9 @@ def reduced_each_s(
 
 
 def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
-    r"""Wait of a step for the slowest of its machines.
+    r"""Wait of a step for the slowest of its machines. [s]
+
+    0 for one machine, whose waits the software's slowdown holds.
 
     Parameters
     ----------
@@ -349,11 +316,6 @@ def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
         Machines of the job, at least 1.
     jitter : float or ndarray
         Standard deviation of a machine's time for a second of work. [s/sqrt(s)]
-
-    Returns
-    -------
-    float or ndarray
-        0 for one machine, whose waits the software's slowdown holds. [s]
 
     Notes
     -----

@@ -9,7 +9,7 @@ Number = float | NDArray[np.float64]
 
 
 def straggling(*, machines: Number, slow_machines: float, slow_by: float) -> Number:
-    r"""Time that slow machines add to each second of training.
+    r"""Time that slow machines add to each second of training. [s/s]
 
     Parameters
     ----------
@@ -19,11 +19,6 @@ def straggling(*, machines: Number, slow_machines: float, slow_by: float) -> Num
         Share of machines that are slow at any time. [fraction]
     slow_by : float
         Time that a slow machine adds. [s/s]
-
-    Returns
-    -------
-    float or ndarray
-        [s/s]
 
     Notes
     -----
@@ -49,7 +44,9 @@ def straggling(*, machines: Number, slow_machines: float, slow_by: float) -> Num
 
 
 def beyond_named(*, machines: Number, lost: Number, ramp_machines: float) -> Number:
-    r"""Time that whole runs lose beyond every term with a name, for each second of training.
+    r"""Time that whole runs lose beyond every term with a name, for each second of training. [s/s]
+
+    0 for one machine.
 
     Parameters
     ----------
@@ -59,11 +56,6 @@ def beyond_named(*, machines: Number, lost: Number, ramp_machines: float) -> Num
         The share lost over many machines, fitted on published hours. [s/s]
     ramp_machines : float
         Machines over which it grows to 63 % of that.
-
-    Returns
-    -------
-    float or ndarray
-        0 for one machine. [s/s]
 
     Notes
     -----
@@ -84,7 +76,7 @@ def beyond_named(*, machines: Number, lost: Number, ramp_machines: float) -> Num
 
 
 def spread_out(*, machines: Number, ramp_machines: float) -> Number:
-    r"""How much of a large cluster's troubles a job has: 0 in one machine, 1 over many.
+    """How much of a large cluster's troubles a job has: 0 in one machine, 1 over many. [fraction]
 
     Parameters
     ----------
@@ -92,11 +84,6 @@ def spread_out(*, machines: Number, ramp_machines: float) -> Number:
         Machines of the job.
     ramp_machines : float
         Machines over which it grows to 63 %.
-
-    Returns
-    -------
-    float or ndarray
-        [fraction]
 
     Notes
     -----
@@ -114,17 +101,14 @@ def spread_out(*, machines: Number, ramp_machines: float) -> Number:
 def blended_bound(*, step: Number, whole: Number, weight: Number) -> Number:
     r"""Bound of a run's hours between that of its step and that of whole runs.
 
+    Divided by the expected hours.
+
     Parameters
     ----------
     step, whole : float or ndarray
         Bounds over the expected values, :math:`b_s` and :math:`b_w`.
     weight : float or ndarray
         Of whole runs, :math:`r`: see :func:`spread_out`. [fraction]
-
-    Returns
-    -------
-    float or ndarray
-        Over the expected hours.
 
     Notes
     -----

@@ -63,6 +63,9 @@ def cost_breakdown(
 ) -> CostBreakdown:
     """Return the cost of a configuration; an unknown price gives None, never 0.
 
+    The price of an hour is exact (a list price) or, for a price "from", has an upper end. The
+    totals combine its range with the range of the time.
+
     Parameters
     ----------
     hours : Range or None
@@ -79,12 +82,6 @@ def cost_breakdown(
         The user's own hardware: no rent.
     prompts : Prompts, optional
         Serving text: what splits the cost between prompts and answers.
-
-    Returns
-    -------
-    CostBreakdown
-        The price of an hour is exact (a list price) or, for a price "from", has an upper end. The
-        totals combine its range with the range of the time.
     """
     duration = hours or Range.exact(HOURS_PER_MONTH)
     period = "run" if hours else "month"

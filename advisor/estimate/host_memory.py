@@ -27,17 +27,14 @@ def states_on_host(
 ) -> StageStates:
     """Move states to the host.
 
+    The rest on the accelerator, and the part on the host.
+
     Parameters
     ----------
     states : StageStates
         Of one stage. [bytes]
     resident : ndarray
         Gathered embedding, head and layers that stay when the weights move. [bytes]
-
-    Returns
-    -------
-    StageStates
-        The rest on the accelerator, and the part on the host.
 
     Notes
     -----

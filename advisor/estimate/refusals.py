@@ -18,12 +18,7 @@ from advisor.nouns.workload import Serving, Training
 
 
 def check_count(layout: ParallelLayout, count: int) -> None:
-    """Refuse a layout that does not use exactly ``count`` accelerators.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a layout that does not use exactly ``count`` accelerators."""
     if layout.accelerators == count:
         return
     raise InputError(
@@ -37,12 +32,7 @@ def check_count(layout: ParallelLayout, count: int) -> None:
 
 
 def check_trains(accelerator: Accelerator, workload: Training, recipe: PrecisionRecipe) -> None:
-    """Refuse training on an accelerator without training software or without this precision.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse training on an accelerator without training software or without this precision."""
     if accelerator.inference_only:
         raise InputError(
             f"{accelerator.name} serves models only: no training software runs on it",
@@ -66,12 +56,7 @@ def check_trains(accelerator: Accelerator, workload: Training, recipe: Precision
 
 
 def check_serves(accelerator: Accelerator, weight_format: WeightFormat) -> None:
-    """Refuse weights in a format in which the accelerator does not compute.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse weights in a format in which the accelerator does not compute."""
     if serves_in(accelerator, weight_format.name):
         return
     raise InputError(
@@ -151,12 +136,7 @@ def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> Non
 
 
 def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
-    """Refuse requests longer than the model's context.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse requests longer than the model's context."""
     check_sample_fields(workload, architecture)
     longest = architecture.max_position_embeddings
     if architecture.unit is not Unit.TOKEN or longest is None:

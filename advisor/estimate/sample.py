@@ -31,10 +31,7 @@ SIZES = ("image_size", "image_channels", "sequence_length", "decoder_sequence_le
 def sample_of(workload: Workload) -> SampleSize:
     """Size of one input, as far as the workload states it.
 
-    Returns
-    -------
-    SampleSize
-        For ``architecture.resolve.resolve_model``; networks that read tokens ignore it.
+    For ``architecture.resolve.resolve_model``; networks that read tokens ignore it.
     """
     size, channels = workload.image_size, workload.image_channels
     if isinstance(workload, Serving):

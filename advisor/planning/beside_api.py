@@ -76,12 +76,8 @@ def hosted_models(case: Case, architecture: ModelArchitecture) -> tuple[Hosted, 
     """Return the hosted models that a served text is compared with.
 
     The user's own prices and the named one; without them, those of the same weights, cheapest first
-    for the case's requests.
-
-    Raises
-    ------
-    InputError
-        If the named one is unknown, or an answer's price comes without that of its prompt.
+    for the case's requests. Raises InputError if the named one is unknown, or an answer's price
+    comes without that of its prompt.
     """
     workload, renting = case.workload, case.renting
     if not isinstance(workload, Serving) or not generates(architecture):

@@ -27,18 +27,13 @@ def hardware_systems(
 ) -> list[System]:
     """Return the systems that can hold ``count`` accelerators.
 
-    The user's own machine; otherwise every kind of machine that the limits allow to rent;
-    otherwise a standard machine without a price.
+    The user's own machine; otherwise every kind of machine that the limits allow to rent; otherwise
+    a standard machine without a price. Raises InputError if the user owns fewer accelerators.
 
     Parameters
     ----------
     together : int
         Accelerators that links have to join: those of one replica.
-
-    Raises
-    ------
-    InputError
-        If the user owns fewer accelerators.
     """
     owned = [
         item.count

@@ -31,16 +31,13 @@ def with_measured(
 ) -> tuple[Catalog, Calibration]:
     """Return catalog and constants with the user's measured cards in place of listed ones.
 
+    The same objects if nothing was measured. Ranges become narrower only if every card in question
+    was measured, because all cards share an interval.
+
     Parameters
     ----------
     only : str, optional
         The one accelerator that is estimated; by default, all owned ones.
-
-    Returns
-    -------
-    tuple of Catalog and Calibration
-        The same objects if nothing was measured. Ranges become narrower only if every card in
-        question was measured, because all cards share an interval.
     """
     machines = {item.accelerator: item.measured for item in limits.owned if item.measured}
     if not machines:

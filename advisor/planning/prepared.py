@@ -112,7 +112,9 @@ def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
 
 
 def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> dict[str, int]:
-    """Return the lengths of requests that exceed the model's positions, shortened to fit.
+    """Return the lengths of requests that exceed the model's positions, shortened to fit. [tokens]
+
+    New values by field of the workload; empty if all fit.
 
     Parameters
     ----------
@@ -120,11 +122,6 @@ def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> d
         Of serving.
     given : collection of str
         Fields of the workload that the user gave; they stay.
-
-    Returns
-    -------
-    dict of str to int
-        New values by field of the workload; empty if all fit. [tokens]
     """
     case = as_case(case)
     if not isinstance(case.workload, Serving):
@@ -135,12 +132,7 @@ def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> d
 def with_demand(workload: Workload) -> Workload:
     """Return a workload with the peak of its demand as the rate, and what a trace says of lengths.
 
-    Stated lengths and arrivals stay.
-
-    Raises
-    ------
-    InputError
-        If the file of the demand cannot be read.
+    Stated lengths and arrivals stay. Raises InputError if the file of the demand cannot be read.
     """
     if not isinstance(workload, Serving) or workload.demand is None:
         return workload

@@ -23,17 +23,14 @@ PROMPT_TOKEN_MS: Final = 1.0
 def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
     """Return a case with the latency limits of a reader where it states none.
 
+    The same object if nothing changes.
+
     Parameters
     ----------
     case : Case
         Only serving that writes answers token by token changes.
     architecture : ModelArchitecture
         The model of the case, resolved.
-
-    Returns
-    -------
-    Case
-        The same object if nothing changes.
     """
     workload, limits = case.workload, case.limits
     if not (

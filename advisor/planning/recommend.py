@@ -129,16 +129,13 @@ def nearest(
 ) -> Estimate | None:
     """Return the estimate of the card that lacks the least memory, with its ways out.
 
+    On as many cards as are owned, else on one. None if no card failed for its memory, or nothing
+    would make it fit.
+
     Parameters
     ----------
     rejections : sequence of Rejection
         Of a case that has no plan.
-
-    Returns
-    -------
-    Estimate or None
-        On as many cards as are owned, else on one. None if no card failed for its memory, or
-        nothing would make it fit.
     """
     short = [item for item in rejections if item.code is RejectionCode.MEMORY]
     if not short:

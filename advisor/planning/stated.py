@@ -92,6 +92,10 @@ def best_placement(
 ) -> Placement:
     """Return the placement of a case on its hardware.
 
+    In the fastest layout that fits and has the stated fields, with host memory only if nothing fits
+    without it; otherwise in the smallest, so the estimate shows how much memory is missing. Raises
+    InputError if the hardware is missing or unknown, or lacks the precision.
+
     Parameters
     ----------
     case : Case
@@ -100,18 +104,6 @@ def best_placement(
         What searches its systems; many cases share one search.
     machines : sequence of System, optional
         Its :func:`machines_of`, if the caller has them already.
-
-    Returns
-    -------
-    Placement
-        In the fastest layout that fits and has the stated fields, with host memory only if
-        nothing fits without it; otherwise in the smallest, so the estimate shows how much memory is
-        missing.
-
-    Raises
-    ------
-    InputError
-        If the hardware is missing or unknown, or lacks the precision.
     """
     asked = _asked(case, architecture, catalog, calibration, machines)
     systems, result = _searched(asked, search)
@@ -175,10 +167,7 @@ def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:
 def _placed(asked: _Asked, system: System, count: int, how: Arranged) -> Placement:
     """Return the placement on a system at its cheapest offer.
 
-    Raises
-    ------
-    InputError
-        If the accelerators hold no spare replica beside those of the layout.
+    Raises InputError if the accelerators hold no spare replica beside those of the layout.
     """
     spares = getattr(asked.case.workload, "spare_replicas", 0)
     together = count + spares * how.layout.replica_cards if spares else 0
@@ -232,12 +221,8 @@ def supported_precision(
 def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accelerator) -> Tool:
     """Return the tool that does a case's work on its card.
 
-    A stated layout that no tool offers is still estimated; the estimate says so.
-
-    Raises
-    ------
-    InputError
-        If no known software does the work on the card.
+    A stated layout that no tool offers is still estimated; the estimate says so. Raises InputError
+    if no known software does the work on the card.
     """
     found = ToolRules.of(case, architecture).choose(accelerator)
     if isinstance(found, Lack) and case.layout is not None:

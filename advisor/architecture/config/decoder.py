@@ -46,6 +46,8 @@ def decoder(
 ) -> TransformerShape:
     """Return the shape of a decoder from its configuration and its family's settings.
 
+    Raises InputError if a field is missing or unusable.
+
     Parameters
     ----------
     attention, feed_forward : sequence, optional
@@ -53,11 +55,6 @@ def decoder(
         and other mixers without any layer are left out.
     **settings
         Further fields of :class:`TransformerShape`.
-
-    Raises
-    ------
-    InputError
-        If a field is missing or unusable.
     """
     shape: dict[str, object] = {
         "hidden_size": fields.count("hidden_size"),
@@ -100,6 +97,9 @@ def attention_shape(
 ) -> AttentionShape:
     """Return the attention layers of a configuration.
 
+    Raises InputError if the key-value heads do not divide the query heads, or the heads the hidden
+    size.
+
     Parameters
     ----------
     heads, key_value_heads, head_dim : int, optional
@@ -112,11 +112,6 @@ def attention_shape(
         Whether all projections have biases: sets ``input_bias`` and ``output_bias``.
     **settings
         Further fields of :class:`AttentionShape`.
-
-    Raises
-    ------
-    InputError
-        If the key-value heads do not divide the query heads, or the heads the hidden size.
     """
     heads = fields.count("num_attention_heads", heads)
     groups = fields.count("num_key_value_heads", key_value_heads or heads)
@@ -251,10 +246,7 @@ def every_nth_full(layers: int, period: int, *, other: str = SLIDING) -> list[st
 def activation(fields: ConfigFields, default: str = "silu", name: str = "hidden_act") -> str:
     """Return the name of the activation from the field ``name``.
 
-    Raises
-    ------
-    InputError
-        If the activation is unknown.
+    Raises InputError if the activation is unknown.
     """
     chosen = fields.text(name, default)
     if chosen not in ACTIVATIONS:
@@ -298,17 +290,14 @@ def experts_shape(
 ) -> ExpertsShape:
     """Return the routed expert layers of a configuration.
 
+    Raises InputError if a token visits more experts than the layer has.
+
     Parameters
     ----------
     act : str
         Activation, used if neither file nor class states one.
     **settings
         Further fields of :class:`ExpertsShape`.
-
-    Raises
-    ------
-    InputError
-        If a token visits more experts than the layer has.
     """
     experts = fields.count("num_experts", minimum=2)
     active = fields.count("num_experts_per_tok")

@@ -131,10 +131,8 @@ class ConfigFields:
     ) -> int:
         """Return a whole number within its bounds.
 
-        Raises
-        ------
-        InputError
-            If the field is absent without a default, has another type or is out of bounds.
+        Raises InputError if the field is absent without a default, has another type or is out of
+        bounds.
         """
         spelling, value = self._find(name)
         if value is None and default is None and name not in SIZES:
@@ -158,10 +156,7 @@ class ConfigFields:
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a boolean, or ``default`` if neither the file nor its class has one.
 
-        Raises
-        ------
-        InputError
-            If the value is neither true nor false.
+        Raises InputError if the value is neither true nor false.
         """
         spelling, value = self._find(name)
         if value is None and (value := self._class_default(name)) is None:
@@ -175,10 +170,7 @@ class ConfigFields:
     ) -> float:
         """Return a number within its bounds.
 
-        Raises
-        ------
-        InputError
-            If the value has another type or is out of bounds.
+        Raises InputError if the value has another type or is out of bounds.
         """
         spelling, value = self._find(name)
         allowed = f"{minimum:g} to {maximum:g}"
@@ -201,10 +193,7 @@ class ConfigFields:
     def text(self, name: str, default: str | None = None) -> str:
         """Return a string, or ``default`` if neither the file nor its class has one.
 
-        Raises
-        ------
-        InputError
-            If the value has another type or is not printable.
+        Raises InputError if the value has another type or is not printable.
         """
         spelling, value = self._find(name)
         if value is None:
@@ -272,10 +261,7 @@ class ConfigFields:
     def must_divide(self, name: str, value: int, whole: int, of: str = "the heads") -> None:
         """Refuse a field whose value does not divide ``whole``, which messages call ``of``.
 
-        Raises
-        ------
-        InputError
-            If the division leaves a remainder.
+        Raises InputError if the division leaves a remainder.
         """
         if whole % value:
             self.refuse(name, f"does not divide {of}", value, f"a divisor of {whole:,}")
@@ -283,33 +269,18 @@ class ConfigFields:
     def must_match(self, name: str, found: int, layers: int) -> None:
         """Refuse a list whose length differs from the number of layers.
 
-        Raises
-        ------
-        InputError
-            If the lengths differ.
+        Raises InputError if the lengths differ.
         """
         if found != layers:
             wanted = f"a list of {layers} values"
             self.refuse(name, "does not match the layers", f"{found} values", wanted)
 
     def refuse(self, name: str, what: str, value: object, allowed: str) -> NoReturn:
-        """Refuse the configuration because of the field ``name``: ``config field NAME WHAT``.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Refuse the configuration because of the field ``name``: ``config field NAME WHAT``."""
         self.fail(f"config field {name} {what}", name, value, allowed)
 
     def fail(self, what: str, field: str, value: object, allowed: str) -> NoReturn:
-        """Refuse the configuration because of one field.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Refuse the configuration because of one field."""
         raise InputError(
             what, value=value, allowed=allowed, remedy=REMEDY, field=f"model.config.{field}"
         )
@@ -318,17 +289,14 @@ class ConfigFields:
 def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict[str, object]:
     """Parse the text of a ``config.json``.
 
+    The parsed object; its values are not validated yet.
+
     Parameters
     ----------
     text : str or bytes
         JSON; bytes are read as UTF-8.
     most : int
         Largest accepted size. [bytes]
-
-    Returns
-    -------
-    dict
-        The parsed object; its values are not validated yet.
 
     Raises
     ------

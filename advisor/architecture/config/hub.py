@@ -45,21 +45,14 @@ REFUSALS: Final = {
 def fetch_config(hub_id: str) -> bytes:
     """Return the ``config.json`` of a hub repository.
 
+    The unparsed content, at most ``MAX_CONFIG_BYTES``. Raises InputError if the library is not
+    installed, the hub cannot be reached, or the repository is unknown, private, gated, has no
+    ``config.json``, or one that is too large.
+
     Parameters
     ----------
     hub_id : str
         ``organisation/name``.
-
-    Returns
-    -------
-    bytes
-        The unparsed content, at most ``MAX_CONFIG_BYTES``.
-
-    Raises
-    ------
-    InputError
-        If the library is not installed, the hub cannot be reached, or the repository is unknown,
-        private, gated, has no ``config.json``, or one that is too large.
     """
     if find_spec("huggingface_hub") is None:
         _refuse(

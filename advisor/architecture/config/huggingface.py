@@ -68,6 +68,9 @@ def architecture_from_config(
 ) -> ModelArchitecture:
     """Return the architecture of a Hugging Face configuration.
 
+    Exact for supported families. An unknown ``model_type`` with complete Llama-like fields has
+    ``evidence`` ``assumed``.
+
     Parameters
     ----------
     config : mapping
@@ -82,12 +85,6 @@ def architecture_from_config(
         Size of one input, for networks whose table depends on it.
     pruning : float
         Share of heads and inner widths to leave out.
-
-    Returns
-    -------
-    ModelArchitecture
-        Exact for supported families. An unknown ``model_type`` with complete Llama-like fields
-        has ``evidence`` ``assumed``.
 
     Raises
     ------

@@ -29,6 +29,8 @@ def text_tower(
 ) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
     """Find the text configuration of a multimodal one.
 
+    Raises InputError if a nested configuration is not an object.
+
     Parameters
     ----------
     config : mapping
@@ -43,11 +45,6 @@ def text_tower(
     tuple of Tower
         Towers that the class builds by default. They count, although the file does not describe
         them.
-
-    Raises
-    ------
-    InputError
-        If a nested configuration is not an object.
     """
     outer = ConfigFields(config)
     kind = outer.text("model_type", "").lower()

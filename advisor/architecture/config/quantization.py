@@ -65,6 +65,8 @@ _INNER: Final = ("mlp", "ffn", "experts")
 def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
     """Return the storage format of the published weights.
 
+    Raises InputError if a field of the block has the wrong type.
+
     Parameters
     ----------
     config : mapping
@@ -76,11 +78,6 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
         Key into ``advisor.nouns.precision.WEIGHT_FORMATS``.
     tuple of str
         Assumptions.
-
-    Raises
-    ------
-    InputError
-        If a field of the block has the wrong type.
     """
     fields = ConfigFields(config)
     plain = fields.text("dtype", fields.text("torch_dtype", "bfloat16"))

@@ -145,10 +145,7 @@ class DecoderSettings(Noun):
 def decoder_of(settings: DecoderSettings, fields: ConfigFields) -> TransformerShape:
     """Return the shape of a configuration whose family is a record.
 
-    Raises
-    ------
-    InputError
-        If a field is missing or unusable.
+    Raises InputError if a field is missing or unusable.
     """
     if settings.decoder_only:
         parts.refuse_cross_attention(fields)

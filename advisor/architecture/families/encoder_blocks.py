@@ -135,10 +135,7 @@ def feed_forward(shape: BlockShape) -> nn.Layers:
 def function_named(fields: ConfigFields, default: str = "gelu") -> nn.Function:
     """Return the activation that a configuration names.
 
-    Raises
-    ------
-    InputError
-        If encoder blocks do not support the activation.
+    Raises InputError if encoder blocks do not support the activation.
     """
     chosen = activation(fields, default)
     if chosen not in FUNCTIONS:

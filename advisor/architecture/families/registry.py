@@ -54,10 +54,7 @@ class Family(DecoderSettings):
     def read(self, fields: ConfigFields) -> TransformerShape | Stack:
         """Return the shape of a configuration. A reader's module is imported on first use.
 
-        Raises
-        ------
-        InputError
-            If a field is missing or unusable.
+        Raises InputError if a field is missing or unusable.
         """
         if self.reader is None:
             return decoder_of(self, fields)
@@ -86,10 +83,7 @@ def supported_types() -> Collection[str]:
 def family_of(model_type: str) -> Family:
     """Return the family of a supported ``model_type``.
 
-    Raises
-    ------
-    CatalogError
-        If its row is invalid.
+    Raises CatalogError if its row is invalid.
     """
     rows = _file().families
     row = dict(rows[model_type])

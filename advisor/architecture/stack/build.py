@@ -114,10 +114,7 @@ class Build:
     def saved_signal(self, name: str) -> Signal:
         """Return the tensor of that name.
 
-        Raises
-        ------
-        InputError
-            If no earlier layer saved a tensor of that name.
+        Raises InputError if no earlier layer saved a tensor of that name.
         """
         if name not in self.saved:
             self.fail(
@@ -246,13 +243,7 @@ class Build:
         )
 
     def fail(self, what: str, value: object, allowed: str = "less") -> NoReturn:
-        """Refuse the stack.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Refuse the stack."""
         raise InputError(
             what,
             value=value,

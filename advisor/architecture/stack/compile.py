@@ -72,12 +72,8 @@ class Stack(Noun):
 def compile_stack(stack: Stack, sample: SampleSize | None = None) -> tuple[Operator, ...]:
     """Return the operator table of a list of layers, in the order of the forward pass.
 
-    The stack's defaults replace missing sizes of the input. Names of rows are unique.
-
-    Raises
-    ------
-    InputError
-        If layers do not fit one another or the size of the input.
+    The stack's defaults replace missing sizes of the input. Names of rows are unique. Raises
+    InputError if layers do not fit one another or the size of the input.
     """
     size = sample or SampleSize()
     build = Build(_signal(stack.input, size), whole=stack.unit is not Unit.TOKEN)
@@ -123,17 +119,14 @@ def stack_architecture(
 ) -> ModelArchitecture:
     """Return the architecture of a list of layers.
 
+    Raises InputError if layers do not fit one another or the size of the input.
+
     Parameters
     ----------
     sample : SampleSize, optional
         Size of one input.
     assumptions, max_position_embeddings, **facts
         Further fields of :class:`ModelArchitecture`, such as the name.
-
-    Raises
-    ------
-    InputError
-        If layers do not fit one another or the size of the input.
     """
     table = compile_stack(stack, sample)
     products = [op for op in table if op.out_features]

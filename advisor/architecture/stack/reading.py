@@ -99,22 +99,14 @@ class WrittenStack(Noun):
 
 
 def stack_from_text(text: str) -> tuple[str, Stack]:
-    """Read a stack of layers.
+    """Return the name of a stack and the stack.
+
+    Raises InputError if the text is too large, not YAML, or not a stack.
 
     Parameters
     ----------
     text : str
         YAML or JSON; at most 200 kB.
-
-    Returns
-    -------
-    str
-        Name of the stack.
-
-    Raises
-    ------
-    InputError
-        If the text is too large, not YAML, or not a stack.
     """
     if len(text) > MAX_STACK_BYTES:
         _refuse("the stack is too large", f"{len(text):,} bytes", f"{MAX_STACK_BYTES:,} bytes")
@@ -134,23 +126,14 @@ def stack_from_text(text: str) -> tuple[str, Stack]:
 
 
 def unreadable_stack(path: str, reason: str) -> NoReturn:
-    """Refuse a file that is not readable text.
-
-    Raises
-    ------
-    InputError
-        Always.
-    """
+    """Refuse a file that is not readable text."""
     _refuse(f"the stack's file cannot be read ({reason})", path, "a YAML file in UTF-8")
 
 
 def stack_from_mapping(content: Mapping[str, object]) -> tuple[str, Stack]:
     """Check a stack of layers, as :func:`stack_from_text` reads it.
 
-    Raises
-    ------
-    InputError
-        If the mapping is not a stack.
+    Raises InputError if the mapping is not a stack.
     """
     counter = [0]
     layers = _layers(content.get("layers"), "layers", 1, counter)

@@ -70,15 +70,12 @@ NOT_PARAMETERS: Final = ("rope_freqs", "rope_factors_long", "rope_factors_short"
 def config_from_gguf(header: GgufHeader) -> dict[str, object]:
     """Return the configuration of the model in a GGUF file.
 
+    Fields as in ``config.json``, for ``architecture_from_config``.
+
     Parameters
     ----------
     header : GgufHeader
         Header of the whole model, with all parts if the file is split.
-
-    Returns
-    -------
-    dict
-        Fields as in ``config.json``, for ``architecture_from_config``.
 
     Raises
     ------
@@ -126,10 +123,7 @@ def config_from_gguf(header: GgufHeader) -> dict[str, object]:
 def block_count(metadata: Mapping[str, Value], family: str) -> int:
     """Return the number of blocks, without multi-token prediction layers.
 
-    Raises
-    ------
-    InputError
-        If the key is missing or not a whole number.
+    Raises InputError if the key is missing or not a whole number.
     """
     key = f"{family}.block_count"
     blocks, further = metadata.get(key), metadata.get(f"{family}.nextn_predict_layers", 0)

@@ -70,10 +70,7 @@ class GgufHeader(NamedTuple):
 def read_gguf(path: Path) -> GgufHeader:
     """Return the metadata and the tensor table of a GGUF file, shapes slowest dimension first.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is truncated or violates the format.
+    Raises InputError if the file cannot be read, is truncated or violates the format.
     """
     with weights(path) as (stream, size):
         return _header(_Cursor(stream, size))

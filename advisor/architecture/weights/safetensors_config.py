@@ -40,6 +40,8 @@ _REMEDY: Final = "Put the model's config.json beside the file, or give it instea
 def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str, ...]]:
     """Return the configuration of a Llama-like model.
 
+    Raises InputError if the tensors are not those of a Llama, Qwen 2 or Qwen 3 model.
+
     Parameters
     ----------
     table : TensorTable
@@ -51,11 +53,6 @@ def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str
         Fields as in ``config.json``.
     tuple of str
         Assumptions.
-
-    Raises
-    ------
-    InputError
-        If the tensors are not those of a Llama, Qwen 2 or Qwen 3 model.
     """
     shapes = {name: shape for name, shape in table.shapes().items() if not name.endswith(_BUFFERS)}
     prefix = _prefix(shapes)

@@ -62,10 +62,7 @@ def looks_like_safetensors(start: bytes) -> bool:
 def read_safetensors(path: Path) -> TensorTable:
     """Return the tensor table of a ``.safetensors`` file, in the order of the header.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is truncated or violates the format.
+    Raises InputError if the file cannot be read, is truncated or violates the format.
     """
     with weights(path) as (stream, size):
         prefix = stream.read(PREFIX)
@@ -170,11 +167,8 @@ def _whole(value: object) -> bool:
 def read_index(text: bytes) -> SafetensorsIndex:
     """Read a ``model.safetensors.index.json``.
 
-    Raises
-    ------
-    InputError
-        If the text is not a usable JSON object, or the total size or the map is missing or
-        unusable.
+    Raises InputError if the text is not a usable JSON object, or the total size or the map is
+    missing or unusable.
     """
     parsed = load_config_text(text, most=MAX_INDEX_BYTES)
     metadata, weight_map = parsed.get("metadata"), parsed.get("weight_map")
@@ -200,10 +194,7 @@ def read_index(text: bytes) -> SafetensorsIndex:
 def read_shards(index: SafetensorsIndex, folder: Path) -> TensorTable | None:
     """Return the tensor table of all shards, or None if the index's ``folder`` lacks one of them.
 
-    Raises
-    ------
-    InputError
-        If a shard is unusable, or the shards together have too many tensors.
+    Raises InputError if a shard is unusable, or the shards together have too many tensors.
     """
     paths = [folder / name for name in index.files]
     if not all(map(is_file, paths)):

@@ -77,20 +77,13 @@ def with_stored_bytes(
 ) -> tuple[Operator, ...]:
     """Return the rows with the bytes per parameter of a published quantised file.
 
+    The rows, unchanged if the block states no sizes that this module knows. Raises InputError if a
+    field of the block has the wrong type.
+
     Parameters
     ----------
     config : mapping
         Configuration with the file's ``quantization_config``.
-
-    Returns
-    -------
-    tuple of Operator
-        The rows, unchanged if the block states no sizes that this module knows.
-
-    Raises
-    ------
-    InputError
-        If a field of the block has the wrong type.
     """
     fields = ConfigFields(config)
     block = ConfigFields(fields.mapping("quantization_config") or {})

@@ -64,10 +64,7 @@ class TensorTable(NamedTuple):
 def joined(tables: Iterable[TensorTable]) -> TensorTable:
     """Return the table of a model whose tensors are in several files.
 
-    Raises
-    ------
-    InputError
-        If two files hold a tensor of the same name.
+    Raises InputError if two files hold a tensor of the same name.
     """
     tensors: dict[str, Tensor] = {}
     for table in tables:
@@ -81,10 +78,7 @@ def joined(tables: Iterable[TensorTable]) -> TensorTable:
 def weights(path: Path) -> AbstractContextManager[tuple[BinaryIO, int]]:
     """Open a weights file; return the stream and its size in bytes.
 
-    Raises
-    ------
-    InputError
-        If it is missing, unreadable, or a device or pipe, which might never end.
+    Raises InputError if it is missing, unreadable, or a device or pipe, which might never end.
     """
     return opened(path, allowed="a readable file", remedy="Correct the path.", field="model.config")
 
@@ -92,10 +86,7 @@ def weights(path: Path) -> AbstractContextManager[tuple[BinaryIO, int]]:
 def element_count(name: str, shape: tuple[int, ...]) -> int:
     """Return the number of elements of the shape of the tensor ``name``.
 
-    Raises
-    ------
-    InputError
-        If there are more than ``MAX_ELEMENTS``.
+    Raises InputError if there are more than ``MAX_ELEMENTS``.
     """
     count = 1
     for size in shape:
@@ -106,11 +97,5 @@ def element_count(name: str, shape: tuple[int, ...]) -> int:
 
 
 def refuse(what: str, value: object, allowed: str, remedy: str = REMEDY) -> NoReturn:
-    """Refuse a weights file: ``what`` is wrong, and the ``value`` that was found.
-
-    Raises
-    ------
-    InputError
-        Always.
-    """
+    """Refuse a weights file: ``what`` is wrong, and the ``value`` that was found."""
     raise InputError(what, value=value, allowed=allowed, remedy=remedy, field="model.config")

@@ -53,12 +53,8 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
     """Return the architecture of the model in a weights file, from its header only.
 
     ``start`` is at least the first nine bytes. ``evidence`` is ``derived`` if the parameters agree
-    with the tensor table.
-
-    Raises
-    ------
-    InputError
-        If the file is unusable, or does not show the architecture.
+    with the tensor table. Raises InputError if the file is unusable, or does not show the
+    architecture.
     """
     if start.startswith(MAGIC):
         return _from_gguf(path)
@@ -75,10 +71,7 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
 def read_start(path: Path, count: int = MAX_CONFIG_BYTES + 1) -> bytes:
     """Return the first ``count`` bytes of a file; by default one more than a config may have.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read.
+    Raises InputError if it cannot be read.
     """
     with weights(path) as (stream, _):
         return stream.read(count)

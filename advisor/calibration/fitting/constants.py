@@ -45,17 +45,14 @@ class FittedConstants(Noun):
 def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConstants:
     """Fit all constants that the kernel tables determine.
 
+    Raises CatalogError if a table is broken.
+
     Parameters
     ----------
     folder : Path
         The kernel tables.
     cards : mapping of str to Accelerator
         The catalog by key.
-
-    Raises
-    ------
-    CatalogError
-        If a table is broken.
     """
     tables = read_kernel_tables(folder)
     shares = best_shares(tables.best_rates, cards)
@@ -218,7 +215,10 @@ fit. Relatives of the measured cards take it from the curve over all cards.
 
 
 def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str, float]:
-    """Best measured rate over the dense peak, by accelerator and by generation.
+    """Best measured rate over the dense peak, by accelerator and by generation. [fraction]
+
+    Median over the readings of a card; then, for the narrowest name of each generation, the median
+    over its measured cards. Above 1 if a card's clocks exceed those of its data sheet.
 
     Parameters
     ----------
@@ -226,13 +226,6 @@ def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str,
         Readings, several for some cards.
     cards : mapping of str to Accelerator
         The catalog by key.
-
-    Returns
-    -------
-    dict of str to float
-        Median over the readings of a card; then, for the narrowest name of each generation, the
-        median over its measured cards. Above 1 if a card's clocks exceed those of its data
-        sheet. [fraction]
     """
     readings = defaultdict(list)
     for card, rate in zip(rates.accelerator.tolist(), rates.flops_per_s.tolist(), strict=True):

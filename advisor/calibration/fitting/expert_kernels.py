@@ -39,6 +39,8 @@ def fit_experts(
 ) -> dict[str, MatmulEfficiency]:
     """Constants of grouped products on a group of accelerators, by format of the weights.
 
+    Empty if nothing was measured.
+
     Parameters
     ----------
     tables : Experts
@@ -47,11 +49,6 @@ def fit_experts(
         The catalog by key: peaks and bandwidths.
     accelerators : iterable of str
         Keys of the cards to fit on.
-
-    Returns
-    -------
-    dict of str to MatmulEfficiency
-        Empty if nothing was measured.
     """
     found = {}
     of_group = tables.of(accelerators)

@@ -178,15 +178,12 @@ class Achieved(Noun):
 def read_achievable(path: Path | None = None) -> list[Achieved]:
     """Read the best published products, one of each card and format.
 
+    Raises CatalogError if the table is broken.
+
     Parameters
     ----------
     path : Path, optional
         The shipped table by default.
-
-    Raises
-    ------
-    CatalogError
-        If the table is broken.
     """
     return read_table(path or data_path(ACHIEVABLE), Achieved, key=("accelerator", "format"))
 
@@ -194,15 +191,12 @@ def read_achievable(path: Path | None = None) -> list[Achieved]:
 def read_kernel_tables(folder: Path) -> KernelTables:
     """Read the tables in ``folder``.
 
+    Raises CatalogError if a column is missing or a value is not a positive number.
+
     Parameters
     ----------
     folder : Path
         The folder; its ``README.md`` describes the files.
-
-    Raises
-    ------
-    CatalogError
-        If a column is missing or a value is not a positive number.
     """
     matmul, prefill = _Csv(folder / "matmul.csv"), _Csv(folder / "attention_prefill.csv")
     decode, exchange = _Csv(folder / "attention_decode.csv"), _Csv(folder / "collectives.csv")

@@ -128,6 +128,9 @@ def fit_generation(
 ) -> KernelEfficiency:
     """Constants of a group of accelerators, with errors in sample and on unseen cards.
 
+    Held-out errors are those of each card under constants fitted on the group's other cards; for a
+    card alone in its group, on all other NVIDIA cards.
+
     Parameters
     ----------
     tables : KernelTables
@@ -138,12 +141,6 @@ def fit_generation(
         Keys of the cards to fit on.
     source : str
         Where the measurements come from.
-
-    Returns
-    -------
-    KernelEfficiency
-        Held-out errors are those of each card under constants fitted on the group's other
-        cards; for a card alone in its group, on all other NVIDIA cards.
     """
     matmul = {}
     for name, (peak, kernels) in FORMATS.items():

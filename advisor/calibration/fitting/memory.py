@@ -172,16 +172,13 @@ def hold_out_peaks(runs: Sequence[PeakRun]) -> tuple[HeldOutPeak, ...]:
 def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> dict[str, Interval]:
     """80 % intervals on tensors, from peaks that the constants have not seen.
 
+    By name. What too few groups state in full takes those with guessed settings too, every run
+    weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more.
+
     Parameters
     ----------
     facts : MemoryFacts
         Stated bounds of reserve and context, which widen a range besides the interval.
-
-    Returns
-    -------
-    dict of str to Interval
-        By name. What too few groups state in full takes those with guessed settings too, every
-        run weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more.
     """
     pool = _bounds(held_out, facts, [item.run.group for item in held_out])
     found = {}
@@ -216,11 +213,8 @@ def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[st
 def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
     """80 % intervals on allocated bytes, by kind of the tables from PyTorch's accounting.
 
-    Returns
-    -------
-    dict of str to Interval
-        The 10 % and 90 % quantiles of the rows. They are in sample: the terms were written with
-        these tables.
+    The 10 % and 90 % quantiles of the rows. They are in sample: the terms were written with these
+    tables.
     """
     ratios: dict[str, list[float]] = defaultdict(list)
     for table in TRUTH:
@@ -252,15 +246,12 @@ def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
 def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     """Sections of ``calibration.yaml`` that published peaks determine, given fitted kernels.
 
+    ``memory`` and ``intervals``.
+
     Parameters
     ----------
     kernels : dict
         The sections that the kernel tables and serving runs determine.
-
-    Returns
-    -------
-    dict
-        ``memory`` and ``intervals``.
     """
     given = kernels.get("intervals")
     served: Section = given if isinstance(given, dict) else {}
@@ -280,10 +271,7 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
 def peak_errors() -> tuple[Summary, ...]:
     """Score published peaks in sample, and with each source held out.
 
-    Returns
-    -------
-    tuple of Summary
-        By regime: in sample, and each source held out, constants and ranges both.
+    By regime: in sample, and each source held out, constants and ranges both.
     """
     engine = shipped_engine()
     facts, shipped = engine.calibration.memory, engine.calibration.intervals

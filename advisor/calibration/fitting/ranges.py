@@ -16,13 +16,10 @@ from advisor.nouns.software.efficiency import UNMEASURED, Interval
 def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     """80 % intervals of training time, from residuals of runs that the fit has not seen.
 
-    Returns
-    -------
-    dict of str to Interval
-        By name, each also with ``_unmeasured``, wider by as much as dense models are farther off
-        on cards without kernel measurements. The bounds of a kind of work are drawn towards those
-        of all runs, so widened, the fewer groups of it were measured; with few, they are no
-        narrower. ``training_time_guessed`` is how much farther off runs with guessed settings are.
+    By name, each also with ``_unmeasured``, wider by as much as dense models are farther off on
+    cards without kernel measurements. The bounds of a kind of work are drawn towards those of all
+    runs, so widened, the fewer groups of it were measured; with few, they are no narrower.
+    ``training_time_guessed`` is how much farther off runs with guessed settings are.
     """
     base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
     strange = _quantiles([run for run in held_out if run.run.interval.endswith(UNMEASURED)])

@@ -59,6 +59,8 @@ def fit_log_times(
 ) -> LogFit:
     r"""Positive constants that bring predicted times nearest to measured ones.
 
+    The best over all starts.
+
     Parameters
     ----------
     predict : callable
@@ -71,11 +73,6 @@ def fit_log_times(
         Of the measurements; equal by default.
     tolerance : float, optional
         Relative gain below which the fit has converged.
-
-    Returns
-    -------
-    LogFit
-        The best over all starts.
 
     Notes
     -----

@@ -272,6 +272,8 @@ def fit_engine(
 ) -> dict[str, float]:
     """Fit the constants of one engine, or those that several share.
 
+    By name, in the order of ``fit.parameters``. Every group of like runs weighs one.
+
     Parameters
     ----------
     facts : ServingFacts or mapping
@@ -282,11 +284,6 @@ def fit_engine(
         Part of the readings to leave out, see :func:`folds_of`.
     tolerance : float, optional
         Relative gain below which the fit has converged.
-
-    Returns
-    -------
-    dict of str to float
-        By name, in the order of ``fit.parameters``. Every group of like runs weighs one.
     """
     each = facts if isinstance(facts, Mapping) else {one.engine: facts for one in packs}
     engines = [(own, [one for one in packs if one.engine == name]) for name, own in each.items()]

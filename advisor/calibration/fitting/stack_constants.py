@@ -113,15 +113,12 @@ class RunTimes:
     def fit(self, left_out: str | None = None) -> Overheads:
         """Constants with the least mean error over groups, without one source.
 
+        A constant without runs takes the value of the kernels.
+
         Parameters
         ----------
         left_out : str, optional
             Source of runs that have no part in the fit.
-
-        Returns
-        -------
-        Overheads
-            A constant without runs takes the value of the kernels.
         """
         kept = [index for index, run in enumerate(self.runs) if run.source != left_out]
         routed = [index for index in kept if _has_fitted_experts(self.runs[index])]

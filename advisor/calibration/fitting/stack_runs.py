@@ -198,11 +198,8 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
 def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
     """Median over groups of measured over predicted time, for each stack.
 
-    Returns
-    -------
-    dict of str to float
-        At least 1; a stack without runs takes the median over all. Under None, networks that take
-        images: their runs show no difference between stacks.
+    At least 1; a stack without runs takes the median over all. Under None, networks that take
+    images: their runs show no difference between stacks.
     """
     overall = median(group_ratios(runs))
     found: dict[str | None, float] = {}

@@ -31,15 +31,12 @@ from advisor.nouns.software.stacks import fitted_stacks, stack_named
 def training_sections(kernels: Section, catalog: Catalog) -> Section:
     """Sections of ``calibration.yaml`` that training runs determine, given fitted kernels.
 
+    ``network``, ``sustained``, ``software``, ``intervals``, ``trained`` and ``delivery``.
+
     Parameters
     ----------
     kernels : dict
         The sections that the kernel tables determine.
-
-    Returns
-    -------
-    dict
-        ``network``, ``sustained``, ``software``, ``intervals``, ``trained`` and ``delivery``.
     """
     given = kernels.get("intervals")
     stated: Section = given if isinstance(given, dict) else {}

@@ -95,17 +95,14 @@ def _stored() -> dict[str, list[Prediction]]:
 def stored_predictions(table: str, measured: Mapping[str, Row]) -> list[ValidationRow]:
     """Return the predictions of a table with its measurements.
 
+    Raises CatalogError if a prediction has no measurement: the file is older than the table.
+
     Parameters
     ----------
     table : str
         Key of ``accuracy.ALL_TABLES``.
     measured : mapping of str to Row
         The table's rows by id.
-
-    Raises
-    ------
-    CatalogError
-        If a prediction has no measurement: the file is older than the table.
     """
     return [_joined(line, measured) for line in _stored()[table]]
 

@@ -106,15 +106,12 @@ class PublishedRun(Noun):
 def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...]:
     """Return the shipped measurements, each with the prediction of ``make accuracy``.
 
+    In the order of the tables; one for each quantity of a measurement.
+
     Parameters
     ----------
     names : iterable of str
         Keys of ``accuracy.ALL_TABLES``.
-
-    Returns
-    -------
-    tuple of PublishedRun
-        In the order of the tables; one for each quantity of a measurement.
     """
     return tuple(run for name in names for run in _runs_of(name))
 
@@ -190,6 +187,8 @@ def similar_runs(
 ) -> tuple[PublishedRun, ...]:
     """Return the measurements of speed most like a configuration, nearest first.
 
+    Empty if no shipped measurement is of such work.
+
     Parameters
     ----------
     workload : Pretraining, FineTuning or Serving
@@ -200,11 +199,6 @@ def similar_runs(
         Those that one token uses; all by default.
     most : int
         At most this many, one of each group of similar measurements.
-
-    Returns
-    -------
-    tuple of PublishedRun
-        Empty if no shipped measurement is of such work.
 
     Notes
     -----

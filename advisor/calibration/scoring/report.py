@@ -182,17 +182,14 @@ def next_interval(
 ) -> list[float]:
     r"""Bounds between which the values of a group not yet seen lie with probability ``share``.
 
+    Low and high bound.
+
     Parameters
     ----------
     values : sequence of float
         Values of runs that their prediction had not seen.
     groups : sequence of str
         Runs of a group were held out together; every group weighs one.
-
-    Returns
-    -------
-    list of float
-        Low and high bound.
 
     Notes
     -----

@@ -231,19 +231,15 @@ def fit_serving_intervals(
 ) -> dict[str, Interval]:
     """80 % intervals of serving times, from residuals of runs that the fit has not seen.
 
+    By name. Of first tokens, servers but the first have their own, with their name behind; bounds
+    are drawn towards those of all servers, the fewer models at a site stand behind them. Those of
+    engines with kernels of their own hold for cards whose vendor kernels nobody measured too; for
+    servers wider ones are stated.
+
     Parameters
     ----------
     others : sequence of ServedReading
         Readings of engines that are called directly and have no fitted constants.
-
-    Returns
-    -------
-    dict of str to Interval
-        By name. Of first tokens, servers but the first have their own, with their name behind;
-        bounds are drawn towards those of all servers, the fewer models at a site stand behind
-        them.
-        Those of engines with kernels of their own hold for cards whose vendor kernels nobody
-        measured too; for servers wider ones are stated.
     """
     sure = [item for item in held_out if not item.reading.excluded]
     served = [item for item in sure if item.interval not in DIRECT]
@@ -328,6 +324,8 @@ DIRECTLY: Final = "serving_direct"
 def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Section:
     """Sections of ``calibration.yaml`` that serving runs determine, given fitted kernels.
 
+    ``serving``, ``engines`` and ``intervals``.
+
     Parameters
     ----------
     kernels : dict
@@ -335,11 +333,6 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     called : bool
         Also fit the engines of desktop computers, which takes most of the time. Otherwise their
         constants and intervals are those of the file.
-
-    Returns
-    -------
-    dict
-        ``serving``, ``engines`` and ``intervals``.
     """
     start = {"serving": {one.name: one.starts[0] for one in SERVERS[0].parameters}}
     fixed = kernels | start | {"memory": START}

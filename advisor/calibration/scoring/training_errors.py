@@ -90,10 +90,7 @@ def run_errors(name: str, runs: Sequence[ScoredRun]) -> SpeedErrors:
 def speed_errors() -> tuple[SpeedErrors, ...]:
     """Score training speed on the shipped runs.
 
-    Returns
-    -------
-    tuple of SpeedErrors
-        All runs, then throughput, then every kind with enough rows.
+    All runs, then throughput, then every kind with enough rows.
     """
     engine = shipped_engine()
     runs = timed_runs(engine)

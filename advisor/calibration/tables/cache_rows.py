@@ -74,21 +74,14 @@ class CacheLog:
 def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict the memory that an engine reports at start-up.
 
+    The row's primary quantity: GiB per accelerator, or tokens of the whole cache; both if it is GiB
+    of cache and the log also states tokens. Raises InputError if the model or its format is
+    unknown, or the device's memory is not stated.
+
     Parameters
     ----------
     row : mapping
         A row of a table of start-up logs.
-
-    Returns
-    -------
-    list of ValidationRow
-        The row's primary quantity: GiB per accelerator, or tokens of the whole cache; both if
-        it is GiB of cache and the log also states tokens.
-
-    Raises
-    ------
-    InputError
-        If the model or its format is unknown, or the device's memory is not stated.
     """
     quantity = cell(row, "primary_quantity") or "kv_cache_gib"
     if quantity not in QUANTITIES or not number(row, quantity):
@@ -137,15 +130,12 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
 def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
     """Return how the engine of a log divides memory among weights, itself and the cache.
 
+    Raises InputError if the model or its format is unknown, or the device's memory is not stated.
+
     Parameters
     ----------
     quantity : str
         The quantity to predict.
-
-    Raises
-    ------
-    InputError
-        If the model or its format is unknown, or the device's memory is not stated.
     """
     architecture = engine.architecture(row)
     calibration = engine.calibration
@@ -189,16 +179,13 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
 def fit_cache_interval(engine: Engine) -> Interval:
     """80 % interval on an engine's own share, from the start-up logs that ship.
 
+    The interval of :meth:`CacheLog.factor`. No constant is fitted on these logs, so each log counts
+    as unseen.
+
     Parameters
     ----------
     engine : Engine
         Of its calibration, only stated facts count.
-
-    Returns
-    -------
-    Interval
-        The interval of :meth:`CacheLog.factor`. No constant is fitted on these logs, so each log
-        counts as unseen.
     """
     factors, groups = [], []
     for row in shipped_rows(LOGS):

@@ -49,20 +49,13 @@ def shipped_engine() -> Engine:
 def stored_configs(folder: Path) -> dict[str, Path]:
     """Return the configurations of a folder, in which every row looks its model up.
 
+    By ``org__name`` and, where no other ends so, by ``name``, in lower case. Raises InputError if
+    it cannot be listed, or has more files than are looked through.
+
     Parameters
     ----------
     folder : Path
         Of files named ``org__name.json``.
-
-    Returns
-    -------
-    dict of str to Path
-        By ``org__name`` and, where no other ends so, by ``name``, in lower case.
-
-    Raises
-    ------
-    InputError
-        If it cannot be listed, or has more files than are looked through.
     """
     files: dict[str, Path] = {}
     problem = None

@@ -142,10 +142,7 @@ def row_group(row: Row) -> str:
 def row_deployment(row: Row, engine: Engine) -> Deployment:
     """Return the deployment that a row of serving measurements describes.
 
-    Raises
-    ------
-    InputError
-        If the row's model or format is unknown, or a cell is unusable.
+    Raises InputError if the row's model or format is unknown, or a cell is unusable.
     """
     architecture = engine.architecture(row)
     accelerator = engine.accelerator(row)

@@ -54,10 +54,7 @@ def cache_bytes(row: Row) -> float:
 def weight_format(row: Row) -> WeightFormat:
     """Return the storage format of a row's weights: ``weight_format``, else ``weight_precision``.
 
-    Raises
-    ------
-    InputError
-        If the format is unknown and the row states no bits per parameter.
+    Raises InputError if the format is unknown and the row states no bits per parameter.
     """
     if cell(row, "weight_format"):
         return choice(row, "weight_format", WEIGHT_FORMATS)

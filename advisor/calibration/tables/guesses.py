@@ -99,17 +99,14 @@ def model_names() -> ModelNames:
 def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
     """Return a row with its words translated and its empty cells filled.
 
+    By column, and by field of a case if a column states one.
+
     Parameters
     ----------
     table : {"shape", "training", "serving"}
         Section of the file.
     unit : str, optional
         What the row's network takes: ``token``, ``image`` or ``sample``.
-
-    Returns
-    -------
-    dict of str to str
-        By column, and by field of a case if a column states one.
     """
     guesses: Guesses = getattr(_file(), table)
     found = {column: _meaning(cell(row, column), words) for column, words in guesses.words.items()}

@@ -29,15 +29,13 @@ QUANTITY: Final = "images_per_s"
 def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict the images per second of one batched run.
 
+    Raises InputError if the row has no measured rate, the network takes no images, or a cell is
+    unusable.
+
     Parameters
     ----------
     row : mapping
         A row of kind ``vision`` or ``diffusion`` of a table of serving measurements.
-
-    Raises
-    ------
-    InputError
-        If the row has no measured rate, the network takes no images, or a cell is unusable.
     """
     measured = number(row, QUANTITY)
     if measured is None or measured <= 0:

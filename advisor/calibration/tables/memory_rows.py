@@ -101,21 +101,13 @@ TENSORS: Final = {
 def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict the peak of the allocated bytes of one training step.
 
+    ``peak_total`` in bytes. Only tensors, without driver context, libraries and the allocator's
+    reserve. Raises InputError if the model is unknown or a cell unusable.
+
     Parameters
     ----------
     row : mapping
         A row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
-
-    Returns
-    -------
-    list of ValidationRow
-        ``peak_total`` in bytes. Only tensors, without driver context, libraries and
-        the allocator's reserve.
-
-    Raises
-    ------
-    InputError
-        If the model is unknown or a cell unusable.
     """
     measured = number(row, "peak_total")
     if measured is None or measured <= 0:
@@ -151,15 +143,12 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
 def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict a row that names the batch and the side of its images instead of a length.
 
+    As :func:`predict_memory_row`.
+
     Parameters
     ----------
     row : mapping
         ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, and ``attn`` if stated.
-
-    Returns
-    -------
-    list of ValidationRow
-        As :func:`predict_memory_row`.
     """
     names = (cell(row, name) for name in ("model", "batch", "px", "mode"))
     known = {
@@ -172,17 +161,9 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 
 def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, TrainingMemory]:
-    """Return a row's kind, layout, and the tensors of its fullest moment.
+    """Return a row's kind, layout, and the tensors of its fullest moment. [bytes]
 
-    Returns
-    -------
-    tuple
-        What the table is about, the layout, and the terms. [bytes]
-
-    Raises
-    ------
-    InputError
-        If the model is unknown or a cell unusable.
+    Raises InputError if the model is unknown or a cell unusable.
     """
     architecture, run = predicted_run(row, engine)
     kind, layout = _layout(row)

@@ -31,10 +31,7 @@ Release = tuple[int, int]
 def read_table(path: Path) -> list[dict[str, str]]:
     """Read a CSV file of measurements.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, too large, not UTF-8, or has no header.
+    Raises InputError if the file is missing, too large, not UTF-8, or has no header.
     """
     remedy = "Give a CSV file with the columns of docs/accuracy.md."
     content = read_file(
@@ -113,10 +110,7 @@ def cell(row: Row, column: str) -> str:
 def number(row: Row, column: str) -> float | None:
     """Return a cell as a number, or None if it is empty or missing.
 
-    Raises
-    ------
-    InputError
-        If the cell holds anything but a finite number.
+    Raises InputError if the cell holds anything but a finite number.
     """
     text = cell(row, column)
     if not text:
@@ -139,10 +133,7 @@ def number(row: Row, column: str) -> float | None:
 def integer(row: Row, column: str, default: int) -> int:
     """Return a cell as a whole number of at least one, or ``default`` if it is empty.
 
-    Raises
-    ------
-    InputError
-        If the cell holds anything else.
+    Raises InputError if the cell holds anything else.
     """
     value = number(row, column)
     if value is None:
@@ -161,10 +152,7 @@ def integer(row: Row, column: str, default: int) -> int:
 def needed(row: Row, column: str) -> int:
     """Return a whole number that the row must have.
 
-    Raises
-    ------
-    InputError
-        If the cell is empty or not a count.
+    Raises InputError if the cell is empty or not a count.
     """
     value = integer(row, column, 0)
     if not value:
@@ -186,10 +174,7 @@ def flag(row: Row, column: str) -> bool:
 def release(row: Row, column: str, default: Release) -> Release:
     """Return the release of a program, e.g. 0.41; ``default`` if the cell is empty.
 
-    Raises
-    ------
-    InputError
-        If the cell does not begin with two numbers and a point between them.
+    Raises InputError if the cell does not begin with two numbers and a point between them.
     """
     text = cell(row, column)
     found = re.match(r"(\d{1,6})\.(\d{1,6})", text)
@@ -210,10 +195,7 @@ Choice = TypeVar("Choice")
 def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
     """Return the meaning of a cell's word.
 
-    Raises
-    ------
-    InputError
-        If the word is not among ``options``.
+    Raises InputError if the word is not among ``options``.
     """
     text = cell(row, column).lower()
     if text not in options:

@@ -32,10 +32,7 @@ LEAST_LATENT = 512
 def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture:
     """Resolve a row's model: preset by hub id, then a stored config, then its shape columns.
 
-    Raises
-    ------
-    AdvisorError
-        If none of the three describes a model the engine can build.
+    Raises AdvisorError if none of the three describes a model the engine can build.
     """
     key = cell(row, "architecture_key")
     name = key or cell(row, "model")

@@ -66,20 +66,13 @@ WHOLE: Final = "whole"
 def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict the quantities that one serving run was measured for.
 
+    Its primary quantity and, if it has one, its secondary, in the column's unit. Raises InputError
+    if the row's model cannot be served or does not fit its card, or if a cell is unusable.
+
     Parameters
     ----------
     row : mapping
         A row of a table of serving measurements.
-
-    Returns
-    -------
-    list of ValidationRow
-        Its primary quantity and, if it has one, its secondary, in the column's unit.
-
-    Raises
-    ------
-    InputError
-        If the row's model cannot be served or does not fit its card, or if a cell is unusable.
     """
     if cell(row, "kind") in IMAGE_KINDS:
         return predict_image_row(row, engine)
@@ -197,10 +190,7 @@ def engine_interval(
 def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLoad, BenchmarkTimes]:
     """Return the requests in flight at a row's rate, and its times at the row's percentile.
 
-    Raises
-    ------
-    InputError
-        If a cell is unusable.
+    Raises InputError if a cell is unusable.
 
     Notes
     -----

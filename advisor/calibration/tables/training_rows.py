@@ -79,21 +79,14 @@ ON_PAPER = "analytic_not_measured"
 def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict the quantities that one training run was measured for.
 
+    Its primary quantity and, if the row asks for it, its peak memory; empty for a row that only
+    states whether it fitted. Raises InputError if the engine has no builder for the row's model or
+    work, or a cell is unusable.
+
     Parameters
     ----------
     row : mapping
         A row of a table of training runs.
-
-    Returns
-    -------
-    list of ValidationRow
-        Its primary quantity and, if the row asks for it, its peak memory; empty for a row that
-        only states whether it fitted.
-
-    Raises
-    ------
-    InputError
-        If the engine has no builder for the row's model or work, or a cell is unusable.
     """
     accelerator = engine.accelerator(row)
     calibration = engine.calibration
@@ -247,20 +240,13 @@ def _workload(row: Row, unit: Unit) -> Training:
 def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     """Predict whether a run fits, if the table states whether it did.
 
+    None if the row states neither a memory nor that it ran out. Raises InputError if the engine has
+    no builder for the row's model or work, or a cell is unusable.
+
     Parameters
     ----------
     row : mapping
         A row of a table of training runs.
-
-    Returns
-    -------
-    FitVerdict or None
-        None if the row states neither a memory nor that it ran out.
-
-    Raises
-    ------
-    InputError
-        If the engine has no builder for the row's model or work, or a cell is unusable.
     """
     outcome = cell(row, "outcome") or RAN
     states_outcome = number(row, "peak_memory_gib") is not None or outcome != RAN

@@ -68,6 +68,9 @@ def describe_batch(
 ) -> ServingReport:
     """Estimate one configuration that processes batches, with ranges and terms.
 
+    If the memory does not fit, ``fits`` is False and the times are those of a card with enough
+    memory.
+
     Parameters
     ----------
     architecture : ModelArchitecture
@@ -76,12 +79,6 @@ def describe_batch(
         Inputs at a time, their size, and the passes for one image of a diffusion model.
     layout : ParallelLayout
         ``data`` ranks share the batch.
-
-    Returns
-    -------
-    ServingReport
-        If the memory does not fit, ``fits`` is False and the times are those of a card with
-        enough memory.
 
     Raises
     ------

@@ -27,15 +27,12 @@ def step_in_cache(
 ) -> Candidates:
     """Return configurations with the effect of processors' caches on a training step.
 
+    As in :func:`in_cache`, with unsharded parameters, gradients and states.
+
     Parameters
     ----------
     tokens : ndarray
         Of one micro-batch. [tokens or samples]
-
-    Returns
-    -------
-    Candidates
-        As in :func:`in_cache`, with unsharded parameters, gradients and states.
     """
     each = (
         FORMAT_BYTES[run.recipe.master or run.recipe.working]
@@ -54,18 +51,14 @@ def in_cache(
 ) -> Candidates:
     """Return configurations with the bandwidth of a processor's cache.
 
+    Faster if held data and moved data fit into the cache; unchanged if they exceed twice its size.
+
     Parameters
     ----------
     tokens : ndarray
         Tokens or samples that pass together. [tokens or samples]
     parameter_bytes : float
         Held for each parameter. [bytes]
-
-    Returns
-    -------
-    Candidates
-        Faster if held data and moved data fit into the cache; unchanged if they exceed twice its
-        size.
     """
     hardware = candidates.hardware
     if not np.any(hardware.cache_bytes):

@@ -44,17 +44,14 @@ def launch_time(
 ) -> Floats:
     """Time that launches add to the kernels. [s]
 
+    Waiting time of accelerators, and dispatch time of processors.
+
     Parameters
     ----------
     launches : ndarray
         Kernels launched. [1]
     kernels : ndarray
         Their time. [s]
-
-    Returns
-    -------
-    ndarray
-        Waiting time of accelerators, and dispatch time of processors.
     """
     queue_s = queue_time(launches, hardware, software)
     waits = np.asarray(launch_wait_s(queue_s=queue_s, kernels_s=kernels))

@@ -19,17 +19,14 @@ def group_link(
 ) -> tuple[Floats, Floats]:
     """Bandwidth and latency that a group's collectives reach. [bytes/s], [s]
 
+    The bandwidth is 0 if the group needs a network and there is none.
+
     Parameters
     ----------
     ranks, stride : ndarray
         Group size, and distance of neighbours in accelerators.
     staged : bool
         Cards without peer-to-peer send large messages through the host's memory.
-
-    Returns
-    -------
-    tuple of ndarray
-        The bandwidth is 0 if the group needs a network and there is none.
     """
     hardware = candidates.hardware
     slow = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)

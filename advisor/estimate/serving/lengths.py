@@ -20,12 +20,9 @@ def fitted(
 ) -> tuple[Workload, ModelArchitecture]:
     """Fill in the lengths of requests that a case leaves open.
 
-    Returns
-    -------
-    tuple of Workload and ModelArchitecture
-        Training is unchanged. For serving, default prompts and answers are cut to the model's
-        limit, and encoder-decoder pairs become networks that write token after token. The
-        model's assumptions state both.
+    Training is unchanged. For serving, default prompts and answers are cut to the model's limit,
+    and encoder-decoder pairs become networks that write token after token. The model's assumptions
+    state both.
     """
     if not isinstance(workload, Serving):
         return workload, architecture
@@ -50,17 +47,14 @@ def fitted(
 def shortened(
     workload: Serving, architecture: ModelArchitecture, given: Collection[str]
 ) -> dict[str, int]:
-    """Return the default lengths that exceed the model's positions, cut to fit.
+    """Return the default lengths that exceed the model's positions, cut to fit. [tokens]
+
+    New values by field.
 
     Parameters
     ----------
     given : collection of str
         Fields that the user gave.
-
-    Returns
-    -------
-    dict of str to int
-        New values by field. [tokens]
     """
     limit = architecture.max_position_embeddings
     if architecture.unit is not Unit.TOKEN or limit is None:

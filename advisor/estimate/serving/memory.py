@@ -89,6 +89,8 @@ def serving_memory(
 ) -> ServingMemory:
     """Return the memory of the fullest accelerator.
 
+    One element per configuration.
+
     Parameters
     ----------
     layout : LayoutArrays
@@ -98,11 +100,6 @@ def serving_memory(
         Memory that the driver reports. [bytes]
     calibration : Calibration
         Facts of the engine and of a process on an accelerator.
-
-    Returns
-    -------
-    ServingMemory
-        One element per configuration.
 
     Notes
     -----
@@ -166,17 +163,14 @@ def serving_capacity(
 ) -> ServingCapacity:
     """Return what fits, with the engine's own memory at the high end of its interval.
 
+    Counts are 0 if the weights alone do not fit.
+
     Parameters
     ----------
     served, load, layout, memory_bytes, calibration
         As for :func:`serving_memory`.
     host_memory_bytes : float or ndarray, optional
         Memory of the host, which layers and experts may fill. [bytes]
-
-    Returns
-    -------
-    ServingCapacity
-        Counts are 0 if the weights alone do not fit.
     """
     memory = serving_memory(served, load, layout, memory_bytes, calibration)
     interval = calibration.interval("serving_memory", measured=True)

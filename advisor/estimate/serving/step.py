@@ -62,17 +62,14 @@ def engine_step(
     engine: ServingFacts,
     network: NetworkEfficiency,
 ) -> StepShares:
-    """Return the exclusive shares of one step from its start to its sampled tokens.
+    """Return the exclusive shares of one step from its start to its sampled tokens. [s]
+
+    Infinite if the card lacks the format or a group needs a missing network.
 
     Parameters
     ----------
     candidates : Candidates
         Hardware rates are for the compute format of the stored weights.
-
-    Returns
-    -------
-    StepShares
-        Infinite if the card lacks the format or a group needs a missing network. [s]
 
     Notes
     -----

@@ -125,6 +125,9 @@ def serving_times(
 ) -> ServingTimes:
     """Return latency and throughput at a steady concurrency.
 
+    Times are infinite if a card lacks a format or a link; ``feasible`` states whether the cache
+    fits. Nothing is raised.
+
     Parameters
     ----------
     load : ServingLoad
@@ -136,12 +139,6 @@ def serving_times(
         By default the one that serves the weights' format.
     capacity : ServingCapacity, optional
         What fits, if the caller has it already.
-
-    Returns
-    -------
-    ServingTimes
-        Times are infinite if a card lacks a format or a link; ``feasible`` states whether the
-        cache fits. Nothing is raised.
 
     Notes
     -----

@@ -70,10 +70,7 @@ class ToolRules:
     def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
         """Return the rules of a case.
 
-        Raises
-        ------
-        InputError
-            If the stated tool was retired or does other work.
+        Raises InputError if the stated tool was retired or does other work.
         """
         rules = cls(case, architecture, duty_of(case.workload, architecture))
         rules._check_asked()

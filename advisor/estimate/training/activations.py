@@ -205,12 +205,7 @@ def stream_bytes(run: TrainingRun) -> float:
 
 
 def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
-    """Bytes that all layers of these rows keep per token, including adapters.
-
-    Returns
-    -------
-    SavedBytes
-        [bytes/token]
+    """Bytes that all layers of these rows keep per token, including adapters. [bytes/token]
 
     Notes
     -----
@@ -281,15 +276,11 @@ def segment_input_bytes(operator: Operator, run: TrainingRun) -> float:
 
 
 def backward_bytes(operators: Iterable[Operator], run: TrainingRun) -> tuple[SavedBytes, ...]:
-    """Bytes per token that pass through one layer while it goes backward.
+    """Bytes per token that pass through one layer while it goes backward. [bytes/token]
 
-    Returns
-    -------
-    tuple of SavedBytes
-        First, the gradients beside a whole block. Second, all tensors of an attention with a score
-        matrix: the kept ones and the gradients of the softmax's output and input, without the
-        copy that only the product with the values needs; 0 if a kernel never writes the
-        scores. [bytes/token]
+    First, the gradients beside a whole block. Second, all tensors of an attention with a score
+    matrix: the kept ones and the gradients of the softmax's output and input, without the copy that
+    only the product with the values needs; 0 if a kernel never writes the scores.
     """
     policy = _policy(run, selective=False)
     beside, scores = [SavedBytes()], [SavedBytes()]

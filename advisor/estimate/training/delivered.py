@@ -58,15 +58,12 @@ def delivered_interval(
 ) -> Interval:
     """Return the range of a run's hours: that of its step, and over machines that of whole runs.
 
+    Never narrower than ``step``, and never narrower over more machines.
+
     Parameters
     ----------
     step : Interval
         Of the time of a step.
-
-    Returns
-    -------
-    Interval
-        Never narrower than ``step``, and never narrower over more machines.
     """
     whole = calibration.intervals[f"{WHOLE_RUN}_{operator.value}"]
     weight = float(spread_out(machines=machines, ramp_machines=calibration.delivery.ramp_machines))

@@ -79,7 +79,9 @@ def training_memory(
     facts: MemoryFacts,
     lengths: Floats | None = None,
 ) -> TrainingMemory:
-    """Memory terms at the peak of a training step.
+    """Memory terms at the peak of a training step. [bytes]
+
+    Terms of the fullest stage at the fullest moment.
 
     Parameters
     ----------
@@ -87,11 +89,6 @@ def training_memory(
         One element per configuration.
     lengths : ndarray, optional
         Sequence length of each configuration, if it is not the run's. [tokens]
-
-    Returns
-    -------
-    TrainingMemory
-        Terms of the fullest stage at the fullest moment. [bytes]
 
     Notes
     -----

@@ -31,7 +31,7 @@ def offload_time(
     micro_batches: Floats,
     cover_s: Floats,
 ) -> Floats:
-    """Exposed traffic with the host and the host's update, of one step.
+    """Exposed traffic with the host and the host's update, of one step. [s]
 
     Parameters
     ----------
@@ -41,11 +41,6 @@ def offload_time(
         Working weights of this rank that are on the host. [elements]
     cover_s : ndarray
         Computation of one micro-batch. [s]
-
-    Returns
-    -------
-    ndarray
-        [s]
 
     Notes
     -----

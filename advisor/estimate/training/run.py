@@ -196,17 +196,14 @@ def resolve_training(
 ) -> TrainingRun:
     """Fill in the fields that the user left open, and note each assumption.
 
+    Raises InputError if the sequence is longer than the model's learned positions allow.
+
     Parameters
     ----------
     recipe : PrecisionRecipe
         The recipe to use; the caller chooses it if the workload does not.
     tool : Tool, optional
         What runs the training. Default: the stack alone, without its tools' limits.
-
-    Raises
-    ------
-    InputError
-        If the sequence is longer than the model's learned positions allow.
     """
     assumptions: list[str] = []
     sequence = _sequence_length(workload, architecture, assumptions)

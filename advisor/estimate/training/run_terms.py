@@ -20,6 +20,8 @@ def run_terms(
 ) -> tuple[Term, ...]:
     """Exclusive shares of a run's wall-clock time.
 
+    In seconds; they sum to the run. Terms of 0 s are left out.
+
     Parameters
     ----------
     lost : Losses
@@ -28,11 +30,6 @@ def run_terms(
         Accelerators of the job; any failure stops all of them.
     training_s, evaluation_s : float
         Without failures and checkpoints. [s]
-
-    Returns
-    -------
-    tuple of Term
-        In seconds; they sum to the run. Terms of 0 s are left out.
     """
     saving, again, restarting = (
         float(share)
@@ -62,15 +59,12 @@ def run_terms(
 def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     """Return the time of a run on instances that can be taken back.
 
+    With a longer run, the term of the interruptions, and a smaller goodput.
+
     Parameters
     ----------
     hours : Range
         Hours of the run for an hour of work.
-
-    Returns
-    -------
-    StepTime
-        With a longer run, the term of the interruptions, and a smaller goodput.
     """
     share = time.goodput
     added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)

@@ -78,16 +78,13 @@ def stages_of(
 ) -> tuple[Stage, ...]:
     """Return the stages that can be the fullest.
 
+    The first and the last, and the second if the first holds one layer less. Without a pipeline,
+    only the last.
+
     Parameters
     ----------
     layout : LayoutArrays
         As asked; see :func:`in_effect`.
-
-    Returns
-    -------
-    tuple of Stage
-        The first and the last, and the second if the first holds one layer less. Without a
-        pipeline, only the last.
     """
     fold = fold_parameters(architecture)
     layers = float(architecture.num_hidden_layers)

@@ -107,12 +107,7 @@ def stage_states(
     stage: Stage,
     facts: MemoryFacts,
 ) -> StageStates:
-    """Weights, gradients, optimizer states and temporaries of one stage.
-
-    Returns
-    -------
-    StageStates
-        [bytes]
+    """Weights, gradients, optimizer states and temporaries of one stage. [bytes]
 
     Notes
     -----

@@ -85,17 +85,14 @@ def training_time(
     network: NetworkEfficiency,
     software: SoftwareFacts,
 ) -> TrainingTime:
-    """Shares of one optimizer step.
+    """Shares of one optimizer step. [s]
+
+    Infinite if a layout needs a network that the hardware lacks.
 
     Parameters
     ----------
     candidates : Candidates
         One element per configuration; hardware rates are for ``run.recipe.compute``.
-
-    Returns
-    -------
-    TrainingTime
-        Infinite if a layout needs a network that the hardware lacks. [s]
 
     Notes
     -----

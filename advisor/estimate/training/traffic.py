@@ -200,15 +200,12 @@ def exposed_exchange(
 ) -> Floats:
     """Expert traffic of one micro-batch that its schedule does not hide. [s]
 
+    Includes the time by which the exchanges slow the computation.
+
     Parameters
     ----------
     exchange_s, cover_s : ndarray
         The exchanges on their own, and the computation of the same micro-batch. [s]
-
-    Returns
-    -------
-    ndarray
-        Includes the time by which the exchanges slow the computation. [s]
     """
     beside = overlapped_exchange_s(
         exchange_s=exchange_s, cover_s=cover_s, overlap=software.expert_overlap

@@ -30,16 +30,13 @@ def memory_curves(
 ) -> tuple[Curve, ...]:
     """Return memory and speed of one configuration at other batches and lengths.
 
+    One curve over the micro-batch (training) or the concurrent requests (serving). One over the
+    length of a sequence, if the model takes tokens.
+
     Parameters
     ----------
     placement : Placement
         The configuration; everything but the batch or the length stays.
-
-    Returns
-    -------
-    tuple of Curve
-        One curve over the micro-batch (training) or the concurrent requests (serving). One over
-        the length of a sequence, if the model takes tokens.
     """
 
     def estimated(changed: Case, place: Placement) -> Estimate:

@@ -63,15 +63,12 @@ def scaling(
 ) -> Scaling:
     """Search the layouts of every number of one accelerator in one array pass.
 
+    Raises InputError if the workload serves.
+
     Parameters
     ----------
     placement : Placement
         Fixes accelerator, machine, precision and price.
-
-    Raises
-    ------
-    InputError
-        If the workload serves.
     """
     if isinstance(case.workload, Serving):
         raise InputError(

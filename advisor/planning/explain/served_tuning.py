@@ -31,16 +31,13 @@ def served_improvements(
 ) -> tuple[str, ...]:
     """Return one sentence for each technique that is worth its effort on a plan.
 
+    Each with the speeds before and after; empty for networks that do not write text, and for those
+    whose prompts pass an encoder: engines neither cache nor draft for them.
+
     Parameters
     ----------
     case : Case
         Of serving. What it states already is not offered.
-
-    Returns
-    -------
-    tuple of str
-        Each with the speeds before and after; empty for networks that do not write text, and for
-        those whose prompts pass an encoder: engines neither cache nor draft for them.
     """
     workload = case.workload
     if not isinstance(workload, Serving) or not generates(architecture):

@@ -56,15 +56,12 @@ def improvements(
 ) -> tuple[str, ...]:
     """Return one sentence for each change of software or options that is worth its effort.
 
+    At most three; those that make a plan fit come first, then the fastest.
+
     Parameters
     ----------
     placement : Placement
         The plan. Each change may recompute less and keep less on the host, if that fits.
-
-    Returns
-    -------
-    tuple of str
-        At most three; those that make a plan fit come first, then the fastest.
     """
     usable = placement.accelerator.memory_reported_bytes
     before = _best(run, placement, architecture, calibration, fixed=True)

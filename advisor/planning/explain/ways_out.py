@@ -117,6 +117,8 @@ def ways_out(
 ) -> tuple[WayOut, ...]:
     """Return the changes that make the case fit.
 
+    Smallest sacrifice first, then the fastest; empty if no change fits.
+
     Parameters
     ----------
     placement : Placement
@@ -125,11 +127,6 @@ def ways_out(
         The estimate of that placement.
     catalog : Catalog
         Cards and offers for the changes of hardware.
-
-    Returns
-    -------
-    tuple of WayOut
-        Smallest sacrifice first, then the fastest; empty if no change fits.
     """
     tight = _Tight(case, placement, estimate, architecture, catalog, calibration)
     found: list[WayOut] = []

@@ -38,20 +38,13 @@ def what_ifs(
 ) -> tuple[WhatIf, ...]:
     """Return the configuration of a case, then what each change makes of it.
 
+    First the configuration as it is. A change that the software cannot run is left out. Raises
+    InputError if the hardware is unknown or lacks the precision.
+
     Parameters
     ----------
     case : Case
         With hardware. A stated layout is left out: each change has its own best one.
-
-    Returns
-    -------
-    tuple of WhatIf
-        First the configuration as it is. A change that the software cannot run is left out.
-
-    Raises
-    ------
-    InputError
-        If the hardware is unknown or lacks the precision.
 
     Notes
     -----

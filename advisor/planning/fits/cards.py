@@ -250,7 +250,9 @@ def _trained(
 
 
 def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
-    """Return the longest sequence that fits in the usable memory.
+    """Return the longest sequence that fits in the usable memory. [tokens]
+
+    0 if the first length does not fit.
 
     Parameters
     ----------
@@ -260,11 +262,6 @@ def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
         Memory of ``m`` configurations at each length. [bytes]
     usable_bytes : float
         Usable memory. [bytes]
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Whole tokens; 0 if the first length does not fit. [tokens]
 
     Notes
     -----

@@ -62,15 +62,12 @@ def fewest_machines(
 ) -> list[Option]:
     """Close the gap between the searched numbers: one machine fewer misses the limits.
 
+    In the order of ``options``.
+
     Parameters
     ----------
     options : sequence of Option
         Of each accelerator, the fewest of the searched numbers that meet the limits.
-
-    Returns
-    -------
-    list of Option
-        In the order of ``options``.
 
     Notes
     -----

@@ -43,16 +43,13 @@ def neighbours(
 ) -> tuple[Neighbour, ...]:
     """Evaluate every layout one step away on the same hardware, in one array call.
 
+    Fastest first; those that need a network the hardware lacks are left out. Empty where only data
+    parallelism divides the work of a server.
+
     Parameters
     ----------
     run : TrainingRun, optional
         The resolved training workload, if the caller has it already.
-
-    Returns
-    -------
-    tuple of Neighbour
-        Fastest first; those that need a network the hardware lacks are left out. Empty where
-        only data parallelism divides the work of a server.
     """
     if isinstance(case.workload, Serving):
         if not generates(architecture):

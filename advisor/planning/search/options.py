@@ -199,10 +199,7 @@ def priced_options(
 ) -> list[Option]:
     """Price configurations, with the spare replicas and the load balancer of a served model.
 
-    Returns
-    -------
-    list of Option
-        In the order of ``found``.
+    In the order of ``found``.
     """
     instances, per_hour, times, interrupted = [], [], [], []
     spares = 0 if served is None else served.spare_replicas
@@ -264,7 +261,9 @@ def run_rents(
     hours: Sequence[Sequence[float]],
     usd_per_hour: Sequence[float],
 ) -> list[list[float]]:
-    """Rent of runs in the providers' billing steps.
+    """Rent of runs in the providers' billing steps. [USD]
+
+    In the shape of ``hours``. Offers with equal billing are computed together.
 
     Parameters
     ----------
@@ -274,11 +273,6 @@ def run_rents(
         Time of each run at several points of its range. [h]
     usd_per_hour : sequence of float
         Of all instances. [USD/h]
-
-    Returns
-    -------
-    list of list of float
-        In the shape of ``hours``. Offers with equal billing are computed together. [USD]
     """
     times, usd = np.asarray(hours, dtype=float), np.asarray(usd_per_hour)
     rents = np.zeros_like(times)

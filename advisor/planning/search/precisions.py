@@ -46,16 +46,13 @@ def search_and_host(
 ) -> tuple[Sequence[System], SearchResult]:
     """Evaluate a case on all systems; if nothing fits, use the hosts' memory too.
 
+    The searched systems, each with its tool, and the result. If the host's memory is used, systems
+    are separate for each host memory size.
+
     Parameters
     ----------
     advising : bool, optional
         Also try lower precisions, as ``alternatives``.
-
-    Returns
-    -------
-    sequence of System, SearchResult
-        The searched systems, each with its tool, and the result. If the host's memory is used,
-        systems are separate for each host memory size.
     """
     systems = with_host(systems, case.host)
     workload = case.workload
@@ -261,6 +258,9 @@ def within_reach(
 ) -> System:
     """Drop counts whose roofline misses the deadline or the budget.
 
+    With at least its largest and its smallest count that has a layout. The largest shows by how
+    much a deadline is missed, the smallest by how much a budget is.
+
     Parameters
     ----------
     system : System
@@ -269,12 +269,6 @@ def within_reach(
         Of the whole run, without recomputation. [FLOPs]
     has_layouts : callable
         Whether any layout exists for a number of accelerators.
-
-    Returns
-    -------
-    System
-        With at least its largest and its smallest count that has a layout. The largest shows by
-        how much a deadline is missed, the smallest by how much a budget is.
 
     Notes
     -----

@@ -66,18 +66,15 @@ def search_serving(
 ) -> ServingSearch:
     """Evaluate one weight format on all systems.
 
+    For each system and count: the configuration with the least of each latency, and the one nearest
+    to both targets.
+
     Parameters
     ----------
     table : ndarray
         Of :func:`replica_table`.
     free : bool
         The number of replicas is open: between the searched numbers, the fewest are looked for.
-
-    Returns
-    -------
-    ServingSearch
-        For each system and count: the configuration with the least of each latency, and the one
-        nearest to both targets.
     """
     if not len(table):
         return ServingSearch(found=(), searched=0, misses={}, carried={})

@@ -69,6 +69,8 @@ def complexity(layouts: LayoutArrays, *, layers: int) -> Floats:
 def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> Indices:
     """Return the simplest layout of each segment that is nearly as fast as its fastest.
 
+    Place of one layout of each segment.
+
     Parameters
     ----------
     points : ndarray
@@ -80,11 +82,6 @@ def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> I
         and fast. [s]
     segment : ndarray
         Their segments, ascending.
-
-    Returns
-    -------
-    ndarray
-        Place of one layout of each segment.
 
     Examples
     --------

@@ -195,12 +195,7 @@ def find_systems(
 
 
 def check_owned(limits: Constraints) -> None:
-    """Refuse limits on renting if the user owns cards: only those are searched.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse limits on renting if the user owns cards: only those are searched."""
     if not limits.owned:
         return
     for name in ("providers", "regions", "accelerators"):

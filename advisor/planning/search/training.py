@@ -96,15 +96,12 @@ def search_training(
 ) -> TrainingSearch:
     """Evaluate one precision recipe on all systems that have its number format.
 
+    At most one entry per system and count: its fastest layout that fits.
+
     Parameters
     ----------
     space : LayoutSpace
         Holds the layouts of all counts of the systems.
-
-    Returns
-    -------
-    TrainingSearch
-        At most one entry per system and count: its fastest layout that fits.
 
     Notes
     -----
