@@ -1,7 +1,5 @@
 """Print the page of supported models: ``python -m advisor.architecture > docs/models.md``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ Training passes a whole sample through both. A request passes its text or sound 
 once, keeps the output to which the decoder attends, and then runs the decoder for each token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import takewhile
 

@@ -1,7 +1,5 @@
 """Well-known models by name: ``data/model_presets.yaml`` through the configuration builder."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Annotated

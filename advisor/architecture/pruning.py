@@ -3,8 +3,6 @@
 Tensors that join the residual stream keep their width, so every layer still fits the next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

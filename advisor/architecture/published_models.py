@@ -1,7 +1,5 @@
 """Published dense models, to scale a shape for a parameter count."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import log
 from typing import Annotated

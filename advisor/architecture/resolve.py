@@ -3,8 +3,6 @@
 Each reader is imported on first use, so that a process starts fast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn

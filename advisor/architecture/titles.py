@@ -1,7 +1,5 @@
 """Names of known models as people write them, with size and maker, the most asked first."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Final

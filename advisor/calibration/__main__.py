@@ -4,8 +4,6 @@ With ``accuracy``, score the engine on the shipped measurements and write docs/a
 data/predictions.csv. With ``add``, append the rows of a CSV file to a shipped table.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import sys

@@ -3,8 +3,6 @@ r"""Replicas through a day: what runs, what is billed and what comes late; what 
 A day or a week comes in equal steps of time, and repeats.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 Every function takes floats or arrays and broadcasts.
 """
 
-from __future__ import annotations
-
 from math import exp, lgamma, log, log1p
 
 import numpy as np

@@ -4,8 +4,6 @@
 and what it contributes to a reduce-scatter. A group of one rank takes no time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -9,8 +9,6 @@ References
 .. [2] Kwon et al., PagedAttention, 2023, arXiv:2309.06180, section 4.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 Every function takes floats or arrays and broadcasts.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operation counts, exact for given shapes. A multiply-add counts 2."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

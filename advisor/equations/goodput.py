@@ -1,7 +1,5 @@
 """From the time of a step to the time of a run: failures, restarts, checkpoints."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

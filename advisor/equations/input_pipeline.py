@@ -1,7 +1,5 @@
 """Input pipeline: the host reads, decodes and augments samples while the accelerator computes."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The link that a regularly placed group of accelerators uses, and its bandwidth."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

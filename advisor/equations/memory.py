@@ -1,7 +1,5 @@
 """Training memory, term by term. Every function takes floats or arrays and broadcasts."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Traffic between accelerator and host, and the update of weights on the host."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """What an optimizer's update reads, writes and holds for a moment."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@ r"""Buying: capital, running cost, residual value, and the use at which buying b
 Every function takes floats or arrays and broadcasts.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pipeline schedules: idle time while the pipeline fills and drains, and hidden traffic."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

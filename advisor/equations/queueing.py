@@ -12,8 +12,6 @@ References
    doi:10.1007/BF00264015: the states depend on the mean length alone.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ requests with continuous batching, in steps that carry the running sequences and
 request waits, a chunk of its prompt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

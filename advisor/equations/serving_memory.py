@@ -8,8 +8,6 @@ References
    one full step.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -5,8 +5,6 @@ A prompt adds :math:`E` to the step that carries it, a step without prompts take
 each second. Every function takes floats or arrays and broadcasts.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

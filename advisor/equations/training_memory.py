@@ -1,7 +1,5 @@
 """What fills an accelerator at the fullest moment of a training step, beside the plain states."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Traffic of a training step: how often each way of parallelism sends, and what of it shows."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

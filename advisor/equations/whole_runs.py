@@ -1,7 +1,5 @@
 """From the speed of a tuned benchmark to what a whole run delivers."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

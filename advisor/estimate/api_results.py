@@ -1,7 +1,5 @@
 """A hosted model beside machines: prices, a month's bill and break-even."""
 
-from __future__ import annotations
-
 from advisor.foundation.noun import Noun
 
 

@@ -1,7 +1,5 @@
 """How much wider a range is if the model's shape is assumed."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """The full estimate of one configuration, for ``advisor.estimate`` and every plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

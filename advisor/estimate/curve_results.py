@@ -1,7 +1,5 @@
 """Memory and speed against one quantity that a person can change."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """The bill of a service through a day or a week: results."""
 
-from __future__ import annotations
-
 from advisor.foundation.noun import Noun
 
 

@@ -1,7 +1,5 @@
 """Sums over the operator table that do not depend on the configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice

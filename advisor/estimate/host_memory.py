@@ -1,7 +1,5 @@
 """States and activations that a layout moves to the host, and those that stay."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

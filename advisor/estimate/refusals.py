@@ -1,7 +1,5 @@
 """Checks of a configuration; each refusal states the allowed values and a remedy."""
 
-from __future__ import annotations
-
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit

@@ -1,7 +1,5 @@
 """Results of an estimate: memory, FLOPs, time, serving figures and cost, with terms."""
 
-from __future__ import annotations
-
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.api_results import ApiComparison
 from advisor.estimate.curve_results import Curve

@@ -1,7 +1,5 @@
 """Size of one input from the workload, and the check that the network takes such an input."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """Title, formula in symbols and source of every term."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from advisor.foundation.quantities import Term

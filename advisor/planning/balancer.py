@@ -1,7 +1,5 @@
 """A load balancer in front of a plan's servers: its price, and what an answer says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from advisor.catalog.economy import load_balancers

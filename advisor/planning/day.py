@@ -1,7 +1,5 @@
 """A plan through the day: fixed, autoscaled, with a reserved base and with a spot burst."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

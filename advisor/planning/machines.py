@@ -1,7 +1,5 @@
 """The machines that can hold the hardware of a case."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from advisor.architecture.table.model import ModelArchitecture

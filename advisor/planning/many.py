@@ -4,8 +4,6 @@ Cases that differ only in hardware, count, deadline, budget or objective share o
 arrays that a search uses anyway. Every figure equals that of `estimate` or `recommend`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Cards with measured constants, which replace those of the catalog."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from typing import Final

@@ -1,7 +1,5 @@
 """The estimate of one configuration with all that an answer says of it."""
 
-from __future__ import annotations
-
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.estimate.configuration import estimate_configuration

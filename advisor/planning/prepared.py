@@ -1,7 +1,5 @@
 """Prepare a case: resolve its model, fill in open lengths, pick prices and constants."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final

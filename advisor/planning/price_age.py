@@ -1,7 +1,5 @@
 """What an old price may be today: the upper end that ranks offers, and the age in words."""
 
-from __future__ import annotations
-
 from datetime import date
 from functools import lru_cache
 

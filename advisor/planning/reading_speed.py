@@ -1,7 +1,5 @@
 """How fast people want an answer, if a case of serving states no latency limit."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture

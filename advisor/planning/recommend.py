@@ -1,7 +1,5 @@
 """The answer to a case: plans, the frontier, and why the other accelerators lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """The configuration of ``estimate``: the asked one, or the best on that hardware."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Ranges of times around their expected values."""
 
-from __future__ import annotations
-
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.batch.forward import batch_interval, generates, image_kernels

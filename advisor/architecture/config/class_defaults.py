@@ -1,7 +1,5 @@
 """Defaults of configuration classes, for fields that a configuration leaves out."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Reads the parts of decoder-only configurations that most families share."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final

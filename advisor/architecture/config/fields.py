@@ -1,7 +1,5 @@
 """Reads a Hugging Face ``config.json``. Every value has bounds, and errors name the field."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 

@@ -4,8 +4,6 @@ Nothing else is fetched. The library writes the file atomically to the user's ca
 that was fetched once needs no network.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType

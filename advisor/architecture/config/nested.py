@@ -1,7 +1,5 @@
 """Finds the text tower and the other towers in a multimodal ``config.json``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

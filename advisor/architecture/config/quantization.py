@@ -1,7 +1,5 @@
 """Reads from ``quantization_config`` how a published checkpoint stores its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

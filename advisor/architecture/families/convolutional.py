@@ -1,7 +1,5 @@
 """Convolutional families: ResNet, VGG, RegNet, ConvNeXt, DenseNet, U-Net."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -4,8 +4,6 @@ A value is a constant or the name of a configuration field. A family that needs 
 in Python, which its row names.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field

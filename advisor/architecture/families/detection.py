@@ -5,8 +5,6 @@ is the version of NVIDIA's DeepLearningExamples and MLPerf (Apache-2.0). Work ou
 products (anchors, their matching, suppression of duplicates) is left out.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from advisor.architecture.config.fields import ConfigFields

@@ -5,8 +5,6 @@ Fields follow the classes of Hugging Face diffusers 0.35 (Apache-2.0), and for D
 one image. Text encoder and latent decoder are not included.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from advisor.architecture.config.fields import ConfigFields

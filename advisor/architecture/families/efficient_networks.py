@@ -1,7 +1,5 @@
 """Networks of inverted bottlenecks: EfficientNet, MobileNetV3 and EfficientDet."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Final
 

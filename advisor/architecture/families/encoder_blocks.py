@@ -1,7 +1,5 @@
 """Transformer blocks of encoders, and of decoders that attend to one, as layers."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field

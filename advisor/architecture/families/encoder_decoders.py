@@ -1,7 +1,5 @@
 """Pairs of an encoder and a decoder: T5, Whisper, BART, Marian and NLLB."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from advisor.architecture.config.fields import ConfigFields

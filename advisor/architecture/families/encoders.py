@@ -1,7 +1,5 @@
 """Text encoders: BERT, DistilBERT, ELECTRA, ALBERT, DeBERTa and ModernBERT."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Decoders that no row of settings describes: OPT, Falcon, DBRX, Llama 4, Step 3 and others."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.config import decoder as parts

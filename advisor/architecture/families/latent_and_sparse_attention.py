@@ -1,7 +1,5 @@
 """Decoders that attend to latents, to keys that an indexer picks, or to compressed entries."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

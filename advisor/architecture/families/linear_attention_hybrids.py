@@ -1,7 +1,5 @@
 """Decoders that mix attention with linear attention or short convolutions: Qwen3-Next, LFM 2."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.config import decoder as parts

@@ -1,7 +1,5 @@
 """Recurrent language models and multilayer perceptrons."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from advisor.architecture.config.fields import ConfigFields

@@ -1,7 +1,5 @@
 """Decoders whose last layers share a cache: Gemma 3n and 4."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from advisor.architecture.config import decoder as parts

@@ -1,7 +1,5 @@
 """State-space models, pure and mixed with attention: Mamba, Jamba, Nemotron-H."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.config import decoder as parts

@@ -1,7 +1,5 @@
 """Image encoders of transformer blocks (ViT, Swin), and the pairs CLIP and SigLIP."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from advisor.architecture.config.class_defaults import class_defaults

@@ -6,8 +6,6 @@ here, of the same size together. Work outside the network (resizing, suppression
 left out.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Operator rows of attention: projections, latents, norms, rotation, scores, indexer, cache."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Operator rows of compressed attention (DeepSeek V4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from advisor.architecture.mixers.shapes import CompressedAttention, CompressedIndexer, Norm

@@ -1,7 +1,5 @@
 """Operator rows of routed feed-forward layers: router, dispatch, experts, shared expert."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

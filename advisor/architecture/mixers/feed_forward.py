@@ -1,7 +1,5 @@
 """Operator rows of dense feed-forward layers, and costs of activation functions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

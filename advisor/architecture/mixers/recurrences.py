@@ -1,7 +1,5 @@
 """Operator rows of recurrences: state-space layers, linear attention, short convolutions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

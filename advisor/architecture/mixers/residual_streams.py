@@ -1,7 +1,5 @@
 """Operator rows of models with several residual streams, and of per-layer embeddings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

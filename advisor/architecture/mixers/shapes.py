@@ -5,8 +5,6 @@ it. So a model with dense layers first, or with windows on every other layer, ne
 layers. Every quantity of a model is a sum over layers, so their order does not matter.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal
 

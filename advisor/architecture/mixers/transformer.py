@@ -1,7 +1,5 @@
 """Builds the operator rows of a decoder-only transformer from its shape."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

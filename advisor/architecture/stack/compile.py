@@ -1,7 +1,5 @@
 """Compiles a list of layers and the size of an input to the operator table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import ceil
 from typing import Annotated, Any, Final, Literal

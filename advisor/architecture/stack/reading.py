@@ -1,7 +1,5 @@
 """Reads and checks a user's own stack of layers from YAML, within bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Final, NamedTuple, NoReturn
 

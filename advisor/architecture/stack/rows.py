@@ -4,8 +4,6 @@ The tensors kept for the backward pass follow PyTorch: products, norms, GELU and
 input, ReLU and sigmoid their output, maxima an index of eight bytes, dropout a mask of one byte.
 """
 
-from __future__ import annotations
-
 from math import prod
 from typing import Final
 

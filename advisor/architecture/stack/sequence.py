@@ -1,7 +1,5 @@
 """Operator rows of layers that mix the tokens of a sequence, or the tensors of two paths."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from advisor.architecture.stack import layers as vocabulary

@@ -1,7 +1,5 @@
 """A network: its shape in Hugging Face names, and its operator table."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -4,8 +4,6 @@ A builder turns a shape into rows. Parameters, FLOPs, activation memory, cache a
 over rows, so no equation depends on a model family.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

@@ -3,8 +3,6 @@
 Moved elements are 16-bit elements: an fp32 intermediate counts double.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Kind and size of a network's input, if it is not simply tokens."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

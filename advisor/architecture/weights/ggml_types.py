@@ -5,8 +5,6 @@ The sizes come from ``GGML_QUANT_SIZES`` in ``gguf-py/gguf/constants.py`` of lla
 restates the structures of ``ggml/src/ggml-common.h``; read on 2026-11-21.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 QK: Final = 256

@@ -1,7 +1,5 @@
 """Bytes of a model's tensors in llama.cpp's mixtures, which ``name`` names as in ``RECIPES``."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final, NamedTuple
 

@@ -5,8 +5,6 @@ The keys follow docs/gguf.md in github ggml-org/ggml and ``gguf-py/gguf/constant
 table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -5,8 +5,6 @@ number of tensors, number of metadata pairs; the pairs; the tensors with dimensi
 offset; then the data. Version 1 (2023) had 32-bit counts and is refused.
 """
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple

@@ -7,8 +7,6 @@ matrix and without overrides. They are exact for dense models. For routed models
 projection counts over all layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, NamedTuple
 

@@ -4,8 +4,6 @@ Names look like ``lm_head``, ``model.layers.3.self_attn*`` or regular expression
 They are read word by word: a pattern from an unknown file is never compiled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -4,8 +4,6 @@ Shapes show widths, layers, biases and tying. They do not show the number of hea
 per head exists) or how many experts a token visits.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

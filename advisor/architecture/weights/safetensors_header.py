@@ -5,8 +5,6 @@ header, little-endian; the header, a JSON object from tensor names to type, shap
 the tensors without holes. The format allows headers up to 100 MB; published ones stay under 20.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, NamedTuple
 

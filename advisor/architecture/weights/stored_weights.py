@@ -1,7 +1,5 @@
 """Bytes of each row in a quantised file, with groups, zero-points and unquantised modules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil

@@ -1,7 +1,5 @@
 """The tensor table of a weights file: names, shapes and exact bytes, from the header only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path

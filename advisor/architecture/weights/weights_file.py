@@ -1,7 +1,5 @@
 """Reads the architecture from a weights file: GGUF, safetensors, or the index of shards."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

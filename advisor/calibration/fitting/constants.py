@@ -1,7 +1,5 @@
 """All fitted constants, and the text of the files that hold them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fits the curves of routed experts' grouped products on measured times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final
 

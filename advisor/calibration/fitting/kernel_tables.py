@@ -1,7 +1,5 @@
 """Reads the measured kernel tables into arrays in SI units."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fits the curves of one generation's kernels on measured times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ The reserve of the allocator beyond tensors is fitted on runs whose settings are
 within the bounds observed on cards. Ranges come from sources that the fit has not seen.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Fits the shares of link rates that collectives inside a node reach."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

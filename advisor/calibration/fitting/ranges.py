@@ -1,7 +1,5 @@
 """80 % intervals of training time, by kind of work, from runs that the fit has not seen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, rounded

@@ -1,7 +1,5 @@
 """Robust least squares on the logarithm of times, by SciPy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ of each accelerator depends neither on the software's slowdown nor, to first ord
 that nobody published.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev

@@ -1,7 +1,5 @@
 """Overheads of serving engines, fitted on the times of published runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

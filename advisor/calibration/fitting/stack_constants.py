@@ -4,8 +4,6 @@ Runs of dense models determine the loss of long runs and the overlap of tensor-p
 With these, runs of mixtures of experts determine the cost of experts.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ The time of a step is its slowdown times the sum of its terms. So one prediction
 slowdown that meets the measurement.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

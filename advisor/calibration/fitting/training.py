@@ -1,7 +1,5 @@
 """Sections of ``calibration.yaml`` that published training runs determine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor.calibration.fitting.ranges import fit_intervals

@@ -1,7 +1,5 @@
 """What whole runs lose against a tuned benchmark, by class of operator, and the range of hours."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

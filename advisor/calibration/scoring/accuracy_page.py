@@ -1,7 +1,5 @@
 """The page that shows users the errors of the engine, including misses."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from statistics import fmean

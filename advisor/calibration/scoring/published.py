@@ -1,7 +1,5 @@
 """The shipped measurements with their predictions, and those nearest to a configuration."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache

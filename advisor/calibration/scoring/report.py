@@ -1,7 +1,5 @@
 """Measured and predicted values: rows, and their summary by quantity and regime."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, quantiles

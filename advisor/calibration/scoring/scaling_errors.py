@@ -1,7 +1,5 @@
 """Errors of scaling: what throughput of each accelerator a larger run loses."""
 
-from __future__ import annotations
-
 from advisor.calibration.fitting.scaling import CURVES, read_curves
 from advisor.calibration.tables.context import shipped_engine
 from advisor.foundation.noun import Noun

@@ -1,7 +1,5 @@
 """Errors of serving times with models of a site held out, and ranges from these errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Errors of training speed by kind of run: in sample, and with each source held out."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scoring the engine on a table of measurements: recognise it, predict its rows, summarise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Predictions for start-up logs of serving engines: weights, cache and room for the cache."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Inputs of every prediction of a table's row."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping

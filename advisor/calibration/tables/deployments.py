@@ -1,7 +1,5 @@
 """The deployment and the load of a row of serving measurements, and its times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

@@ -4,8 +4,6 @@ The shipped facts are those of today's vLLM. A row states the release that wrote
 ``data/engine_releases.yaml`` lists the differences of that release, each with its source.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Number formats as tables of measurements name them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.calibration.tables.reading import Row, cell, choice, number

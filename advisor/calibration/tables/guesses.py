@@ -3,8 +3,6 @@
 Only this module guesses. No rule applies to a row that states its settings in columns.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator, Mapping
 from functools import cache

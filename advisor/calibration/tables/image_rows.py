@@ -1,7 +1,5 @@
 """Predictions for tables of served networks that take images."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.table.sample import Unit

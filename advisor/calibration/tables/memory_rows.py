@@ -1,7 +1,5 @@
 """Predictions for tables of memory peaks: bytes that PyTorch allocates in a training step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

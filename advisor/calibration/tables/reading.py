@@ -1,7 +1,5 @@
 """Reads tables of measurements: files to rows, cells to typed values and fields of a case."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

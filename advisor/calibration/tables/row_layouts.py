@@ -1,7 +1,5 @@
 """The layouts of a table of training runs, with open settings filled in."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import gcd
 

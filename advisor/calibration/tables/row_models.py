@@ -1,7 +1,5 @@
 """The model of a table's row: a preset, a stored configuration, or a shape in columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Published serving runs as arrays: all runs of one network in one format on one engine."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace

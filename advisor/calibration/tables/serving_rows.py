@@ -1,7 +1,5 @@
 """Predictions for tables of serving measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Predictions for tables of training runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from advisor.architecture.table.model import ModelArchitecture

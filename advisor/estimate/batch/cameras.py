@@ -1,7 +1,5 @@
 """Cameras that the hardware carries, from the rate of images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from advisor.equations.bursts import periodic_wait_share

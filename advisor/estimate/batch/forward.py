@@ -4,8 +4,6 @@ Images of a classifier or of a diffusion model, sequences of a text encoder. The
 one configuration and a million.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The full estimate of one configuration that processes batches."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np

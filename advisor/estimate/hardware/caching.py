@@ -1,7 +1,5 @@
 """The part of a small network that stays in a processor's cache between steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

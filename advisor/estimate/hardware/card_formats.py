@@ -1,7 +1,5 @@
 """Number formats in which a card stores and multiplies what it serves."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.estimate.candidates import matmul_peak

@@ -3,8 +3,6 @@
 The same code serves one configuration and a million.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part

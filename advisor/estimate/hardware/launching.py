@@ -1,7 +1,5 @@
 """Time that the host adds to kernels: launches, dispatch, copies from and to the host."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

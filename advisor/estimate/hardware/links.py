@@ -1,7 +1,5 @@
 """The link over which a group of accelerators communicates."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from advisor.equations.links import group_bytes_per_s, inside_bytes_per_s, local_ranks

@@ -1,7 +1,5 @@
 """Servers that requests arrive at: engines in every state, and what a stated rate makes of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A finite number of requests that arrive together: a ramp, a full engine, and a tail."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Lengths of requests: defaults are cut to the model's limit, and pairs become writers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Final
 

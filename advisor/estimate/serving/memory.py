@@ -1,7 +1,5 @@
 """Memory of a serving accelerator: weights, cache, the engine's share, and what still fits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """What an answer says of the serving engine: its builds, its split of layers, raised limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """The full estimate of one serving configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 

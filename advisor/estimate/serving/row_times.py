@@ -1,7 +1,5 @@
 """What one step of a serving engine carries, and the time of the table's rows in it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -4,8 +4,6 @@ A step carries the running sequences, one token each, and any number of prompt t
 tokens share the weights that the running sequences read anyway.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Titles, formulas and sources of the terms of a serving estimate."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from advisor.estimate.candidates import LayoutArrays

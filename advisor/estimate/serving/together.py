@@ -4,8 +4,6 @@ A step takes almost as long for one configuration as for a hundred. Tasks theref
 need one, until all others need one too. Each has a thread, and one thread works at a time.
 """
 
-from __future__ import annotations
-
 import contextvars
 import threading
 from collections.abc import Callable, Hashable, Sequence

@@ -1,7 +1,5 @@
 """How much of a model each of several unlike cards holds, and how fast they are together."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The kind of work, by the tools that do it."""
 
-from __future__ import annotations
-
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind

@@ -1,7 +1,5 @@
 """Weight formats in which a tool may serve a model on a card, largest first."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture

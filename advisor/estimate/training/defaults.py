@@ -3,8 +3,6 @@
 Each choice is stated with the option that changes it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from math import log2
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """What a whole run delivers of a tuned benchmark: the shares that it loses, and their range."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

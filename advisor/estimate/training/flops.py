@@ -1,7 +1,5 @@
 """Operations of a trained token: those of the model, and those the hardware computes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """How fast the host feeds images to a training step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 from typing import Final

@@ -4,8 +4,6 @@ The peak is the largest of the moments of a step, on the first and on the last p
 it is not the sum of all terms. The same code serves one configuration and a million.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 from typing import Final

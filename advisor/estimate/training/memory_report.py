@@ -1,7 +1,5 @@
 """Training memory of one or many configurations, with its range."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """Kernels of one micro-batch: a fold of operator times over the rows of one pipeline stage."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Final
 

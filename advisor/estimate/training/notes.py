@@ -1,7 +1,5 @@
 """What an estimate of training assumes, one sentence each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture

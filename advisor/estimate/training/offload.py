@@ -1,7 +1,5 @@
 """Time that a step waits for its host, if states or activations are there."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture

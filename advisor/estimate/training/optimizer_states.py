@@ -1,7 +1,5 @@
 """States of each optimizer for the parameters that it updates."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

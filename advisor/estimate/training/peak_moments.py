@@ -1,7 +1,5 @@
 """The fullest moment of a training step, and the fuller of two pipeline stages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The full estimate of one training configuration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A training workload with every default resolved and stated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Parts of the hours of a whole run besides its steps, and what spot instances add."""
 
-from __future__ import annotations
-
 from advisor.equations.goodput import lost_time
 from advisor.estimate.results import StepTime
 from advisor.estimate.terms import RUN_TIME, term

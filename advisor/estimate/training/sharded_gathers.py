@@ -1,7 +1,5 @@
 """Gathers and reductions of sharded stacks on one pipeline stage, and waiting gradients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pipeline stages that can be the fullest: the first, the last, and an uneven second."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

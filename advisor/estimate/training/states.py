@@ -1,7 +1,5 @@
 """Parameter states of one accelerator: weights, gradients, optimizer states, buffers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

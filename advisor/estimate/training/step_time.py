@@ -3,8 +3,6 @@
 The same code serves one configuration and a million.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

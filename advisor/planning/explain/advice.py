@@ -1,7 +1,5 @@
 """Remarks on an answer: ties, old prices, other precisions, limits that the range crosses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Options as points of the cost-time chart, and the fewest accelerators for a deadline."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor.architecture.table.model import ModelArchitecture

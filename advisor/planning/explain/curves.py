@@ -1,7 +1,5 @@
 """Memory and speed of one configuration against batch and length: the limit and the knee."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Devices that nobody rents, but that a person can buy: what each one does with the work."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

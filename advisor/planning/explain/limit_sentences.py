@@ -1,7 +1,5 @@
 """The limits that a configuration misses, or meets at a risk, one sentence each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Why each accelerator is in no plan: by how much it misses, and what would help."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

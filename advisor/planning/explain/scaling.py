@@ -1,7 +1,5 @@
 """Speed of a run against the number of accelerators, each with its best layout."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sentences of an answer: titles, plans, reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What a technique of serving would gain on a plan's cards, one sentence each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What would make a plan faster or smaller on the same cards, computed for that plan."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Values of the inputs at which another accelerator becomes the answer, and the grid of all."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

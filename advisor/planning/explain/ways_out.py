@@ -1,7 +1,5 @@
 """Changes that make a case fit; the engine computes each of them for that case."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What other hardware would buy: one change at a time, with the best layout of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture

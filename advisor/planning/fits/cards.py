@@ -1,7 +1,5 @@
 """What fits a GPU: known models on given cards, with the functions of ``estimate``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Which models fit some cards of the catalog: the request, prepared for the search."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which models a card can serve and train, with the memory to spare or short of."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Final
 

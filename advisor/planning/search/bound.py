@@ -1,7 +1,5 @@
 """A cheap lower bound of step times, which decides which layouts are timed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """The exact smallest number of machines that meets the limits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

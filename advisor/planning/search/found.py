@@ -1,7 +1,5 @@
 """What a search returns: priced options, lower precisions, and the nearest misses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The layouts of a search and their memory, evaluated once for precisions of equal sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

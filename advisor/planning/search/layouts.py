@@ -1,7 +1,5 @@
 """Every layout to try on a number of accelerators, as arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache

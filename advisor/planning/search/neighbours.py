@@ -1,7 +1,5 @@
 """Time and memory of each layout one step away from the chosen one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

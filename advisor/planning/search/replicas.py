@@ -1,7 +1,5 @@
 """Replicas of a server: every way to divide accelerators into them, and the fewest that do."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

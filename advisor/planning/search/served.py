@@ -1,7 +1,5 @@
 """The search for serving over tools and weight formats: for each system, the first that fits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Estimates of rows of a table of replicas: served text, at a rate or a concurrency, or batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final

@@ -1,7 +1,5 @@
 """The search for serving: every system, count, replica layout and weight format in arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Simple wins near ties: which of two layouts has fewer parts to set up and to go wrong."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hardware to rent or already owned: accelerators in nodes, with their offers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median

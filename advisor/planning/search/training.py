@@ -1,7 +1,5 @@
 """The search for training: every system, count, layout and precision in one array pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
