@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,57 +53,89 @@ def replica_table(
     spares : int, optional
         Replicas that stay beyond those of the row, on accelerators of the same count.
     """
-    by_tensor = TENSOR_DEGREES if not by_layers else (1,)
-    by_stages = PIPELINE_DEGREES if not by_layers else LAYER_DEGREES
-    parts = _parts(architecture, stated, hosted=hosted)
-
-    def tried(name: str, degrees: Iterable[int]) -> Iterable[int]:
-        return (stated[name],) if name in stated else degrees
-
-    heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
-    divided = generates(architecture)
-
-    @functools.cache
-    def divisions(
-        counts: tuple[int, ...], machine: int, reach: int, span: float, ways: tuple[bool, ...]
-    ) -> Table:
-        tensors = by_tensor if divided and ways[0] else (1,)
-        pipelines = by_stages if divided and ways[1] else (1,)
-        rows: set[tuple[int, ...]] = set()
-        for count in counts:
-            for tensor in tried("tensor", tensors):
-                if heads % tensor or (tensor > reach and "tensor" not in stated):
-                    continue
-                for pipeline in tried("pipeline", pipelines):
-                    replica = tensor * pipeline
-                    if pipeline > layers or replica > span:
-                        continue
-                    most = min(count // replica // (1 + spares), concurrency)
-                    spread = {1, min(WIDE_EXPERTS, most), most} - {0}
-                    for expert in tried("expert", spread if ways[2] else (1,)):
-                        replicas = min(count // replica - spares * expert, concurrency)
-                        rented = (replicas + spares * expert) * replica
-                        if (
-                            replicas >= 1
-                            and replicas == stated.get("data", replicas)
-                            and rented > max(0, count - machine)
-                            and replicas % expert == 0
-                            and architecture.num_experts % expert == 0
-                            and expert * replica <= span
-                        ):
-                            row = (replicas * replica, replicas, tensor, pipeline, expert)
-                            rows.update((*row, *part) for part in parts)
-        return np.array(sorted(rows), dtype=np.intp).reshape(-1, 7)
-
+    asked = _Asked(
+        generates(architecture),
+        architecture.num_attention_heads,
+        architecture.num_hidden_layers,
+        architecture.num_experts,
+        concurrency,
+        tuple(sorted(stated.items())),
+        _parts(architecture, stated, hosted=hosted),
+        by_layers,
+        spares,
+    )
     tables = [np.empty((0, 8), dtype=np.intp)]
     for index, system in enumerate(systems):
         reach = max(system.node.accelerators, system.node.intra_domain)
         # Without a network, one replica stays on one machine.
         span = np.inf if system.node.inter_bytes_per_s is not None else reach
         ways = tuple(system.divides(degree) for degree in ("tensor", "pipeline", "expert"))
-        rows = divisions(system.counts, system.node.accelerators, reach, span, ways)
+        rows = _divisions(asked, system.counts, system.node.accelerators, reach, span, ways)
         tables.append(np.column_stack([np.full(len(rows), index), rows]))
     return np.vstack(tables)
+
+
+class _Asked(NamedTuple):
+    """What decides, beside the machine, how replicas divide accelerators."""
+
+    divided: bool
+    """Whether layers and their matrices are divided."""
+    heads: int
+    layers: int
+    experts: int
+    concurrency: int
+    stated: tuple[tuple[str, int], ...]
+    parts: tuple[tuple[int, int], ...]
+    by_layers: bool
+    spares: int
+
+
+@functools.lru_cache(maxsize=1024)
+def _divisions(
+    asked: _Asked,
+    counts: tuple[int, ...],
+    machine: int,
+    reach: int,
+    span: float,
+    ways: tuple[bool, ...],
+) -> Table:
+    """Return the rows of one kind of machine, without its place."""
+    stated, spares = dict(asked.stated), asked.spares
+    heads, concurrency = asked.heads, asked.concurrency
+    tensors = TENSOR_DEGREES if not asked.by_layers and asked.divided and ways[0] else (1,)
+    by_stages = PIPELINE_DEGREES if not asked.by_layers else LAYER_DEGREES
+    pipelines = by_stages if asked.divided and ways[1] else (1,)
+
+    def tried(name: str, degrees: Iterable[int]) -> Iterable[int]:
+        return (stated[name],) if name in stated else degrees
+
+    rows: set[tuple[int, ...]] = set()
+    for count in counts:
+        for tensor in tried("tensor", tensors):
+            if heads % tensor or (tensor > reach and "tensor" not in stated):
+                continue
+            for pipeline in tried("pipeline", pipelines):
+                replica = tensor * pipeline
+                if pipeline > asked.layers or replica > span:
+                    continue
+                most = min(count // replica // (1 + spares), concurrency)
+                spread = {1, min(WIDE_EXPERTS, most), most} - {0}
+                for expert in tried("expert", spread if ways[2] else (1,)):
+                    replicas = min(count // replica - spares * expert, concurrency)
+                    rented = (replicas + spares * expert) * replica
+                    if (
+                        replicas >= 1
+                        and replicas == stated.get("data", replicas)
+                        and rented > max(0, count - machine)
+                        and replicas % expert == 0
+                        and asked.experts % expert == 0
+                        and expert * replica <= span
+                    ):
+                        row = (replicas * replica, replicas, tensor, pipeline, expert)
+                        rows.update((*row, *part) for part in asked.parts)
+    table = np.array(sorted(rows), dtype=np.intp).reshape(-1, 7)
+    table.flags.writeable = False
+    return table
 
 
 def _parts(
