@@ -10,6 +10,7 @@ from typing import Final
 from advisor.foundation.parsing import (
     parse_amount,
     parse_arrivals,
+    parse_bytes,
     parse_count,
     parse_duration,
     parse_length,
@@ -181,6 +182,7 @@ _READERS: Final[dict[Reads, Callable[..., object]]] = {
     Reads.CHOICE: _word,
     Reads.YES: _yes,
     Reads.COUNT: parse_amount,
+    Reads.BYTES: parse_bytes,
     Reads.WHOLE: parse_count,
     Reads.LENGTH: parse_length,
     Reads.HOURS: _hours,

@@ -45,6 +45,7 @@ _NUMBER: Final = (
 )
 _AMOUNT: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]{{0,2}})", re.ASCII)
 _DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]+)\s*", re.ASCII)
+_BYTES: Final = re.compile(rf"({_NUMBER})\s*([kmgt]?)(i?)b?(?:/s)?", re.ASCII | re.IGNORECASE)
 _KILO: Final = re.compile(r"(\d{1,6})\s*[kK]", re.ASCII)
 _OWNED: Final = re.compile(r"([^:]+?)(?::(\d{1,9}))?", re.ASCII)
 
@@ -179,6 +180,32 @@ def parse_arrivals(text: str, *, field: str) -> float:
             field=field,
         ) from None
     return users * number / _PER[unit]
+
+
+def parse_bytes(text: str, *, field: str) -> float:
+    """Read a size or a rate of memory; 0 is none. [bytes or bytes/s]
+
+    Examples
+    --------
+    >>> parse_bytes("64GB", field="memory"), parse_bytes("2 GB/s", field="rate")
+    (64000000000.0, 2000000000.0)
+    >>> parse_bytes("1.5GiB", field="memory")
+    1610612736.0
+    """
+    match = _BYTES.fullmatch(_bounded(text))
+    number = math.inf
+    if match:
+        power = " kmgt".index(match[2].lower() or " ")
+        number = _float(match[1]) * (KIB if match[3] else 1000.0) ** power
+    if number == math.inf:
+        raise InputError(
+            f"{field} is not a number of bytes",
+            value=text,
+            allowed="a number of bytes, with kB, MB, GB or TB (or KiB, MiB, GiB, TiB) after it",
+            remedy="Write it like 64GB or 2GB/s.",
+            field=field,
+        )
+    return number
 
 
 def parse_money(text: str, *, field: str) -> float:

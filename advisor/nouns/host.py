@@ -18,12 +18,12 @@ class Host(Noun):
     memory_bytes: Annotated[
         Bytes | None,
         Input(
-            "serving with layers or experts in the host's memory: its size, 64G (a desktop "
+            "serving with layers or experts in the host's memory: its size, 64GB (a desktop "
             "computer: 64 GB, a server: 512 GB)",
             "--host-memory",
             "Host memory",
             unit="bytes",
-            metavar="BYTES",
+            reads=Reads.BYTES,
             networks=TEXT,
             tasks=SERVING,
             blank="As usual for the card",
@@ -32,22 +32,21 @@ class Host(Noun):
     memory_bandwidth_bytes_per_s: Annotated[
         Bytes | None,
         Input(
-            "bandwidth of the host's memory, all channels together: 89.6G (two channels of "
+            "bandwidth of the host's memory, all channels together: 89.6GB/s (two channels of "
             "DDR5-5600; a server: eight of DDR5-4800)",
             "--host-bandwidth",
             metavar="BYTES/S",
-            reads=Reads.COUNT,
+            reads=Reads.BYTES,
             tasks=SERVING,
         ),
     ] = None
     display_bytes: Annotated[
         Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None,
         Input(
-            "memory that screen and desktop take from each card (0.6G of a consumer card, with "
+            "memory that screen and desktop take from each card (0.6GB of a consumer card, with "
             "llama.cpp)",
             "--display-memory",
-            metavar="BYTES",
-            reads=Reads.PLAIN,
+            reads=Reads.BYTES,
             tasks=SERVING,
         ),
     ] = None

@@ -85,6 +85,8 @@ class Reads(StrEnum):
     YES = "yes"
     COUNT = "count"
     """A positive number: 50M."""
+    BYTES = "bytes"
+    """Bytes, or bytes a second: 64GB, 2GB/s."""
     WHOLE = "whole"
     LENGTH = "length"
     """Tokens of a sequence: 32K is 32,768."""
@@ -105,6 +107,7 @@ METAVARS: Final = {
     Reads.HOURS: "TIME",
     Reads.USD: "USD",
     Reads.MS: "MS",
+    Reads.BYTES: "BYTES",
     Reads.RATE: "RATE",
     Reads.ARRIVALS: "RATE",
     Reads.PLAIN: "X",

@@ -137,7 +137,7 @@ class ParallelLayout(Noun):
         >>> ParallelLayout(data=8, tensor=2).replicas, ParallelLayout(data=8, expert=8).replicas
         (8, 1)
         """
-        return self.data // self.expert
+        return max(1, self.data // self.expert)
 
     @property
     def replica_cards(self) -> int:

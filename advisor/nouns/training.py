@@ -182,9 +182,10 @@ class _Training(Sized, Operated):
     storage_bytes_per_s: Annotated[
         Amount | None,
         Input(
-            "images: what the storage of one machine reads: 2G; they lie in memory",
+            "images: what the storage of one machine reads: 2GB/s; they lie in memory",
             "--storage-rate",
             metavar="BYTES/S",
+            reads=Reads.BYTES,
         ),
     ] = None
     """None: images lie in memory. [bytes/s]"""

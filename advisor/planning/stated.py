@@ -219,11 +219,11 @@ def supported_precision(
 def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accelerator) -> Tool:
     """Return the tool that does a case's work on its card.
 
-    A stated layout that no tool offers is still estimated; the estimate says so. Raises InputError
-    if no known software does the work on the card.
+    A stated layout that no training tool offers is still estimated; the estimate says so. Raises
+    InputError if no known software does the work on the card.
     """
     found = ToolRules.of(case, architecture).choose(accelerator)
-    if isinstance(found, Lack) and case.layout is not None:
+    if isinstance(found, Lack) and case.layout and not isinstance(case.workload, Serving):
         free = case.model_copy(update={"layout": None})
         found = ToolRules.of(free, architecture).choose(accelerator)
     if not isinstance(found, Lack):
@@ -357,15 +357,16 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
     splits = not samples and (offer is None or "tensor" in offer.divides)
     # A stated degree of data parallelism leaves the others to the rest of the accelerators.
     free = splits and not stated.keys() & {"tensor", "data"}
+    degrees = (1, 2, 4, 8) if free else (1,)
+    divided = [degree for degree in degrees if count % (degree * others) == 0]
+    heads = architecture.num_attention_heads
     tensor = stated.get("tensor") or max(
-        degree
-        for degree in ((1, 2, 4, 8) if free else (1,))
-        if count % (degree * others) == 0 and architecture.num_attention_heads % degree == 0
+        (degree for degree in divided if heads % degree == 0), default=1
     )
     least: dict[str, object] = {"tensor": tensor}
     if isinstance(offer, ServingOffer) and "pipeline" in offer.divides and not stated:
-        degrees = PIPELINE_DEGREES if splits else LAYER_DEGREES
-        stages = (degree for degree in degrees if count // tensor % degree == 0)
+        depths = PIPELINE_DEGREES if splits else LAYER_DEGREES
+        stages = (depth for depth in depths if count // tensor % depth == 0)
         others = max(min(degree, architecture.num_hidden_layers) for degree in stages)
         least["pipeline"] = others
     data = stated.get("data") or max(1, count // (tensor * others))

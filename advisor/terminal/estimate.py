@@ -218,6 +218,9 @@ def fit_sentence(estimate: Estimate) -> str:
     needed, usable = memory_against(breakdown.total_bytes, breakdown.usable_bytes)
     if breakdown.fits:
         return f"Fits: needs {needed} of {usable} usable on each accelerator."
+    if breakdown.total_bytes.high <= breakdown.usable_bytes:
+        held = memory(breakdown.host_bytes.expected)
+        return f"Does not fit: {held} for each accelerator is too much for the host's memory."
     if breakdown.total_bytes.expected <= breakdown.usable_bytes:
         return f"May not fit: needs {needed}, {usable} usable on each accelerator."
     # The high end of the range decides whether it fits.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import files, links, plans, tables, work
+from tests.fuzz import files, links, plans, questions, tables, work
 from tests.fuzz.harness import Kind
 
 KINDS: Final = (
-    Kind("case", 10_000, work.make_case, work.run_case),
-    Kind("case-text", 9_000, work.make_case_text, work.run_case_text),
+    Kind("case", 9_000, work.make_case, work.run_case),
+    Kind("case-text", 8_000, work.make_case_text, work.run_case_text),
+    Kind("question", 2_000, questions.make_question, questions.run_question),
     Kind("config", 9_000, files.make_config, files.run_config),
     Kind("config-text", 2_000, files.make_config_text, files.run_config_text),
     Kind("gguf", 3_000, files.make_gguf, files.run_gguf),

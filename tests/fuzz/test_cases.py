@@ -5,7 +5,7 @@ import pytest
 from tests.fuzz.harness import Kind
 from tests.fuzz.slices import check, slices
 
-NAMES = ("case", "case-text", "command", "amount")
+NAMES = ("case", "case-text", "question", "command", "amount")
 
 
 @pytest.mark.parametrize(("kind", "first", "count"), list(slices(NAMES)))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import advisor
+from advisor.errors import InputError
 from advisor.terminal.estimate import arrangement
 from tests.cases import every_field, tune
 
@@ -103,3 +104,15 @@ def test_offload_that_is_stated_is_used_though_the_work_fits_without() -> None:
     found = estimated(case, "h100-sxm", 1, offload=["activations"])
     assert [item.value for item in found.layout.offload] == ["activations"]
     assert found.memory.fits
+
+
+@pytest.mark.parametrize("layout", [{"pipeline": 3}, {"pipeline": 16384}, {"context": 5}])
+def test_degrees_that_do_not_divide_the_cards_are_refused(layout: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="does not use the accelerators"):
+        estimated(LARGE, "h100-sxm", 4, **layout)
+
+
+def test_layers_in_the_host_need_an_engine_that_keeps_them_there() -> None:
+    """No engine for TPUs has llama.cpp's option -ngl."""
+    with pytest.raises(InputError, match="keeps no layers in the host's memory"):
+        estimated(SERVE, "tpu-v6e", 8, gpu_layers=10)

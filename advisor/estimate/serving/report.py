@@ -223,6 +223,7 @@ def _serving(
             ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
             rate = Range.exact(workload.requests_per_s)
     shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
+    shares = _over_arrivals(shares, tpot)
     longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
     return ServingEstimate(
         streams=workload.output_tokens >= STREAM_TOKENS,
@@ -241,6 +242,18 @@ def _serving(
             if value > 0
         ),
     )
+
+
+def _over_arrivals(shares: dict[str, float], tpot_s: float) -> dict[str, float]:
+    """Return shares at the mean load whose sum is the mean time over all loads.
+
+    What the times at other loads add comes from prompts that share the steps.
+    """
+    prompts = tpot_s - sum(shares.values()) + shares["prefill"]
+    if prompts >= 0:
+        return shares | {"prefill": prompts}
+    scale = tpot_s / (tpot_s - prompts)
+    return {name: scale * value for name, value in shares.items()} | {"prefill": 0.0}
 
 
 def _under(

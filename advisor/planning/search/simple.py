@@ -89,7 +89,9 @@ def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> I
     """
     begins = np.flatnonzero(np.diff(segment, prepend=-1))
     place = np.cumsum(np.diff(segment, prepend=-1) > 0) - 1
-    ratio = steps / np.minimum.reduceat(steps, begins)[place]
+    # Layouts that miss a link take infinite time.
+    ratio = np.full(len(steps), np.inf)
+    np.divide(steps, np.minimum.reduceat(steps, begins)[place], ratio, where=np.isfinite(steps))
     near = np.flatnonzero(ratio <= TIE)
     order = near[np.lexsort((busy[near], ratio[near].round(9), points[near], segment[near]))]
     _, first = np.unique(segment[order], return_index=True)

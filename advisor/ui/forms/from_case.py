@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from advisor.errors import InputError
-from advisor.foundation.units import MILLISECOND
+from advisor.foundation.units import GB, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Network, Reads, Task
 from advisor.ui.forms.cases import case_of
@@ -120,6 +120,8 @@ def _spelled(name: str, rules: Rules, value: Any) -> str | tuple[str, ...]:
         return str(value)
     if name == "speed":  # the case has the time of one token
         return f"{1 / value / MILLISECOND:.10g}"
+    if rules.kind is Reads.BYTES:
+        return f"{value / GB:.10g}GB"
     if rules.kind is Reads.COUNT:
         for letter, scale in LETTERS.items():
             if value >= scale and value % scale == 0:

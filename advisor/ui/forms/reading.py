@@ -14,6 +14,7 @@ from advisor.errors import InputError
 from advisor.foundation.parsing import (
     parse_amount,
     parse_arrivals,
+    parse_bytes,
     parse_count,
     parse_duration,
     parse_length,
@@ -28,6 +29,7 @@ from advisor.ui.forms.rules import OWN, RULES, SHAPE, Rules
 
 EXAMPLES: Final = {
     Reads.COUNT: "a number like 50M or 2e9",
+    Reads.BYTES: "a size like 64GB",
     Reads.WHOLE: "a whole number",
     Reads.LENGTH: "a whole number, such as 32768 or 32K",
     Reads.HOURS: "a time like 24h or 3 days",
@@ -38,6 +40,7 @@ EXAMPLES: Final = {
     Reads.PLAIN: "a number like 0.3 or 30%",
 }
 PARSERS: Final = {
+    Reads.BYTES: parse_bytes,
     Reads.WHOLE: parse_count,
     Reads.LENGTH: parse_length,
     Reads.USD: parse_money,
