@@ -33,10 +33,10 @@ def test_each_provider_has_its_count_and_age(catalog_counts: tuple[int, int, int
     _, offers, providers = catalog_counts
     assert len(rows) == providers
     assert sum(item.offers for item in rows.values()) == offers
-    # 64 of 2026-07-20, 11 + 31 + 30 + 31 + 21 days ago; 79 of November 2025, which began 385 ago.
+    # 51 of 2026-10-10, 42 days ago; 55 of 2026-07-20, 124 ago; 52 of November 2025, 385 ago.
     aws = rows["AWS"]
-    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (143, "2026-07-20", 124, 143)
-    assert (aws.median_age_days, aws.regions) == (365 + 20, 16)
+    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (158, "2026-10-10", 42, 107)
+    assert (aws.median_age_days, aws.regions) == (124, 17)
     gcore = rows["Gcore"]
     assert (gcore.offers, gcore.currencies, gcore.oldest) == (4, ("EUR",), "2024-12")
     assert (gcore.age_days, gcore.stale) == (46, 1)  # of October 6; one of December 2024
@@ -48,7 +48,7 @@ def test_the_table_says_source_age_and_rate(catalog_counts: tuple[int, int, int]
 
     assert "{1} offers of {2} providers".format(*catalog_counts) in text
     assert "Prices come from the snapshot that ships with the program." in text
-    assert "385 d" in text  # the median of AWS
+    assert "124 d" in text  # the median of AWS
     assert "1 EUR = 1.1269 USD, of 2026-10-06." in text
 
 

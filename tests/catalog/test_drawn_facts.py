@@ -46,6 +46,26 @@ PRICES = [
     ("OVHcloud", "t2-45", "FRA", 2.19),
     ("Massed Compute", "A100-80GB", "us", 1.35),
 ]
+# gpu-price-index@ab49c80 (2026-10-10), observations of Azure: spot, USD an hour.
+SPOT = [
+    ("Standard_NC24ads_A100_v4", "westus3", 0.6788),
+    ("Standard_NC40ads_H100_v5", "centralindia", 4.9642),
+    ("Standard_NC80adis_H100_v5", "westeurope", 6.6938),
+    ("Standard_ND96amsr_A100_v4", "uksouth", 12.8866),
+    ("Standard_ND96isr_H100_v5", "japaneast", 26.3458),
+    ("Standard_ND96isr_MI300X_v5", "francecentral", 12.198),
+]
+# gpu-price-feed@3c41e77 (2026-10-04, Vast.ai 2026-10-03): lowest price of a provider and card.
+LOWEST = [
+    ("DigitalOcean", "mi325x", 3.8),
+    ("Lambda", "gh200-96gb", 2.29),
+    ("RunPod", "mi350x", 5.49),
+    ("RunPod", "rtx-3080-10gb", 0.17),
+    ("RunPod", "rtx-pro-5000-blackwell", 0.82),
+    ("Vast.ai", "rtx-3060-12gb", 0.0521),
+    ("Vast.ai", "rtx-4090-48gb", 0.3489),
+    ("Verda (DataCrunch)", "gb300", 10.215),
+]
 # US EIA, Electric Power Annual with data for 2023: cents per kWh, residential and commercial.
 TARIFFS = [
     ("us-illinois", 15.71, 11.24),
@@ -78,6 +98,24 @@ def test_the_price_is_that_of_the_list(
     price = offer.spot_usd_per_hour if provider == "GCP" else offer.on_demand_usd_per_hour
     # The catalog keeps four digits after the point.
     assert price == pytest.approx(usd, abs=5e-5)
+
+
+@pytest.mark.parametrize(("instance", "region", "usd"), SPOT)
+def test_the_spot_price_of_azure_is_that_of_the_day(instance: str, region: str, usd: float) -> None:
+    [offer] = [
+        item
+        for item in load_catalog().offers
+        if (item.provider, item.instance_type, item.region) == ("Azure", instance, region)
+    ]
+    assert offer.spot_usd_per_hour == pytest.approx(usd)
+    assert offer.price_date == "2026-10-10"
+
+
+@pytest.mark.parametrize(("provider", "card", "usd"), LOWEST)
+def test_the_lowest_price_is_that_of_the_feed(provider: str, card: str, usd: float) -> None:
+    [offer] = [item for item in load_catalog().offers_for(card) if item.provider == provider]
+    assert offer.accelerators == 1
+    assert offer.on_demand_usd_per_hour == pytest.approx(usd)
 
 
 @pytest.mark.parametrize(("place", "household", "commercial"), TARIFFS)
