@@ -141,13 +141,7 @@ def described(item: Declared) -> str:
 
 
 def read_option(item: Declared, text: str) -> object:
-    """Return the value that a text stands for.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read; the case itself checks names and bounds.
-    """
+    """Return the value that a text stands for; the case itself checks names and bounds."""
     return _READERS[item.reads](text, field=item.told.flag)
 
 

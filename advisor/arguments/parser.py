@@ -19,12 +19,9 @@ MAX_ARGUMENTS: Final = 5_000
 
 
 def bounded(argv: Sequence[str] | None) -> Sequence[str]:
-    """Return the arguments, the process's own if None is given.
+    """Return the arguments, or the process's own.
 
-    Raises
-    ------
-    InputError
-        If there are so many that parsing them would take long.
+    ``InputError`` if parsing them would take long.
     """
     given = sys.argv[1:] if argv is None else argv
     if len(given) > MAX_ARGUMENTS:

@@ -72,13 +72,7 @@ def load_api_prices() -> tuple[ApiPrice, ...]:
 
 
 def api_named(name: str) -> ApiPrice:
-    """Find a price by ``provider/model``, or by the model alone if one provider has it.
-
-    Raises
-    ------
-    InputError
-        If no row has this name, or several providers offer the model.
-    """
+    """Find a price by ``provider/model``, or by the model alone if one provider has it."""
     wanted = name.casefold().strip()
     known = load_api_prices()
     exact = [item for item in known if item.name.casefold() == wanted]

@@ -93,19 +93,17 @@ class Catalog(Noun):
     prices: PriceState = SHIPPED
 
     def accelerator(self, key: str) -> Accelerator:
-        """Find an accelerator.
+        """Find an accelerator by catalog key or full product name.
 
-        Parameters
-        ----------
-        key : str
-            Catalog key, or the full product name; upper and lower case are the same. Keys joined by
-            ``+`` are unlike cards of one computer.
+        Upper and lower case are the same.
+
+        Keys joined by ``+`` are unlike cards of one computer.
 
         Raises
         ------
         InputError
-            If no accelerator has this key or name. The message suggests the nearest ones; none
-            is substituted.
+            If no accelerator has this key or name. The message suggests the nearest ones; none is
+            substituted.
         """
         wanted = key.casefold().strip()
         found = self._by_name.get(wanted)
@@ -134,18 +132,7 @@ class Catalog(Noun):
         )
 
     def offers_for(self, key: str) -> tuple[Offer, ...]:
-        """Return the offers of one accelerator, ordered by key; empty if nobody rents it out.
-
-        Parameters
-        ----------
-        key : str
-            Catalog key or full product name.
-
-        Raises
-        ------
-        InputError
-            If the accelerator is unknown.
-        """
+        """Return the offers of one accelerator by key; empty if nobody rents it out."""
         return self._by_accelerator.get(self.accelerator(key).key, ())
 
     def software_for(self, accelerator: Accelerator) -> SoftwareSupport | None:
@@ -153,14 +140,7 @@ class Catalog(Noun):
         return self.software.get(accelerator.compute_capability or "")
 
     def at_rate(self, currency: str, usd: float) -> Catalog:
-        """Return the catalog with the prices of one currency converted at a new exchange rate.
-
-        Parameters
-        ----------
-        currency : str
-            ISO 4217, e.g. ``EUR``.
-        usd : float
-            US dollars for one unit of the currency.
+        """Return the catalog with the prices of a currency (EUR) at a new rate. [USD for one unit]
 
         Raises
         ------
@@ -195,15 +175,7 @@ class Catalog(Noun):
     def priced(
         self, offers: tuple[Offer, ...], sources: dict[str, Source], prices: PriceState
     ) -> Catalog:
-        """Return the catalog with the same accelerators and other offers.
-
-        Parameters
-        ----------
-        offers : tuple of Offer
-            Ordered by key.
-        sources : dict of str to Source
-            Every source that the offers and accelerators cite.
-        """
+        """Return the catalog with other offers, by key, and all sources that are cited."""
         return self.model_copy(update={"offers": offers, "sources": sources, "prices": prices})
 
     @property
@@ -219,14 +191,9 @@ class Catalog(Noun):
         return copied
 
     def once(self, find: Callable[[Self, Argument], Found], argument: Argument) -> Found:
-        """Return ``find(catalog, argument)``, computed once for this catalog.
+        """Return ``find(catalog, argument)`` of a module, computed once for this catalog.
 
-        Parameters
-        ----------
-        find : callable
-            A module's function.
-        argument : hashable
-            After ``MOST_FOUND`` different ones, all are forgotten.
+        After ``MOST_FOUND`` different arguments, all are forgotten.
         """
         key = find, argument
         known = self._found.get(key)

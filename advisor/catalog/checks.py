@@ -18,19 +18,9 @@ Tensor cores double their rate when the width halves; sparsity would double it o
 
 
 def check_order(keys: Sequence[str], *, file: str) -> None:
-    """Refuse keys that are not in rising order.
+    """Refuse keys of a file that appear twice or out of order.
 
-    Parameters
-    ----------
-    keys : sequence of str
-        The keys as the file lists them.
-    file : str
-        Name of the file, for the message.
-
-    Raises
-    ------
-    CatalogError
-        If a key appears twice or out of order; the message says where to move it.
+    The message says where to move them.
     """
     for before, key, *following in itertools.zip_longest(keys, keys[1:], keys[2:], fillvalue=""):
         if not key or before < key:
@@ -49,24 +39,7 @@ def check_order(keys: Sequence[str], *, file: str) -> None:
 def check_accelerator(
     key: str, record: AcceleratorRecord, content: CatalogFile, *, rule_source: str, file: str
 ) -> None:
-    """Refuse an entry with unknown sources or rules, or with rates that look sparse.
-
-    Parameters
-    ----------
-    key : str
-        Key of the entry.
-    content : CatalogFile
-        The file that holds the entry.
-    rule_source : str
-        Source that a derived memory figure cites.
-    file : str
-        Name of the file, for the message.
-
-    Raises
-    ------
-    CatalogError
-        The message names the field and the remedy.
-    """
+    """Refuse an entry with unknown sources or rules, or with rates that look sparse."""
     _check_sources(key, record, content, file=file)
     rule = record.memory_reported_rule
     if rule is not None and rule not in content.reported_memory_rules:
@@ -90,22 +63,7 @@ def check_accelerator(
 
 
 def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: str) -> None:
-    """Refuse an offer of an unknown accelerator or from an unknown source.
-
-    Parameters
-    ----------
-    content : CatalogFile
-        The known accelerators, sources and exchange rates.
-    line : int
-        Line of the offer in its file.
-    file : str
-        Name of the file of offers.
-
-    Raises
-    ------
-    CatalogError
-        The message names the field and the remedy.
-    """
+    """Refuse an offer, in a line of a file, of an unknown accelerator or from an unknown source."""
     entry = f"line {line} ({record.instance_type})"
     if record.accelerator not in content.accelerators:
         raise CatalogError(

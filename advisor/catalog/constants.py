@@ -123,18 +123,8 @@ def _check_present(
 def join_calibration(fitted: Section, path: Path) -> Calibration:
     """Join fitted constants with those written by hand, and check the whole.
 
-    Parameters
-    ----------
-    fitted : dict
-        The content of ``calibration.yaml``, written already or not.
-    path : Path
-        Path of that file. ``calibration_facts.yaml`` is read from the same folder, and the
-        constants of software from the shipped ``software.yaml``.
-
-    Raises
-    ------
-    CatalogError
-        As in :func:`load_calibration`.
+    ``fitted`` is the content of the file at ``path``, written already or not; the rest comes from
+    the files that :func:`load_calibration` names, with its errors.
     """
     _check_stacks(fitted)
     facts = _read(path.with_name(FACTS)) | {"software": stack_rows()}

@@ -67,12 +67,7 @@ def accelerator_of(
 ) -> Accelerator:
     """Return an accelerator in SI units.
 
-    Parameters
-    ----------
-    rules : mapping
-        Rules that derive the memory which the driver shows.
-    provenance : mapping
-        By key of the registry of sources.
+    ``rules`` derive the memory which the driver shows; ``provenance`` has the keys of the sources.
     """
     by_field = {_noun_field(field): provenance[source] for field, source in record.sources.items()}
     if record.memory_reported_rule is not None:

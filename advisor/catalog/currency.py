@@ -12,14 +12,9 @@ HOURLY_STEP: Final = Decimal("0.0001")
 
 
 def in_usd(amount: float | None, *, usd: float) -> float | None:
-    """Return a price in US dollars, rounded to a hundredth of a cent; None stays None.
+    """Return a price in US dollars, rounded to a hundredth of a cent.
 
-    Parameters
-    ----------
-    amount : float or None
-        Price per hour in the other currency.
-    usd : float
-        US dollars for one unit of that currency.
+    ``usd`` buy one unit of its currency.
 
     Examples
     --------
@@ -34,16 +29,11 @@ def in_usd(amount: float | None, *, usd: float) -> float | None:
 
 
 def converted(offer: Offer, *, usd: float, rate_date: str) -> Offer:
-    """Return an offer with its quoted price converted to US dollars.
+    """Return an offer with its quoted price converted.
 
-    An offer that is quoted in US dollars is returned unchanged.
+    ``usd`` buy one unit of the quote's currency.
 
-    Parameters
-    ----------
-    usd : float
-        US dollars for one unit of the quote's currency.
-    rate_date : str
-        ISO 8601. Empty if the user gave the rate.
+    ``rate_date`` is empty if the user gave the rate. A quote in US dollars is returned unchanged.
     """
     quote = offer.quote
     if quote is None:

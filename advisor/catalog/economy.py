@@ -198,12 +198,9 @@ class Economy(Noun):
         return place if place.tariff_source else self.place(place.country)
 
     def default(self, field: str, *groups: str) -> Default:
-        """Return the default of the first of ``groups`` that has one, or that of group ``all``.
+        """Return the default of the first of ``groups`` that has one, or that of ``all``.
 
-        Raises
-        ------
-        KeyError
-            If neither exists: the field is not one of ``DEFAULT_GROUPS``.
+        Else ``KeyError``.
         """
         for group in (*groups, "all"):
             if (field, group) in self._by_default:
@@ -323,16 +320,8 @@ def places() -> tuple[Place, ...]:
 def with_commitments(catalog: Catalog, economy: Economy, months: int) -> Catalog:
     """Return the catalog with on-demand prices for a commitment of up to ``months``.
 
-    Parameters
-    ----------
-    months : int
-        The longest term. Of a provider's plans for a card within it, the cheapest counts; an offer
-        without one keeps its price.
-
-    Returns
-    -------
-    Catalog
-        Committed offers name term and plan. Spot prices stay.
+    Of a provider's plans for a card within it, the cheapest counts; an offer without one keeps its
+    price. Committed offers name term and plan. Spot prices stay.
     """
     plans = [item for item in economy.commitments if item.term_months <= months]
     offers = tuple(_committed(offer, plans) for offer in catalog.offers)

@@ -12,23 +12,8 @@ from advisor.nouns.hardware import FIRM_TIER, Offer
 def with_upper_ends(offers: Sequence[Offer], *, file: str) -> tuple[Offer, ...]:
     """Give each price "from" an upper end, taken from other providers' firm prices for the card.
 
-    Parameters
-    ----------
-    offers : sequence of Offer
-        All offers of the catalog.
-    file : str
-        File of the offers, for messages.
-
-    Returns
-    -------
-    tuple of Offer
-        The ``price_factor`` of a price "from" is the median of the firm list prices per card
-        divided by this price, at least 1.
-
-    Raises
-    ------
-    CatalogError
-        If no provider has a firm price for the card.
+    Its ``price_factor`` is the median of the firm list prices per card divided by this price, at
+    least 1. ``CatalogError`` if no provider has a firm price for the card.
     """
     firm: dict[str, list[float]] = {}
     for offer in offers:

@@ -71,15 +71,7 @@ def load_catalog(directory: Path | None = None) -> Catalog:
 
 
 def load_snapshot() -> Catalog:
-    """Load the shipped catalog without live prices.
-
-    Raises
-    ------
-    CatalogError
-        If a file is broken.
-    ResourceError
-        If the shipped data are missing.
-    """
+    """Load the shipped catalog without live prices."""
     return _load(data_path(CATALOG_FILE), data_path(OFFERS_FILE))
 
 

@@ -36,12 +36,8 @@ def groups_of(accelerator: Accelerator) -> tuple[str, ...]:
 def host_default(economy: Economy, accelerator: Accelerator, per_machine: int) -> Default:
     """Return the price of the rest of one machine with its spread and source. [USD]
 
-    The price does not follow that of the cards: a scarce card does not make its machine dearer.
-
-    Parameters
-    ----------
-    per_machine : int
-        Accelerators in the machine. A part of a baseboard or rack takes its part of the price.
+    It does not follow that of the cards: a scarce card does not make its machine dearer. A part of
+    a baseboard or rack takes its part of the price.
     """
     groups, pack = groups_of(accelerator), sold_together(accelerator)
     if groups == ("server",) and pack > 1:

@@ -67,19 +67,11 @@ _SMALL_MACHINES = (Segment.CONSUMER, Segment.WORKSTATION, Segment.EDGE, Segment.
 
 
 def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
-    """Return the machine of an offer, or the standard machine of an accelerator.
+    """Return the machine of an offer, or the standard machine of an accelerator that is owned.
 
-    Parameters
-    ----------
-    offer : Offer, optional
-        None for hardware that is owned or will be bought.
-
-    Returns
-    -------
-    Node
-        ``assumptions`` lists what the sources do not state. An accelerator without fast links,
-        or an offer that does not name them, gets PCIe between its accelerators and a link
-        domain of one. ``inter_bytes_per_s`` is None if no network is stated.
+    ``assumptions`` lists what the sources do not state. An accelerator without fast links, or an
+    offer that does not name them, gets PCIe between its accelerators and a link domain of one.
+    ``inter_bytes_per_s`` is None if no network is stated.
 
     Raises
     ------
@@ -102,19 +94,11 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
 
 
 def owned_node(accelerator: Accelerator, count: int) -> Node:
-    """Return the machines of ``count`` owned accelerators.
+    """Return the machines of ``count`` owned accelerators that work together.
 
-    Parameters
-    ----------
-    count : int
-        Accelerators that work together.
-
-    Returns
-    -------
-    Node
-        The standard machine. If that has no network, up to ``MODULES_PER_NODE`` cards share one
-        machine. Office Ethernet joins further machines, and chips that are machines of their
-        own. ``assumptions`` says so.
+    The standard machine. If that has no network, up to ``MODULES_PER_NODE`` cards share one
+    machine. Office Ethernet joins further machines, and chips that are machines of their own.
+    ``assumptions`` says so.
 
     Examples
     --------

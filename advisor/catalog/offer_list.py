@@ -79,18 +79,10 @@ def list_offers(
     spot: bool = False,
     order: str = "price",
 ) -> OfferList:
-    """Return the offers that meet every condition.
+    """Return the offers that meet every condition, of ``count`` accelerators if it is given.
 
-    Parameters
-    ----------
-    accelerators, providers, regions : sequence of str
-        Names; none leaves them open.
-    count : int, optional
-        Accelerators in one instance.
-    spot : bool, optional
-        Only offers with a spot price, sorted by it.
-    order : str, optional
-        One of ``ORDERS``.
+    No names leave accelerators, providers or regions open. ``spot`` takes only offers with a spot
+    price and sorts by it; ``order`` is one of ``ORDERS``.
 
     Raises
     ------

@@ -50,13 +50,7 @@ class PriceOverview(Noun):
 
 
 def price_overview(catalog: Catalog, *, today: date | None = None) -> PriceOverview:
-    """Return the prices of each provider with their age.
-
-    Parameters
-    ----------
-    today : date, optional
-        Default: the current day.
-    """
+    """Return the prices of each provider with their age on a day, by default today."""
     groups: dict[str, list[Offer]] = {}
     for offer in catalog.offers:
         groups.setdefault(offer.provider, []).append(offer)

@@ -93,12 +93,8 @@ class OwnFacts(Record):
 def using_catalog(files: Sequence[str], *, discounts: Sequence[str] = ()) -> Iterator[None]:
     """Put files and discounts over the catalog inside the context.
 
-    Parameters
-    ----------
-    files : sequence of str
-        As :func:`read_own_facts` reads them.
-    discounts : sequence of str
-        As ``AWS=22%``: the share off the on-demand price of a provider.
+    Files are as :func:`read_own_facts` reads them; ``AWS=22%`` takes a share off a provider's
+    on-demand price.
     """
     tokens = _FILES.set(tuple(map(Path, files))), _DISCOUNTS.set(tuple(discounts))
     try:
@@ -166,11 +162,7 @@ def discount_facts(stated: Sequence[str]) -> OwnFacts:
 def read_own_facts(path: Path) -> OwnFacts:
     """Read a file of your own.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is too large, or states something wrong. The message names the
-        entry.
+    ``InputError`` names the entry that is wrong, or why it cannot be read.
     """
     content = read_file(
         path,
@@ -184,17 +176,9 @@ def read_own_facts(path: Path) -> OwnFacts:
 
 
 def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
-    """Return the facts of a file's content.
+    """Return the facts of a file's content, with the errors of :func:`read_own_facts`.
 
-    Parameters
-    ----------
-    name : str
-        Of the file. A name that ends in ``.csv`` is a table of offers.
-
-    Raises
-    ------
-    InputError
-        As in :func:`read_own_facts`.
+    ``.csv`` has offers.
     """
     text = content.decode("utf-8-sig", errors="replace")
     try:
@@ -221,12 +205,7 @@ def with_own_facts(
 ) -> Catalog:
     """Return the catalog with your cards and offers added and your discounts taken off.
 
-    Parameters
-    ----------
-    shipped : CatalogFile
-        The shipped file: its rules, rates and cards are known to yours.
-    name : str
-        Of the file, for messages.
+    Rules, rates and cards of the ``shipped`` file are known to yours; messages call it ``name``.
 
     Raises
     ------

@@ -71,13 +71,7 @@ class Observed:
 
 
 def read_demand(path: Path) -> Observed:
-    """Read a day or a week of requests.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or its columns are none of those known.
-    """
+    """Read a day or a week of requests; ``InputError`` if its columns are none of those known."""
     with opened(path, name="the demand", allowed=ALLOWED, remedy=REMEDY, field=FIELD) as (
         stream,
         size,

@@ -19,12 +19,7 @@ card under llama.cpp, and the rest assumed. [bytes]"""
 def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
     """Return cards of one computer as one device that holds a model's layers in turn.
 
-    Parameters
-    ----------
-    key : str
-        What the user wrote, for messages.
-    cards : sequence of Accelerator
-        In any order; a kind may be there more than once.
+    ``key`` is what the user wrote, for messages.
 
     Raises
     ------

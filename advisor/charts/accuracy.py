@@ -23,15 +23,7 @@ OTHERS: Final = "Other work"
 def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Figure:
     """Return a point for each measurement, a solid line of equality, and dashed lines 25 % off.
 
-    Parameters
-    ----------
-    quantity : str
-        Its name and unit, for the axes.
-
-    Returns
-    -------
-    Figure
-        ``customdata`` of each point is the position of its row in ``frame``.
+    ``quantity`` has name and unit for the axes; ``customdata`` of a point is its row in ``frame``.
     """
     refuse_empty(frame, "the accuracy chart needs at least one measurement")
     ends = frame[["measured", "expected"]]

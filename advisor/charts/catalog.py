@@ -21,12 +21,7 @@ def spread_chart(
 ) -> go.Figure:
     """Return dots with ranges, linear from 0, one row for each card.
 
-    Parameters
-    ----------
-    title, unit : str
-        Of the quantity.
-    compact : bool, optional
-        For a narrow screen: more room for the labels, a shorter title.
+    ``compact`` gives labels more room.
     """
     refuse_empty(frame, "the chart of cards needs at least one")
     cards = _cards(frame)

@@ -56,10 +56,7 @@ def cost_time_chart(
 ) -> go.Figure:
     """Return cost against time, both logarithmic, with the frontier as a step line.
 
-    Parameters
-    ----------
-    compact : bool, optional
-        For a phone: lower, with three labels.
+    ``compact``, for a phone, is lower and has three labels.
     """
     refuse_empty(points, "the cost-time chart needs at least one candidate")
     points, chosen = _with_heights(points, axes), _with_heights(chosen, axes)

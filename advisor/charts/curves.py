@@ -38,21 +38,9 @@ DAY_LINES: Final = (("needed", "Needed by the requests"), ("running", "Autoscale
 def curve_chart(
     frame: pd.DataFrame, *, title: str, theme: Theme, compact: bool = False
 ) -> go.Figure:
-    """Return memory with its range above, speed below, both against one quantity.
+    """Return memory with its range above, speed below, both against one quantity with a title.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        As `advisor.frames.curve_frame` makes it.
-    title : str
-        Of the quantity.
-    compact : bool, optional
-        For narrow screens: fewer ticks.
-
-    Raises
-    ------
-    ValueError
-        If there is no point.
+    ``frame`` is `advisor.frames.curve_frame`'s; without a point it is a ``ValueError``.
     """
     refuse_empty(frame, "the chart of a curve needs at least one point")
     values = frame["value"].tolist()
@@ -241,10 +229,7 @@ def scaling_alt(frame: pd.DataFrame) -> str:
 def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
     """Return demand and capacity by hour, in replicas.
 
-    Parameters
-    ----------
-    fixed : int
-        Replicas of the fleet for the peak.
+    ``fixed`` are those of the fleet for the peak.
     """
     refuse_empty(frame, "the chart of the day needs at least one hour")
     hours = frame["hour"].tolist()

@@ -23,10 +23,7 @@ LINE: Final = 22
 def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
     """Return one bar for each machine and part of the week, divided by workload.
 
-    Parameters
-    ----------
-    compact : bool, optional
-        For a phone: names over several lines, each workload in a line of the legend.
+    ``compact``, for a phone, breaks names and gives each workload a line of the legend.
     """
     shares = _by_workload(frame)
     traces = [

@@ -28,21 +28,12 @@ STRONGEST: Final = 0.5
 
 
 def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = False) -> go.Figure:
-    """Return a heat map: the stronger, the better; grey where it does not work.
+    """Return a heat map by ``usd`` or ``time``: the stronger, the better.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        As `advisor.frames.grid_frame` makes it.
-    by : str
-        ``usd`` or ``time``.
-    compact : bool, optional
-        For narrow screens: fewer cards and numbers, short names.
+    Grey where it does not work.
 
-    Raises
-    ------
-    ValueError
-        If there is no cell.
+    ``frame`` is `advisor.frames.grid_frame`'s; without a cell it is a ``ValueError``. ``compact``
+    has fewer cards and numbers, and short names.
     """
     refuse_empty(frame, "the heat map needs at least one accelerator")
     cards, counts = frame["card"].drop_duplicates(), frame["count"].drop_duplicates()

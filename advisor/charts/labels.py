@@ -85,18 +85,10 @@ def place(
     avoid: Sequence[tuple[float, float]] = (),
     wall: float | None = None,
 ) -> list[Placed]:
-    """Place labels in order of importance.
+    """Place labels in order of importance, at most so many.
 
-    Parameters
-    ----------
-    labels : sequence of Label
-        Most important first. Labels without a free place are left out, unless required.
-    at_most : int
-        Most labels in total.
-    avoid : sequence of (float, float)
-        Points that no label should cover, in axis units.
-    wall : float, optional
-        A vertical line with words along it that no label should cross, in axis units.
+    Labels without a free place are left out, unless required. They cover no point of ``avoid`` and
+    do not cross the vertical line ``wall``, all in axis units.
     """
     taken = [_around(*plot.pixel(x, y)) for x, y in avoid]
     if wall is not None:

@@ -20,12 +20,9 @@ SHORT_LABEL: Final = 20
 
 
 def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
-    """Return one horizontal bar for each value, from zero, with its text beside it.
+    """Return a horizontal bar for each value, from zero.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two bars: one point is no chart.
+    ``ValueError`` below two: that is no chart.
     """
     if len(figures.bars) < 2:
         msg = "a chart needs two bars at least"

@@ -38,13 +38,7 @@ HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 
 
 def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
-    """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory.
-
-    Parameters
-    ----------
-    compact : bool, optional
-        For a phone: names wrap earlier.
-    """
+    """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory."""
     refuse_empty(memory, "the memory chart needs at least one plan")
     plans = memory.drop_duplicates(["plan", "accelerator"]).reset_index(drop=True)
     names = [

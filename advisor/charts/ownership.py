@@ -39,10 +39,7 @@ def timeline_chart(
 ) -> go.Figure:
     """Return cumulative cost of owning and renting as bands, linear from 0.
 
-    Parameters
-    ----------
-    months : tuple
-        First, expected and last month in which owning becomes cheaper; None if it does not.
+    ``months``: first, expected and last one in which owning becomes cheaper; None if it does not.
     """
     refuse_empty(frame, "the chart of cumulative cost needs at least one month")
     traces: list[dict[str, object]] = []
@@ -125,13 +122,7 @@ def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:
 
 
 def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
-    """Return a tornado: renting minus owning with each input at its ends.
-
-    Parameters
-    ----------
-    compact : bool, optional
-        For narrow screens: only the table shows the ends of the inputs.
-    """
+    """Return a tornado: renting minus owning with each input at its ends."""
     refuse_empty(frame, "the tornado needs at least one uncertain input")
     base = float(frame["expected_usd"].iloc[0])
     traces = [
@@ -225,16 +216,9 @@ def _signed(usd: float) -> str:
 def strip_chart(
     frame: pd.DataFrame, *, value: float, hours: float | None, ticks: str, theme: Theme
 ) -> go.Figure:
-    """Return break-even hours across one input, with a mark at the value in use.
+    """Return break-even hours across one input, with marks at its value and the ``hours`` in use.
 
-    Parameters
-    ----------
-    value : float
-        The input in use.
-    hours : float or None
-        Hours a month in use, drawn as a level.
-    ticks : str
-        Format of the tick labels, e.g. ``$,.0f``.
+    ``ticks`` is the format of the labels, e.g. ``$,.0f``.
     """
     shapes = [_vertical(value, theme.text, 2)]
     if hours is not None:

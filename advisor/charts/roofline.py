@@ -30,16 +30,8 @@ SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "star")
 def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: Theme) -> go.Figure:
     """Return rate against arithmetic intensity, both logarithmic.
 
-    Parameters
-    ----------
-    bandwidth_bytes_per_s : float
-        Measured. [bytes/s]
-
-    Returns
-    -------
-    Figure
-        Filled marks are measured; hollow marks are expected by the catalog's constants. The line
-        is the best rate of a format and the bandwidth.
+    Filled marks are measured; hollow marks are expected by the catalog's constants. The line is the
+    best rate of a format and the measured bandwidth [bytes/s].
     """
     refuse_empty(frame, "the roofline needs at least one product")
     low, high = frame["flops_per_byte"].min() / PAD, frame["flops_per_byte"].max() * PAD

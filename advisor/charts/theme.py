@@ -68,19 +68,9 @@ def theme_named(name: str | None) -> Theme:
 
 
 def log_ticks(low: float, high: float, *, at_most: int) -> list[float]:
-    """Return the tick values 1, 2, 5 times a power of ten from ``low`` to ``high``.
+    """Return the tick values 1, 2, 5 times a power of ten from ``low`` to ``high``, positive.
 
-    Parameters
-    ----------
-    low, high : float
-        Ends of the axis, positive.
-    at_most : int
-        With more ticks, only the powers of ten remain.
-
-    Raises
-    ------
-    ValueError
-        If the ends are not positive and ordered.
+    With more than ``at_most``, only the powers of ten remain. ``ValueError`` for ends out of order.
 
     Examples
     --------

@@ -62,19 +62,9 @@ def content_of(source: str | None) -> Mapping[str, object] | None:
 def case_mapping(
     arguments: argparse.Namespace, base: Mapping[str, object] | None = None
 ) -> dict[str, object]:
-    """Return the case that the arguments spell, laid over the case of a file.
+    """Return the case that the arguments of a command spell, laid over the content of a file.
 
-    Parameters
-    ----------
-    arguments : Namespace
-        Of ``recommend``, ``estimate``, ``export`` or ``own``.
-    base : Mapping, optional
-        The file's content.
-
-    Returns
-    -------
-    dict
-        For ``advisor.load_case``, which checks names and bounds.
+    `load_case` checks names and bounds.
 
     Raises
     ------

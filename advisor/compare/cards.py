@@ -45,12 +45,7 @@ class Comparison(Noun):
 
 
 def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
-    """Compare cards of the catalog.
-
-    Parameters
-    ----------
-    keys : sequence of str
-        Keys or exact product names.
+    """Compare cards of the catalog, by keys or exact product names.
 
     Raises
     ------
@@ -72,18 +67,7 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
 
 
 def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
-    """Compare any number of cards, for a list to browse.
-
-    Parameters
-    ----------
-    keys : sequence of str
-        Keys of the catalog.
-
-    Raises
-    ------
-    InputError
-        If a card is unknown.
-    """
+    """Compare any number of cards of the catalog, for a list to browse."""
     doubtful = implausible_offers(catalog, PriceKind.ON_DEMAND)
     return Comparison(
         cards=tuple(_card(catalog.accelerator(key), catalog, doubtful) for key in keys),

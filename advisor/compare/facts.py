@@ -53,17 +53,9 @@ class Differences(Noun):
 
 
 def comparison_rows(comparison: Comparison, *, differences: bool = False) -> list[Row]:
-    """Return one row for each fact.
+    """Return one row for each fact; with ``differences``, only those in which several cards differ.
 
-    Parameters
-    ----------
-    differences : bool, optional
-        Return only rows in which the cards differ. A single card keeps all rows.
-
-    Returns
-    -------
-    list of Row
-        Number formats without a rate on any card are left out.
+    Number formats without a rate on any card are left out.
     """
     cards = comparison.cards
     known = [

@@ -102,15 +102,7 @@ METRICS: Final = (
 def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spread, ...]:
     """Return a quantity of cards: its value, or its range over the providers.
 
-    Parameters
-    ----------
-    keys : sequence of str
-        Keys of the catalog.
-
-    Returns
-    -------
-    tuple of Spread
-        In the order of ``keys``. Cards with an unknown value are left out.
+    Known ones, in order.
     """
     by_card = rents(catalog, keys) if metric.priced else {}
     found = []
@@ -133,16 +125,11 @@ def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spre
 
 
 def verdicts(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Verdict, ...]:
-    """Return for each pair of cards whether their difference is real.
+    """Return for each pair of cards with a known quantity whether their difference is real.
 
     Prices are compared provider by provider. A difference is real if at least two providers rent
     both cards and all of them show the same sign, or if the ranges over all providers do not
     overlap. Specifications differ unless they are equal.
-
-    Returns
-    -------
-    tuple of Verdict
-        Pairs of cards for which the quantity is known.
     """
     by_card = rents(catalog, keys) if metric.priced else {}
     found = []
@@ -173,13 +160,7 @@ ENOUGH_PAIRS: Final = 2
 
 
 def rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the cheapest firm on-demand price of one card, by card and provider. [USD/h]
-
-    Parameters
-    ----------
-    keys : sequence of str
-        Keys of the catalog.
-    """
+    """Return the cheapest firm on-demand price of one card, by card and provider. [USD/h]"""
     doubtful = implausible_offers(catalog, PriceKind.ON_DEMAND)
     found: dict[str, dict[str, float]] = {}
     for key in keys:

@@ -19,14 +19,7 @@ ROWS: Final = 16
 
 
 def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) -> Export:
-    """Write the plan of a fleet as a report of about two pages.
-
-    Parameters
-    ----------
-    to : str
-        ``html`` or ``markdown``.
-    link : str, optional
-        Address of the page that shows the plan.
+    """Write the plan of a fleet as a report of about two pages, with the address of its page.
 
     Raises
     ------

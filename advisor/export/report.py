@@ -101,16 +101,9 @@ class Report:
 def report_file(
     answer: Recommendation | Estimate, to: Format, *, made: str, link: str | None = None
 ) -> str:
-    """Return the content of a report.
+    """Return a report.
 
-    Parameters
-    ----------
-    to : Format
-        One of ``REPORTS``.
-    made : str
-        Date, program and prices of the report, as one sentence.
-    link : str, optional
-        Address that opens the answer on the page.
+    ``made`` states date, program and prices of the report; ``link`` opens the answer on the page.
     """
     if to is Format.JSON:
         return answer.to_json() + "\n"

@@ -124,12 +124,7 @@ def started(
 ) -> list[str]:
     """Return the command that starts the program on one machine.
 
-    Parameters
-    ----------
-    rank : str or Variable
-        This machine's number, from 0.
-    host : str or Variable
-        The first machine's name.
+    ``rank`` is this machine's number, from 0, and ``host`` the first machine's name.
     """
     if not launch.starter:
         return command(launch.program, launch.options)

@@ -56,14 +56,9 @@ def build(
 ) -> Built:
     """Return the problem of a portfolio.
 
-    Parameters
-    ----------
-    length : int, optional
-        Of a period; None chooses it by the number of workloads. [months]
-    keep : collection of str, optional
-        Keys of machines that stay even if others replace them at less cost.
-    tell : callable, optional
-        Receives the share that is done and what is done next.
+    Without a ``length`` of the periods [months], the number of workloads chooses it. Machines of
+    ``keep`` stay even if others replace them at less cost. ``tell`` receives the share that is done
+    and what is done next.
 
     Raises
     ------

@@ -26,15 +26,10 @@ def coverable(job: Job, need: float) -> bool:
 
 
 def covers(job: Job, modes: Mapping[int, Mode], need: float) -> Iterator[Replicas]:
-    """Yield choices of replicas that serve a load.
+    """Yield choices of replicas that serve a load, from the allowed modes of a job by their place.
 
     On each supply, and on demand, the one of fewest cards or least rent; then, on each supply,
     fewer replicas of its best mode with the rest on demand.
-
-    Parameters
-    ----------
-    modes : mapping
-        Allowed modes of the job, by their place.
     """
     by_supply: dict[int | None, list[int]] = {}
     for at, mode in modes.items():
@@ -65,19 +60,10 @@ def _cover(job: Job, places: Sequence[int], need: float) -> Replicas:
 def cheapest_cover(
     serves: Sequence[int], prices: Sequence[float], need: float
 ) -> tuple[float, tuple[int, ...]]:
-    """Return the cheapest numbers of replicas that serve a load.
+    """Return the least price of replicas that serve a load, and the number of each size.
 
-    Parameters
-    ----------
-    serves : sequence of int
-        What one replica of each size serves, in the unit of ``need``.
-    prices : sequence of float
-        Price of one replica of each size, at least 0.
-
-    Returns
-    -------
-    float, tuple of int
-        Price of all, and the number of each size.
+    ``serves`` holds what one replica of each size serves, in the unit of ``need``, and ``prices``
+    its price, at least 0.
 
     Notes
     -----

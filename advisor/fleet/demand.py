@@ -64,10 +64,7 @@ class Demand:
     def job(self, workload: FleetWorkload, months: Sequence[int]) -> Job:
         """Return a workload as a job.
 
-        Raises
-        ------
-        InputError
-            If no machine and no rental can do it. The message says what was tried.
+        Raise ``InputError`` if no machine and no rental can do it.
         """
         growth = _growth(workload, months)
         weight = 10.0 ** (5 - workload.priority)

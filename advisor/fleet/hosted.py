@@ -19,13 +19,9 @@ MILLION: Final = 1e6
 def hosted_mode(workload: FleetWorkload) -> Mode | None:
     r"""Return the cheapest hosted model with the same weights, for one request in flight.
 
-    An answer comes as fast as the latency target says, so that a request takes
-    :math:`n_{out}\,t` and an hour holds :math:`3600 / (n_{out}\,t)` of them.
-
-    Returns
-    -------
-    Mode or None
-        None if no provider of the table hosts the model, or the case limits machines or regions.
+    None if no provider of the table hosts it, or the case limits machines or regions. An answer
+    comes as fast as the latency target says, so that a request takes :math:`n_{out}\,t` and an hour
+    holds :math:`3600 / (n_{out}\,t)` of them.
     """
     case, serving = workload.case, workload.case.workload
     limits = case.limits

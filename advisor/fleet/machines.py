@@ -175,13 +175,7 @@ class Machine:
 
 @cache
 def _table() -> _Table:
-    """Read the file.
-
-    Raises
-    ------
-    CatalogError
-        If the file is broken, its rows are out of order, or a row cites an unknown source.
-    """
+    """Read the file; ``CatalogError`` if rows are wrong, out of order, or cite no known source."""
     from advisor.catalog.checks import check_order
     from advisor.foundation.data_files import read_yaml
     from advisor.foundation.data_records import checked, refuse

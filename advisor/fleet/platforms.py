@@ -37,16 +37,9 @@ class Chosen:
 def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:
     """Solve a problem on the platform of least cost, or on all of them.
 
-    Parameters
-    ----------
-    means : Means
-        Whether a plan may mix platforms, and what another than the first has to save.
-
-    Returns
-    -------
-    Chosen
-        Machines that are there keep their platform, and work that only one platform can do brings
-        it in. If no platform does all work within the limits, all are allowed.
+    Machines that are there keep their platform, and work that only one platform can do brings it
+    in. If no platform does all work within the limits, all are allowed. ``means`` says whether a
+    plan may mix platforms, and what another than the first has to save.
     """
     names = _platforms(problem)
     if means.mixed_vendors or len(names) < 2:

@@ -35,10 +35,7 @@ THOUSAND: Final = 1e3
 class Program:
     """Columns with cost, bounds and integrality, and rows as triples.
 
-    Attributes
-    ----------
-    impossible : bool
-        Whether some work has no column that could do it.
+    ``impossible`` if work has none.
 
     Notes
     -----

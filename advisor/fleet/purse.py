@@ -75,18 +75,10 @@ def buy_within(
     calibration: Calibration,
     economy: Economy,
 ) -> BudgetAnswer:
-    """Find what a budget buys for a case.
+    """Find what ``owning.budget_usd`` buys for a case within its ``limits``.
 
-    Parameters
-    ----------
-    case : Case
-        With ``owning.budget_usd``; ``limits`` (deadline, latency, accelerators) apply.
-
-    Returns
-    -------
-    BudgetAnswer
-        The best mix of new machines by the low end of their throughput. Machines work side by
-        side: each trains runs of its own, or serves the workload's load.
+    The best mix of new machines by the low end of their throughput. Machines work side by side:
+    each trains runs of its own, or serves the workload's load.
 
     Raises
     ------

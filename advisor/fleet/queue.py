@@ -30,19 +30,9 @@ SEED: Final = 22
 def waiting(
     account: Account, period: int, deadlines: Mapping[str, float | None]
 ) -> tuple[Waiting, ...]:
-    """Simulate the queues of one period.
+    """Simulate the queues of one period: for each workload and kind of machine that does runs.
 
-    Parameters
-    ----------
-    account : Account
-        The solved problem.
-    deadlines : mapping
-        Hours within which a run of each workload has to end, from its arrival. [h]
-
-    Returns
-    -------
-    tuple of Waiting
-        One for each workload and kind of machine that does runs.
+    ``deadlines`` are hours within which a run of each workload has to end, from its arrival.
 
     Raises
     ------
@@ -111,16 +101,9 @@ def waiting(
 def simulated(
     environment: simpy.Environment, cards: int, jobs: Mapping[str, tuple[float, int, float]]
 ) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Return the waits of each job's runs. [h]
+    """Return the waits of each job's runs in a new environment of SimPy. [h]
 
-    Parameters
-    ----------
-    environment : simpy.Environment
-        New.
-    cards : int
-        Cards that runs share.
-    jobs : mapping
-        Arrivals an hour, cards and hours of a run, by name.
+    Runs share ``cards``. ``jobs`` holds arrivals an hour, cards and hours of a run, by name.
     """
     import simpy
 

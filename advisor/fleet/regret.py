@@ -46,12 +46,7 @@ def regret_table(
     *,
     platforms: Collection[str],
 ) -> RegretTable:
-    """Return what each plan costs in each future beyond the best plan for it.
-
-    Parameters
-    ----------
-    platforms : collection of str
-        Software platforms that the plans may use.
+    """Return what each plan on some software platforms costs in each future beyond the best for it.
 
     Notes
     -----

@@ -58,23 +58,11 @@ def solve(
     gap: float = GAP,
     rough: bool = False,
 ) -> Solution:
-    """Return the plan of least present cost.
+    """Return the plan of least present cost; without values if no plan meets the limits.
 
-    Parameters
-    ----------
-    fixed : mapping, optional
-        Purchases that are decided, with their number; all others are free.
-    leave_out : bool, optional
-        Leave work out where the limits do not allow all of it, the least important first.
-    gap : float, optional
-        Share of the cost within which a small program is solved.
-    rough : bool, optional
-        Solve a large program to within one percent only.
-
-    Returns
-    -------
-    Solution
-        Without values if no plan meets the limits.
+    Purchases of ``fixed`` are decided; all others are free. With ``leave_out``, work that the limits
+    do not allow is left out, the least important first. ``gap`` is the share of the cost within
+    which a small program is solved; ``rough`` solves a large one to within one percent only.
 
     References
     ----------

@@ -41,13 +41,7 @@ class Upkeep:
 
     @classmethod
     def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Upkeep:
-        """Return the inputs of a machine.
-
-        Raises
-        ------
-        InputError
-            If the place has no known tariff and none is given.
-        """
+        """Return the inputs of a machine; ``InputError`` if no tariff is known or given."""
 
         def value(field: str) -> float:
             given: float | None = getattr(owning, field)

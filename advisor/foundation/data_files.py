@@ -36,11 +36,6 @@ def read_text(path: Path) -> str:
 def read_yaml(path: Path) -> object:
     """Return the content of a YAML file; None if it is empty.
 
-    Returns
-    -------
-    object
-        Mappings, lists and plain values.
-
     Raises
     ------
     CatalogError

@@ -64,12 +64,8 @@ def read_cells(
 ) -> list[Cells]:
     """Read a table as text: one dict for each line, in file order.
 
-    Parameters
-    ----------
-    columns : sequence of str, optional
-        The required header. Default: any header with unique names.
-    key : sequence of str, optional
-        Columns whose values together must be unique.
+    ``columns`` is the required header, by default any with unique names. Values of ``key`` together
+    must be unique.
 
     Raises
     ------
@@ -120,15 +116,9 @@ def _check_unique(rows: Sequence[Cells], key: Sequence[str], *, file: str) -> No
 
 
 def read_table(path: Path, record: type[R], *, key: Sequence[str] = ()) -> list[R]:
-    """Read a table of records of one kind, in file order.
+    """Read a CSV file of records of one kind; an empty cell leaves the field at its default.
 
-    Parameters
-    ----------
-    path : Path
-        A CSV file; an empty cell leaves the field at its default.
-    key : sequence of str, optional
-        As in :func:`read_cells`.
-
+    ``key`` is as in :func:`read_cells`.
     """
     rows = [
         {name: value for name, value in row.items() if value}
@@ -147,12 +137,8 @@ def checked(
 ) -> T:
     """Return the result of ``validate``; its first error becomes a ``CatalogError`` with the place.
 
-    Parameters
-    ----------
-    entry : str, optional
-        The entry that holds the content. Default: the first part of the error's own place.
-    rows : sequence of dict, optional
-        The lines, if the content is a table.
+    ``entry`` holds the content, by default the first part of the error's own place; ``rows`` are
+    the lines of a table.
     """
     try:
         return validate(content)

@@ -66,13 +66,6 @@ def first_day(iso: str) -> date:
 def age_days(iso: str, *, today: date | None = None) -> int:
     """Return the age of a date, or the largest possible age if truncated; 0 in the future. [days]
 
-    Parameters
-    ----------
-    iso : str
-        As in :func:`first_day`.
-    today : date, optional
-        Default: the current day.
-
     Examples
     --------
     >>> age_days("2026-10-05", today=date(2026, 11, 21))

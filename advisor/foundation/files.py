@@ -31,19 +31,9 @@ _FLAGS: Final = (
 def opened(
     path: Path, *, name: str = "the file", allowed: str, remedy: str, field: str = ""
 ) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a regular file for reading.
+    """Open a regular file for reading; yields it with its size. [bytes]
 
-    Parameters
-    ----------
-    name : str
-        The file's name in messages, e.g. ``the case file``.
-    allowed, remedy, field : str
-        As in `InputError`.
-
-    Yields
-    ------
-    size : int
-        [bytes]
+    ``name`` is the file's in messages (``the case file``); the rest is as in `InputError`.
 
     Raises
     ------
@@ -74,19 +64,9 @@ def read_file(
     remedy: str,
     field: str = "",
 ) -> bytes:
-    """Return the whole content of a regular file.
+    """Return the whole content of a regular file of at most ``most`` bytes.
 
-    Parameters
-    ----------
-    most : int
-        Largest accepted size. [bytes]
-    name, allowed, remedy, field : str
-        As in `opened`.
-
-    Raises
-    ------
-    InputError
-        As in `opened`, or if the file is larger than ``most``.
+    Names and errors are as in `opened`.
     """
     with opened(path, name=name, allowed=allowed, remedy=remedy, field=field) as (stream, size):
         content = b"" if size > most else stream.read(most + 1)

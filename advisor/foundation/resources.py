@@ -21,22 +21,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def data_path(name: str) -> Path:
-    """Return the path of a data file or of a folder of data files.
-
-    Parameters
-    ----------
-    name : str
-        Path below the data folder, with ``/`` between its parts.
-
-    Returns
-    -------
-    Path
-        An existing file or folder.
-
-    Raises
-    ------
-    ResourceError
-        If the file is missing.
+    """Return the path of a file or a folder of the data folder; ``ResourceError`` if it is missing.
 
     Examples
     --------
@@ -49,22 +34,7 @@ def data_path(name: str) -> Path:
 
 
 def entry_names(name: str) -> tuple[str, ...]:
-    """Names of the entries of a YAML data file that is a mapping, without a YAML reader.
-
-    Parameters
-    ----------
-    name : str
-        As for :func:`data_path`.
-
-    Returns
-    -------
-    tuple of str
-        In the order of the file.
-
-    Raises
-    ------
-    ResourceError
-        If there is no such file.
+    """Names of the entries of a YAML data file that is a mapping, in order, without a YAML reader.
 
     Examples
     --------
@@ -76,18 +46,7 @@ def entry_names(name: str) -> tuple[str, ...]:
 
 
 def app_path() -> Path:
-    """Return the path of the script that Streamlit runs.
-
-    Returns
-    -------
-    Path
-        An existing file.
-
-    Raises
-    ------
-    ResourceError
-        If the script is missing.
-    """
+    """Return the path of the script that Streamlit runs; ``ResourceError`` if it is missing."""
     checkout = _checkout()
     script = checkout / "app.py" if checkout else _PACKAGE / "_app.py"
     return _existing(script, what="web app")
@@ -96,17 +55,9 @@ def app_path() -> Path:
 def cache_path(name: str) -> Path:
     """Return the path of a file in the user's cache folder; neither has to exist.
 
-    Parameters
-    ----------
-    name : str
-        File name.
-
-    Returns
-    -------
-    Path
-        Below ``GPU_ADVISOR_CACHE_DIR`` if that is set, otherwise below the system's cache folder:
-        ``~/.cache`` or ``XDG_CACHE_HOME``, ``~/Library/Caches``, ``LOCALAPPDATA``. A user whom the
-        system does not know has the home ``/``, as in containers.
+    Below ``GPU_ADVISOR_CACHE_DIR`` if that is set, otherwise below the system's cache folder:
+    ``~/.cache`` or ``XDG_CACHE_HOME``, ``~/Library/Caches``, ``LOCALAPPDATA``. A user whom the
+    system does not know has the home ``/``, as in containers.
     """
     own = os.environ.get(CACHE_FOLDER)
     if own:

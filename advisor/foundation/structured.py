@@ -45,16 +45,8 @@ _WITHOUT: Final = "Write it without: this reader does not support it."
 class NotPlainError(Exception):
     """A text is not YAML or JSON, or it holds more than plain values within the bounds.
 
-    Parameters
-    ----------
-    what : str
-        What is wrong, e.g. ``an anchor or alias``.
-    remedy : str
-        The next step, as an instruction.
-    line, column : int, optional
-        Place of the problem, counted from 1.
-    field : str, optional
-        The key that causes the problem.
+    It says ``what`` is wrong (``an anchor or alias``), the next step as an instruction, its place
+    counted from 1, and the key that causes it.
     """
 
     def __init__(
@@ -95,12 +87,7 @@ class MalformedError(NotPlainError):
 
 
 def read_yaml(text: str) -> object:
-    """Return the content of a YAML text; None if it is empty.
-
-    Returns
-    -------
-    object
-        Mappings, lists and plain values, dates among them.
+    """Return the content of a YAML text, dates among its values; None if it is empty.
 
     Raises
     ------
@@ -273,14 +260,7 @@ def _refuse(event: yaml.Event, what: str, remedy: str = _WITHOUT, *, field: str 
 
 
 def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) -> object:
-    """Return the content of a JSON text.
-
-    Parameters
-    ----------
-    deepest : int
-        Most levels of nesting.
-    most : int
-        Most keys and values.
+    """Return the content of a JSON text with at most so many levels, keys and values.
 
     Raises
     ------

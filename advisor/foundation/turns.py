@@ -13,13 +13,7 @@ LOOK_S: Final = 0.25
 
 
 class Turns:
-    """A queue in front of work that several threads want.
-
-    Parameters
-    ----------
-    at_once : int
-        Threads that may work at once.
-    """
+    """A queue in front of work that several threads want, some of them at once."""
 
     def __init__(self, at_once: int) -> None:
         self._free, self._changed = at_once, threading.Condition()
@@ -35,11 +29,8 @@ class Turns:
     def turn(self, ahead: Callable[[int], object] = lambda _: None) -> Iterator[None]:
         """Wait for a turn, and hold it inside the context.
 
-        Parameters
-        ----------
-        ahead : callable, optional
-            Receives the number of threads that wait before this one, again and again while it
-            waits. What it raises ends the waiting.
+        ``ahead`` receives the number of threads that wait before this one, again and again while it
+        waits; what it raises ends the waiting.
 
         Notes
         -----

@@ -14,15 +14,10 @@ from advisor.errors import AdvisorError, TransferError
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file. A reader sees the old content or the new content, never a part.
+    """Write a file as UTF-8. A reader sees the old content or the new content, never a part.
 
-    Parameters
-    ----------
-    path : Path
-        Its folder must exist. A symbolic link is followed and stays. A device or a named pipe
-        receives the text directly.
-    text : str
-        Written as UTF-8. A question mark replaces a character that UTF-8 cannot hold.
+    Its folder must exist. A symbolic link is followed and stays. A device or a named pipe receives
+    the text directly. A question mark replaces a character that UTF-8 cannot hold.
 
     Raises
     ------
@@ -41,12 +36,9 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def rewritten(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to write it anew in parts; a reader sees all of them or the old content.
+    """Open a regular file, or a new one, to write it in parts.
 
-    Parameters
-    ----------
-    path : Path
-        As in `write_whole`, but a regular file or nothing.
+    A reader sees all or the old content.
 
     Raises
     ------

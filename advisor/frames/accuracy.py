@@ -56,14 +56,7 @@ def quantity_title(name: str) -> str:
 
 
 def accuracy_frame(runs: Sequence[PublishedRun]) -> pd.DataFrame:
-    """Return one row for each measurement, for the chart and the CSV file.
-
-    Returns
-    -------
-    DataFrame
-        ``id, quantity, task, model, accelerator, count, measured, low, expected, high, error_pct,
-        covered, regime, group, source``; bytes as GiB.
-    """
+    """Return one row for each measurement, for the chart and the CSV file; bytes as GiB."""
     return pd.DataFrame(
         [
             {

@@ -77,13 +77,9 @@ def _counted(title: str) -> tuple[tuple[tuple[int, str], ...], ...]:
 def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.DataFrame:
     """Return one row for each accelerator, with the cheapest credible rent.
 
-    Returns
-    -------
-    DataFrame
-        Eight columns: name, memory [GiB], bandwidth [GB/s], dense 16-bit rate [TFLOPS], power
-        [W], rent of one card [USD/h], purchase price [USD], and the dates of both prices, marked
-        if they are old or from the launch. Unknown numbers are missing. A name ends with ``(?)``
-        if some value is only recalled.
+    Memory is in GiB, bandwidth in GB/s, the dense 16-bit rate in TFLOPS, power in W and the rent of
+    one card in USD/h. Dates of prices are marked if they are old or from the launch. Unknown
+    numbers are missing. A name ends with ``(?)`` if some value is only recalled.
     """
     compared = compare_all([item.key for item in accelerators], catalog)
     return pd.DataFrame(
@@ -135,15 +131,7 @@ def comparison_table(comparison: Comparison, *, differences: bool) -> pd.DataFra
 
 
 def fact_sources_table(comparison: Comparison, catalog: Catalog, *, card: int) -> pd.DataFrame:
-    """Return the source of each value of one card.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The catalog with the sources.
-    card : int
-        Position in the comparison.
-    """
+    """Return the source of each value of the card at a position in the comparison."""
     return pd.DataFrame(
         [found for row in comparison_rows(comparison) if (found := _source(row, catalog, card))]
     )
@@ -183,13 +171,10 @@ def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
 
 
 def commitments_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
-    """Return the price of each commitment per card, from providers of the compared cards.
+    """Return the price of each commitment per card, from providers of the compared cards. [USD/h]
 
-    Returns
-    -------
-    DataFrame
-        One row for each plan and card; empty if no provider's plan is known. The price is the
-        provider's cheapest on-demand price times the plan's ratio. [USD/h]
+    It is the provider's cheapest on-demand price times the plan's ratio; no row if no plan is
+    known.
     """
     plans = load_economy().commitments
     return pd.DataFrame(
@@ -215,13 +200,7 @@ def commitments_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
 
 
 def spread_frame(metric: Metric, keys: Sequence[str], catalog: Catalog) -> pd.DataFrame:
-    """Return one quantity of cards with its range.
-
-    Returns
-    -------
-    DataFrame
-        ``name, low, middle, high, providers, label``; ``providers`` is 0 for a specification.
-    """
+    """Return one quantity of cards with its range; ``providers`` is 0 for a specification."""
     return pd.DataFrame(
         [
             (item.name, item.low, item.middle, item.high, item.providers, _label(metric, item))
@@ -291,11 +270,8 @@ def _scaled(value: float | None, unit: float) -> float | None:
 def offers_frame(found: OfferList) -> pd.DataFrame:
     """Return one row for each offer, in their order.
 
-    Returns
-    -------
-    DataFrame
-        Prices for one card, and for a GiB of its memory, in USD an hour; network in Gbit/s; ages
-        in days; ``Earlier prices`` of the whole instance, oldest first, as a list.
+    Prices are for one card, and for a GiB of its memory, in USD an hour; network in Gbit/s; ages in
+    days; ``Earlier prices`` of the whole instance, oldest first, as a list.
     """
     return pd.DataFrame(
         [

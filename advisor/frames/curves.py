@@ -13,13 +13,7 @@ from advisor.planning.explain.sentences import BOUND_WORDS
 
 
 def curve_frame(curve: Curve) -> pd.DataFrame:
-    """Return the points of a curve.
-
-    Returns
-    -------
-    DataFrame
-        ``value, low_gib, expected_gib, high_gib, usable_gib, speed_per_s, unit, fits, chosen``.
-    """
+    """Return the points of a curve; memory in GiB."""
     return pd.DataFrame(
         [
             (
@@ -66,13 +60,7 @@ def curve_table(curve: Curve) -> pd.DataFrame:
 
 
 def day_frame(day: Day) -> pd.DataFrame:
-    """Return one row for each hour.
-
-    Returns
-    -------
-    DataFrame
-        ``hour``, ``requests_per_s``, ``needed`` and ``running`` replicas.
-    """
+    """Return requests a second, and the needed and running replicas, hour by hour."""
     rows = [(one.hour, one.requests_per_s, one.needed, one.running) for one in day.hours]
     return pd.DataFrame(rows, columns=["hour", "requests_per_s", "needed", "running"])
 
@@ -93,13 +81,9 @@ def day_table(day: Day) -> pd.DataFrame:
 
 
 def scaling_frame(found: Scaling) -> pd.DataFrame:
-    """Return one row for each number of accelerators, by number.
+    """Return one row for each number of accelerators.
 
-    Returns
-    -------
-    DataFrame
-        ``count``, ``efficiency`` [fraction], ``tokens_per_s``, ``hours``, ``cost_usd`` and
-        ``bound`` in words.
+    ``efficiency`` is a fraction, ``bound`` in words.
     """
     return pd.DataFrame(
         [

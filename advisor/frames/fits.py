@@ -60,13 +60,7 @@ def training_fits_table(fits: Fits) -> pd.DataFrame:
 
 
 def fits_memory_frame(fits: Fits) -> pd.DataFrame:
-    """Return the serving memory of the fullest card, three groups for each model.
-
-    Returns
-    -------
-    DataFrame
-        ``model, group, gib, total_gib, total_high_gib, usable_gib``, in the order of ``fits``.
-    """
+    """Return the serving memory of the fullest card, three groups for each model. [GiB]"""
     rows = []
     for model in fits.models:
         served = model.served

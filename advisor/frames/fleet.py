@@ -55,10 +55,7 @@ def places_table(plan: FleetPlan) -> pd.DataFrame:
 def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
     """Return who holds the machines in a week of the period that starts in a month.
 
-    Returns
-    -------
-    DataFrame
-        Columns ``row`` (machine and part of the week), ``workload`` and ``share`` of the cards.
+    A row is a machine and part of the week, a share that of its cards.
     """
     words = {"office": "office hours", "quiet": "other hours"}
     return pd.DataFrame(

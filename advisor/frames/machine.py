@@ -33,17 +33,9 @@ def rates_table(rows: Sequence[RateComparison]) -> pd.DataFrame:
 
 
 def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
-    """Return the measured products with their intensity, measured and expected rate.
+    """Return the measured products with intensity and rates.
 
-    Parameters
-    ----------
-    expected_s : sequence of float or None
-        Times by the catalog's constants, in the order of ``found.matmuls``. [s]
-
-    Returns
-    -------
-    DataFrame
-        ``format, shape, flops_per_byte, tflops, expected_tflops``.
+    ``expected_s`` by the catalog's constants.
     """
     rows = [
         (

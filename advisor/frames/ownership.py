@@ -19,13 +19,7 @@ LARGE_BILL_USD: Final = 1_000.0
 
 
 def timeline_frame(found: Ownership) -> pd.DataFrame:
-    """Return cumulative cost by month.
-
-    Returns
-    -------
-    DataFrame
-        ``month``, and ``own`` and ``rent`` with ``_low_usd, _usd, _high_usd`` each.
-    """
+    """Return cumulative cost by month, low, expected and high. [USD]"""
     return pd.DataFrame(
         [
             {
@@ -58,13 +52,7 @@ def timeline_table(found: Ownership) -> pd.DataFrame:
 
 
 def effects_frame(found: Ownership) -> pd.DataFrame:
-    """Return the effect of each uncertain input on the saving, largest first.
-
-    Returns
-    -------
-    DataFrame
-        ``title, low_text, high_text, low_usd, high_usd, expected_usd``
-    """
+    """Return the effect of each uncertain input on the saving, largest first."""
     last = found.timeline[-1] if found.timeline else None
     base = last.rent_usd.expected - last.own_usd.expected if last else 0.0
     columns = ["title", "low_text", "high_text", "low_usd", "high_usd", "expected_usd"]

@@ -104,13 +104,7 @@ def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.D
 
 
 def verdicts(recommendation: Recommendation) -> dict[str, str]:
-    """Return, for every accelerator, why it is not recommended or which plan uses it.
-
-    Returns
-    -------
-    dict of str to str
-        By the accelerator's name, sorted.
-    """
+    """Return, by accelerator's name, why it is not recommended or which plan uses it."""
     found = {
         item.accelerator_name: f"{item.message} {item.remedy}" for item in recommendation.rejections
     }

@@ -90,13 +90,7 @@ class Point(NamedTuple):
 
 
 def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:
-    """Return the points of the cost-time chart, fastest first.
-
-    Returns
-    -------
-    DataFrame
-        One `Point` in each row.
-    """
+    """Return the points of the cost-time chart, one `Point` a row, fastest first."""
     points = [
         Point(
             item.label,

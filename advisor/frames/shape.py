@@ -24,19 +24,9 @@ TITLES: Final = {
 def shapes_table(
     parameters: float, assumed: AssumedShape | None, published: Sequence[PublishedModel]
 ) -> pd.DataFrame:
-    """Return the shape in use, then published models in their order.
+    """Return the shape in use, if it is assumed for a number of parameters, then published models.
 
-    Parameters
-    ----------
-    parameters : float
-        Parameters of the model. [elements]
-    assumed : AssumedShape, optional
-        Its shape with every field; None leaves it out.
-
-    Returns
-    -------
-    DataFrame
-        Texts: name, parameters [billions] and six fields of the shape.
+    All cells are texts: name, parameters in billions and six fields of the shape.
     """
     rows = [("Yours, as computed", parameters, assumed)] if assumed else []
     rows += [(model.name, model.parameters, model.shape) for model in published]

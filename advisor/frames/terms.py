@@ -52,14 +52,7 @@ RARE: Final = 0.01
 
 
 def memory_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
-    """Return the memory of each chosen plan by group, per accelerator.
-
-    Returns
-    -------
-    DataFrame
-        ``plan, accelerator, group, gib, total_gib, total_low_gib, total_high_gib, usable_gib``;
-        without groups that are zero in all plans.
-    """
+    """Return the memory of each chosen plan per accelerator, by group above zero. [GiB]"""
     rows = []
     for pick in chosen:
         breakdown = pick.plan.estimate.memory

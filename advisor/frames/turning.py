@@ -87,11 +87,7 @@ def _text(field: str, value: float) -> str:
 def grid_frame(found: Sequence[Cell]) -> pd.DataFrame:
     """Return the cells of the cards that do best, in the numbers around their best.
 
-    Returns
-    -------
-    DataFrame
-        ``card, count, time, usd, text_time, text_usd, why``, in the order of the chart: the
-        cheapest card first, numbers rising. ``why`` is empty where it works.
+    The cheapest card comes first, numbers rise. ``why`` is empty where it works.
     """
     best: dict[str, tuple[bool, float, float]] = {}
     for item in found:

@@ -22,16 +22,9 @@ LITTLE = 0.02
 def side_by_side(
     asked: Sequence[Mapping[str, str]], found: Sequence[Recommendation], titles: Sequence[str]
 ) -> pd.DataFrame:
-    """Return questions and their first plans as text, one column each.
+    """Return questions and their first plans as text, one column each with its title.
 
-    Parameters
-    ----------
-    asked : sequence of mapping
-        Inputs of each question: label to value. Those that all share are left out.
-    found : sequence of Recommendation
-        The answers, in the same order.
-    titles : sequence of str
-        Heads of the columns.
+    ``asked`` holds the inputs of each question by label; those that all share are left out.
     """
     labels = dict.fromkeys(label for inputs in asked for label in inputs)
     rows = {label: [inputs.get(label, "") for inputs in asked] for label in labels}

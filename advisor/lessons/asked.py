@@ -33,13 +33,7 @@ class Asked:
 
     @cached_property
     def plan(self) -> Estimate:
-        """The best plan; without limits of time, money and latency where none meets them.
-
-        Raises
-        ------
-        InputError
-            If nothing does the work even without these limits.
-        """
+        """The best plan; without limits of time, money and latency where none meets them."""
         plans = self.recommendation.plans or self._unlimited.plans
         if not plans:
             raise InputError(
@@ -74,10 +68,7 @@ class Asked:
     def variant(self, *, layout: ParallelLayout | None = None, **changes: Any) -> Estimate | None:
         """Estimate the plan's layout, or another, after changes of the workload.
 
-        Returns
-        -------
-        Estimate or None
-            None if the case cannot be computed with these changes.
+        None if it cannot be.
         """
         layout = layout or self.plan.layout
         layout = ParallelLayout(**layout.model_dump())  # every field stated: nothing is searched

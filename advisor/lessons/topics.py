@@ -61,10 +61,7 @@ class _Texts(Noun):
 def lesson_texts() -> Mapping[str, LessonText]:
     """Return the words of all lessons by topic.
 
-    Raises
-    ------
-    CatalogError
-        If the file is damaged, a topic has no figures, or a source is unknown.
+    ``CatalogError`` without figures or a known source.
     """
     from advisor.foundation.data_files import read_yaml
     from advisor.foundation.data_records import checked, refuse

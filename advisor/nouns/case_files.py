@@ -41,13 +41,7 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
 
 
 def load_as(kind: type[T], source: str | Path | Mapping[str, Any]) -> T:
-    """Read a noun that people write like a case, with the same bounds and messages.
-
-    Raises
-    ------
-    InputError
-        As for a case.
-    """
+    """Read a noun that people write like a case, with the same bounds and messages."""
     if isinstance(source, str | Path):
         source = read_case(Path(source))
     elif not isinstance(source, Mapping):
@@ -119,12 +113,9 @@ def _refuse_many(source: Mapping[str, Any]) -> None:
 
 
 def read_case(path: Path) -> Mapping[str, Any]:
-    """Read the content of a case file, without checking its fields.
+    """Read the content of a case file without checking its fields.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read or does not hold a mapping.
+    ``InputError`` if it has no mapping.
     """
     content = read_file(
         path,
@@ -160,10 +151,7 @@ def case_text(content: bytes, *, name: str) -> str:
 def parse_case(text: str) -> Mapping[str, Any]:
     """Parse the text of a case file, YAML or JSON.
 
-    Raises
-    ------
-    InputError
-        If the text is not YAML or JSON, or not a mapping.
+    ``InputError`` if it is none or not a mapping.
     """
     try:
         content = read_yaml(text)

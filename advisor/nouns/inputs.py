@@ -270,18 +270,8 @@ def declared(
 ) -> dict[str, Declared]:
     """Return every field of a noun and of the nouns inside it, by path.
 
-    Parameters
-    ----------
-    noun : type
-    path : str
-        Of the noun itself.
-    tasks : frozenset
-        Those that have the noun; a ``kind`` of workload narrows them.
-
-    Returns
-    -------
-    dict
-        A noun without any declared field counts as one field.
+    ``path`` is that of the noun itself, ``tasks`` those that have it; a ``kind`` of workload
+    narrows them. A noun without any declared field counts as one field.
     """
     found: dict[str, Declared] = {}
     kind = noun.model_fields["kind"].default if "kind" in noun.model_fields else None

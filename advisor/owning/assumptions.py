@@ -81,19 +81,10 @@ class Factors:
 def resolve(
     accelerator: Accelerator, *, owning: Owning, renting: Renting, size: Size, economy: Economy
 ) -> tuple[Assumption, ...]:
-    """Return every input with its spread.
+    """Return every input with its spread, in the order of ``Factors``.
 
-    Parameters
-    ----------
-    size : Size
-        One machine needs no network; the rest of a machine has its own price.
-    economy : Economy
-        Cited defaults, tariffs and carbon intensities.
-
-    Returns
-    -------
-    tuple of Assumption
-        In the order of ``Factors``.
+    One machine needs no network; the rest of a machine has its own price. ``economy`` holds cited
+    defaults, tariffs and carbon intensities.
 
     Raises
     ------

@@ -105,19 +105,10 @@ def timeline_usd(factors: Factors, size: Size, *, hours: float, months: int) -> 
 
 
 def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: Work) -> OwningCost:
-    """Return the cost of owning over the horizon, split into lines and terms.
+    """Return the cost of owning over the horizon, by ``hours`` in use each month.
 
-    Parameters
-    ----------
-    hours : float
-        In use each month. [h]
-    work : Work
-        Run time and rate, for the cost of a run and of a million tokens.
-
-    Returns
-    -------
-    OwningCost
-        The lines are in whole cents and add up to the expected total.
+    Lines are in whole cents and add up to the expected total. ``work`` gives the cost of a run and
+    of a million tokens.
     """
     base = spread.base
     bill = {name: float(usd) for name, usd in lines(base, size, hours=hours, months=months).items()}

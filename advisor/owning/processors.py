@@ -66,13 +66,7 @@ class Kind:
 
     @property
     def purchase_usd(self) -> float:
-        """Price of one card. [USD]
-
-        Raises
-        ------
-        ValueError
-            If the price is unknown.
-        """
+        """Price of one card; ``ValueError`` if it is unknown. [USD]"""
         price = self.owning.purchase_usd or self.card.purchase_usd
         if price is None:
             msg = f"{self.card.key} has no price"
@@ -105,12 +99,9 @@ class Kind:
         )
 
     def rated_w(self, count: float) -> float:
-        """Rated power of a number of cards with their machines. [W]
+        """Rated power of a number of cards with their machines.
 
-        Raises
-        ------
-        ValueError
-            If the power of the card is not known.
+        ``ValueError`` if it is unknown. [W]
         """
         if self.card.board_power_w is None:
             msg = f"{self.card.key} has no board power"
@@ -149,11 +140,8 @@ def compare_processors(
 ) -> tuple[ProcessorOption, ...]:
     """Estimate a case on processors and scale them to equal throughput.
 
-    Returns
-    -------
-    tuple of ProcessorOption
-        The compared hardware first. Then the processors that can do the work, fewest first. The
-        same engine estimates all of them; training clusters include their network.
+    The compared hardware comes first, then the processors that can do the work, fewest first. The
+    same engine estimates all of them; training clusters include their network.
     """
     processors = [card for card in catalog.accelerators if card.segment is Segment.CPU]
     hardware = catalog.accelerator(estimate.accelerator)

@@ -71,16 +71,8 @@ def tenancies(
 ) -> tuple[Tenancy, ...]:
     """Return the cheapest ways of renting ``count`` accelerators for each group of the work.
 
-    Parameters
-    ----------
-    case : Case
-        Its limits on providers and regions apply.
-
-    Returns
-    -------
-    tuple of Tenancy
-        Whole instances, several only if the offer states a network. A quote from the user
-        replaces all offers.
+    Whole instances within the case's limits, several only if the offer states a network. A quote
+    from the user replaces all offers.
     """
     renting = case.renting
     monthly = cents.total(

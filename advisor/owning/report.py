@@ -172,23 +172,10 @@ def rent_or_buy(
     groups: int = 1,
     size: Size | None = None,
 ) -> Ownership:
-    """Compare buying the estimate's hardware with renting it.
+    """Compare buying the estimate's hardware with renting it, in present values.
 
-    Parameters
-    ----------
-    case : Case
-        ``owning`` and ``renting`` hold the assumptions, ``limits`` the providers and regions.
-    estimate : Estimate
-        The work on the hardware to buy.
-    groups : int, optional
-        Groups of the estimate's cards that are bought and work side by side.
-    size : Size, optional
-        The machines that are bought; None takes those of the estimate.
-
-    Returns
-    -------
-    Ownership
-        Both sides in present values, with break-even hours.
+    ``groups`` of the estimate's cards are bought and work side by side, in the machines of
+    ``size``, else in those of the estimate.
 
     Raises
     ------
@@ -263,9 +250,7 @@ def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
 
 
 def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
-    """Return machines and power of groups of accelerators, in the machines of the estimate.
-
-    Small groups share a machine.
+    """Return machines and power of groups of accelerators; small groups share a machine.
 
     Raises
     ------

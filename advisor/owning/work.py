@@ -62,13 +62,7 @@ class Work:
 
 
 def work_of(case: Case, estimate: Estimate) -> Work:
-    """Return the work of a case and its estimate.
-
-    Raises
-    ------
-    ValueError
-        If the estimate holds neither a run nor a serving rate.
-    """
+    """Return the work of a case and its estimate; ``ValueError`` if it has neither run nor rate."""
     if estimate.serving is not None:
         serving = estimate.serving
         per_hour = serving.output_tokens_per_s.scaled(HOUR_S)

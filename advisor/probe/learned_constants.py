@@ -64,18 +64,10 @@ def owned_from_report(report: ProbeReport | str | Path) -> tuple[OwnedHardware, 
 def owned_hardware(
     report: ProbeReport, *, catalog: Catalog, calibration: Calibration
 ) -> tuple[OwnedHardware, ...]:
-    """Return the machine of a report as owned hardware with its measured constants.
+    """Return the machine of a report as owned hardware: one entry for each kind of measured device.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        Constants for kernels that the probe does not measure (attention).
-
-    Returns
-    -------
-    tuple of OwnedHardware
-        One for each kind of measured device. A device outside the catalog gets its own entry,
-        whose peaks are the best measured rates.
+    Kernels that the probe does not measure (attention) take the constants of ``calibration``. A
+    device outside the catalog gets its own entry, whose peaks are the best measured rates.
 
     Raises
     ------

@@ -154,13 +154,7 @@ class _SlowError(AdvisorError):
 
 
 def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
-    """Return the service.
-
-    Parameters
-    ----------
-    timeout_s : float, optional
-        Longest wait for an answer, its time in the queue included. [s]
-    """
+    """Return the service; an answer may take ``timeout_s``, its time in the queue included."""
     work = Work(1)
 
     @asynccontextmanager
@@ -267,10 +261,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 def serve(*, host: str, port: int, processes: int) -> None:
     """Serve until interrupted.
 
-    Parameters
-    ----------
-    processes : int
-        Each computes one question at a time and keeps its own answers.
+    Each process computes one question at a time and keeps its answers.
     """
     import uvicorn
 

@@ -157,10 +157,7 @@ def doors() -> dict[str, Door]:
 def asked(door: Door, content: object) -> Noun:
     """Return the question that a program sends.
 
-    Raises
-    ------
-    InputError
-        If it is not valid, or names a file of this machine or a model that would be downloaded.
+    ``InputError`` if it reaches for this machine's files.
     """
     if not isinstance(content, Mapping):
         raise InputError(

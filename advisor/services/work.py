@@ -24,14 +24,9 @@ class BusyError(AdvisorError):
 
 
 class Work:
-    """Answers questions on a few threads. Equal questions are computed once.
+    """Answers questions, ``workers`` at once while ``waiting`` others may wait.
 
-    Parameters
-    ----------
-    workers : int
-        Questions computed at once.
-    waiting : int, optional
-        Further questions that may wait.
+    Equal questions are computed once.
     """
 
     def __init__(self, workers: int, waiting: int = WAITING) -> None:
@@ -47,10 +42,7 @@ class Work:
     def answer(self, door: Door, question: Noun) -> Future[str]:
         """Return the future answer as JSON text.
 
-        Raises
-        ------
-        BusyError
-            If as many questions are under way as the service takes.
+        ``BusyError`` if as many are under way as it takes.
         """
         place = self._place(door, question)
         kept = self._shelf.find(place)

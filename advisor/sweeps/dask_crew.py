@@ -24,21 +24,9 @@ AGAIN: Final = "Rows that are done are kept: run the same command again."
 
 
 def answer_packed(packed: bytes, cases: Sequence[dict[str, Any]], version: str) -> list[Row] | str:
-    """Answer cases on a worker of the cluster.
+    """Answer cases on a worker of the cluster, from the catalog pickled and compressed.
 
-    Parameters
-    ----------
-    packed : bytes
-        The catalog, pickled and compressed.
-    cases : sequence of dict
-        Content for `load_case`.
-    version : str
-        Of the program that asks.
-
-    Returns
-    -------
-    list of Row, or str
-        The worker's own version where it is another one.
+    A worker of another version than the program that asks returns its own.
     """
     return answer_rows(cases, _unpacked(packed)) if version == __version__ else __version__
 
@@ -84,17 +72,9 @@ def dask_address(text: str) -> str:
 
 
 class DaskCrew:
-    """The workers of a Dask cluster. Its scheduler gives a dead worker's chunks to others.
+    """The workers of a Dask cluster; its scheduler gives a dead worker's chunks to others.
 
-    Parameters
-    ----------
-    address : str
-        As ``dask://host:8786``.
-
-    Raises
-    ------
-    InputError
-        If the address is none, or Dask is not installed.
+    ``InputError`` if the address is none, or Dask is not installed.
     """
 
     def __init__(self, address: str) -> None:
@@ -102,12 +82,9 @@ class DaskCrew:
         self._dask = _library()
 
     def __call__(self, chunks: Iterator[Chunk], catalog: Catalog) -> Iterator[Answered]:
-        """Answer chunks on the cluster.
+        """Answer chunks.
 
-        Raises
-        ------
-        TransferError
-            If the scheduler cannot be reached, or the cluster runs another version.
+        ``TransferError`` if the cluster cannot be reached or runs another version.
         """
         try:
             client = self._dask.Client(self._address, timeout=CONNECT_S, set_as_default=False)

@@ -27,15 +27,6 @@ DELETE: Final = "Delete it to start again, or write the result elsewhere."
 class Journal:
     """Finished chunks, one a line, after a line that says which sweep they belong to.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    sweep : dict
-        What tells this sweep from others.
-    chunks : int
-        Number of chunks of the whole sweep.
-
     Raises
     ------
     InputError

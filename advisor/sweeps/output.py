@@ -29,12 +29,9 @@ FORMATS: Final = (".parquet", ".csv")
 
 
 def check_output(path: Path) -> Path:
-    """Return a path after checking that it is one of a file in a known format.
+    """Return the path of a file in a known format.
 
-    Raises
-    ------
-    InputError
-        If it has another name, or a folder or a device is there.
+    ``InputError`` for another name, or if a folder is there.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -76,13 +73,7 @@ def read(path: Path) -> DataFrame:
 
 
 def write(path: Path, chunks: Iterable[Sequence[Row]], inputs: Sequence[str]) -> None:
-    """Write rows to a file, whole or not at all.
-
-    Raises
-    ------
-    TransferError
-        If the file cannot be written.
-    """
+    """Write rows to a file, whole or not at all; ``TransferError`` if it cannot be written."""
     schema = schema_of(inputs)
     with rewritten(path) as stream:
         if path.suffix.lower() == ".parquet":

@@ -72,13 +72,7 @@ def column_type(path: str) -> type:
 
 
 def check_column(name: str) -> str:
-    """Return a column's name after checking that it is a field of a case or a label.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
+    """Return the name of a column that is a field of a case or a label; else ``InputError``."""
     first = name.partition(".")[0]
     fields = case_inputs()
     if name in LABELS or name in fields or (name in Case.model_fields and name != "objective"):

@@ -84,14 +84,9 @@ NO_PLAN: Final = "nothing in the catalog meets the limits; recommend says why fo
 def answer_rows(
     cases: Sequence[Mapping[str, Any] | InputError], catalog: Catalog | None = None
 ) -> list[Row]:
-    """Answer cases, each as a row; a mistake in one changes no other.
+    """Answer cases (content for `load_case`, or its error), each as a row.
 
-    Parameters
-    ----------
-    cases : sequence of mapping
-        Content for `load_case`; an `InputError` becomes a row as it is.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
+    A mistake changes no other.
     """
     rows: list[Row | None] = []
     valid: list[Case] = []

@@ -26,13 +26,7 @@ CARD_WIDTH: Final = 18
 def show_comparison(
     console: Console, comparison: Comparison, *, differences: bool = False, everything: bool = True
 ) -> None:
-    """Print cards side by side, as many in a row as the console is wide.
-
-    Parameters
-    ----------
-    everything : bool
-        Print every row, though they fill more than a screen.
-    """
+    """Print cards side by side, as many in a row as the console is wide; all rows if asked."""
     rows = comparison_rows(comparison, differences=differences)
     names = [card.accelerator.name for card in comparison.cards]
     abreast = max(1, (console.width - LABEL_WIDTH) // CARD_WIDTH)

@@ -84,14 +84,8 @@ def table(
 ) -> Table:
     """Return a table with a rule under its head; figures are never cut or broken.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Titles.
-    rows : iterable of sequence of str
-        A short row leaves its last columns empty.
-    right : sequence of int
-        Columns of figures, aligned right. In a narrow console they wrap between words.
+    A short row leaves its last columns empty. Columns of ``right`` hold figures, aligned right; in
+    a narrow console they wrap between words.
     """
     lines = [tuple(row) for row in rows]
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")

@@ -19,13 +19,7 @@ from advisor.terminal.console import Screen, bullets, heading, listed, paragraph
 
 
 def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None:
-    """Print the models that can be served, and the longest training sequences.
-
-    Parameters
-    ----------
-    everything : bool
-        In groups with every figure, not on one screen.
-    """
+    """Print the models that can be served, and the longest training sequences, in full if asked."""
     summary = (
         f"{len(fits.having(Verdict.FITS))} of {len(fits.models)} models can be served with "
         f"{count(fits.context_tokens)} tokens of context, "
@@ -96,13 +90,7 @@ def _trained(fit: TrainedFit) -> str:
 
 
 def _short(console: Console, found: Fits, *, summary: str) -> None:
-    """Print the models that a card serves, with the longest sequences that it trains.
-
-    Parameters
-    ----------
-    summary : str
-        How many models fit.
-    """
+    """Print the models that a card serves, with the longest sequences that it trains."""
     screen = Screen(console, "--all shows every preset, and by how much models miss.")
     screen.add(0, Text(f"What fits {found.count:,}x {found.accelerator_name}", style="bold"))
     screen.say(0, summary)

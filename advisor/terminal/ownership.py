@@ -83,13 +83,7 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
 
 
 def _short(console: Console, found: Ownership, *, owning: str) -> None:
-    """Print the answer, both bills, and the inputs that decide.
-
-    Parameters
-    ----------
-    owning : str
-        Cost of owning in one sentence.
-    """
+    """Print the answer, both bills, and the inputs that decide."""
     screen = Screen(console, "--explain shows every input, term, processor and source.")
     screen.add(0, Text(found.answer, style="bold"))
     if found.budget is not None:

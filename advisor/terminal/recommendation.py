@@ -45,15 +45,7 @@ TITLES: Final = {
 def show_recommendation(
     console: Console, recommendation: Recommendation, *, top: int = 1, everything: bool = False
 ) -> None:
-    """Print a recommendation.
-
-    Parameters
-    ----------
-    top : int
-        Plans for each objective.
-    everything : bool
-        Print the whole frontier, every rejected accelerator and every source, not one screen.
-    """
+    """Print ``top`` plans for each objective, and ``everything`` or what fits one screen."""
     if not everything and top == 1:
         _short(console, recommendation)
         return

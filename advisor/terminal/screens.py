@@ -26,12 +26,6 @@ SCREENS: Final = {
 
 
 def show(console: Console, answer: object, **how: object) -> None:
-    """Print an answer; ``how`` are further arguments of its screen.
-
-    Raises
-    ------
-    KeyError
-        If no screen shows answers of this type.
-    """
+    """Print an answer of a type that has a screen; ``how`` are further arguments of it."""
     module, _, name = SCREENS[type(answer).__name__].partition(".")
     getattr(import_module(f"advisor.terminal.{module}"), name)(console, answer, **how)

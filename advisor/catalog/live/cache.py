@@ -32,17 +32,7 @@ class ClockError(CacheRefusedError):
 
 
 def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
-    """Read the cached prices.
-
-    Parameters
-    ----------
-    now : datetime
-        Current time, with time zone.
-
-    Returns
-    -------
-    LivePrices or None
-        None if no cache exists.
+    """Read the cached prices; None if no cache exists.
 
     Raises
     ------
@@ -75,17 +65,9 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
 
 
 def write_cache(path: Path, prices: LivePrices) -> None:
-    """Write the prices. A reader sees the old file or the new one, never a part.
+    """Write the prices.
 
-    Parameters
-    ----------
-    path : Path
-        Where to write. A missing folder is created.
-
-    Raises
-    ------
-    RefreshError
-        If the file cannot be written.
+    A reader sees the old file or the new one. ``RefreshError`` if it cannot be.
     """
     body = prices.model_dump_json()
     if len(body) > MAX_BYTES - MAX_HEAD_BYTES:

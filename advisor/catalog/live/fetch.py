@@ -88,19 +88,9 @@ class _Listener(logging.Handler):
 
 
 def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetched]]:
-    """Download the catalogs of all offline providers.
+    """Download the catalogs of all offline providers, and ``online`` of those with keys.
 
-    Parameters
-    ----------
-    online : bool
-        Also ask the online providers whose keys are in the environment.
-
-    Returns
-    -------
-    str
-        Version of gpuhunt.
-    mapping of str to Fetched
-        The answers, by gpuhunt's name of the provider.
+    Returns gpuhunt's version, and the answers by its name of the provider.
 
     Raises
     ------

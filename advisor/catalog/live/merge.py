@@ -16,20 +16,8 @@ from advisor.nouns.hardware import Confidence, Offer
 def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> Catalog:
     """Return the catalog with the cached live prices, or with the reason why they are not used.
 
-    Parameters
-    ----------
-    catalog : Catalog
-        The shipped snapshot.
-    path : Path
-        The cache file.
-    now : datetime, optional
-        Default: the current time.
-
-    Returns
-    -------
-    Catalog
-        Its ``prices`` field says which prices are in use. A live list replaces the provider's
-        offers of the accelerators that it contains, unless the snapshot is newer.
+    Its ``prices`` field says which prices are in use. A live list replaces the provider's offers of
+    the accelerators that it contains, unless the snapshot is newer.
     """
     try:
         live = read_cache(path, now=now or datetime.now(UTC))

@@ -62,14 +62,7 @@ class Name(Record):
 
 
 def find_name(provider: str, instance: str, gpu_name: str, gpu_memory_gb: float) -> Name | None:
-    """Return the first matching line of the table, or None.
-
-    Parameters
-    ----------
-    provider, instance, gpu_name : str
-        As gpuhunt spells them.
-    gpu_memory_gb : float
-        Memory of one GPU. [GB or GiB]
+    """Return the first line of the table for names and memory [GB or GiB] as gpuhunt states them.
 
     Examples
     --------
@@ -86,30 +79,13 @@ def find_name(provider: str, instance: str, gpu_name: str, gpu_memory_gb: float)
 
 @cache
 def names() -> tuple[Name, ...]:
-    """Return the lines of the table in file order.
-
-    Raises
-    ------
-    CatalogError
-        If a line is broken. The message names it.
-    """
+    """Return the lines of the table in file order; ``CatalogError`` if one is broken."""
     pattern = ("provider", "instance", "gpu_name", "gpu_memory_gb")
     return tuple(read_table(data_path(FILE), Name, key=pattern))
 
 
 def check_names(known: Collection[str]) -> None:
-    """Refuse a table that names an accelerator outside the catalog.
-
-    Parameters
-    ----------
-    known : collection of str
-        Keys of the catalog's accelerators.
-
-    Raises
-    ------
-    CatalogError
-        The message names that accelerator.
-    """
+    """Refuse a table that names an accelerator outside the catalog."""
     for name in names():
         if name.accelerator not in known:
             raise CatalogError(

@@ -61,18 +61,11 @@ class _Named:
 def convert(
     rows: Iterable[Row], *, provider: str, date: str, snapshot: Sequence[Offer]
 ) -> Converted:
-    """Turn the rows of one provider into offers.
+    """Turn the rows of one provider, as gpuhunt spells it, into offers of a day.
 
-    Parameters
-    ----------
-    provider : str
-        Provider as gpuhunt spells it.
-    date : str
-        Day of the prices. ISO 8601.
-    snapshot : sequence of Offer
-        The shipped offers. They supply links and network, which gpuhunt does not state: first
-        from the provider's instance of the same name, then from its instances with the same
-        number of the same accelerator, if all of those agree.
+    ``snapshot``, the shipped offers, supplies links and network, which gpuhunt does not state:
+    first from the provider's instance of the same name, then from its instances with the same
+    number of the same accelerator, if all of those agree.
     """
     unknown: Counter[str] = Counter()
     refused = 0

@@ -52,13 +52,7 @@ def _backend(card: Accelerator, tool: Tool | None) -> str:
 def situation_of(
     setup: Setup, platform: Platform, launch: Launch | None, tool: Tool | None
 ) -> Situation:
-    """Return what decides which steps a plan needs.
-
-    Parameters
-    ----------
-    launch : Launch, optional
-        The command that starts the plan, if a file can.
-    """
+    """Return what decides which steps a plan needs."""
     card = setup.accelerator
     return Situation(
         platform=platform,

@@ -85,14 +85,9 @@ class Run(NamedTuple):
 def guide(
     setup: Setup, to: Format, catalog: Catalog, platform: Platform, run: Run | None = None
 ) -> str:
-    """Return the set-up of a plan as a file.
+    """Return the set-up of a plan as a checklist or a script that checks.
 
-    Parameters
-    ----------
-    to : Format
-        ``checklist`` or ``check-script``.
-    run : Run, optional
-        None if no file starts the plan.
+    ``run`` starts it, if any.
     """
     tool = tool_of(setup)
     launch = run.launch if run else None

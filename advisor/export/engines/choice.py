@@ -43,16 +43,9 @@ def program_for(
     card: Accelerator | None = None,
     planned: str | None = None,
 ) -> Program:
-    """Return the program that a format starts.
+    """Return the program that a format starts: its own, else the plan's, else the usual.
 
-    Parameters
-    ----------
-    to : Format
-        A program's own format names it. Slurm and its like take the plan's, or the usual one.
-    card : Accelerator, optional
-        None before a search: then the card does not narrow the choice.
-    planned : str, optional
-        The plan's tool.
+    Before a search there is no ``card`` yet, which then does not narrow the choice.
     """
     workload = case.workload
     assert isinstance(workload, Serving)
@@ -141,15 +134,7 @@ def with_program(program: Program, case: Case) -> Case:
 
 
 def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -> Expressed:
-    """Return a plan as a program can state it, with the differences.
-
-    Parameters
-    ----------
-    case : Case
-        The question, with lengths fitted to the model.
-    plan : Estimate
-        One of its answers.
-    """
+    """Return a plan as a program can state it, with the differences."""
     workload = case.workload
     assert isinstance(workload, Serving)
     differences: list[str] = []

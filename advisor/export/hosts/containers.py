@@ -37,10 +37,7 @@ def start_seconds(servers: Servers) -> int:
 def container_lines(launch: Launch, *, weights: str | None = WEIGHTS) -> list[str]:
     """Return the script of one server in a container of its image.
 
-    Parameters
-    ----------
-    weights : str, optional
-        Folder of a volume, for weights and for files that the launch writes. None: the home.
+    Weights, and files that the launch writes, go to the folder ``weights`` of a volume, else home.
     """
     enter = [f"cd {weights}", f"export HF_HOME={weights}"] if weights else []
     return [

@@ -27,12 +27,9 @@ def manifest(name: str, kind: str, version: str, spec: Mapping[str, object]) -> 
 def host_requests(
     offer: Offer | None, cards: int, *, cpus: float | None = None, memory: float | None = None
 ) -> dict[str, str]:
-    """Return processors and memory of a pod: its share of the rented machine, else the defaults.
+    """Return processors and memory [bytes] of a pod: its share of a rented machine, or as given.
 
-    Parameters
-    ----------
-    cpus, memory : float, optional
-        Used if the machine's are not known; without them, the pod requests none. [1], [bytes]
+    Without either, the pod requests none.
     """
     if offer is not None:
         share = HOST_SHARE * cards / offer.accelerators
@@ -49,14 +46,11 @@ def host_requests(
 def compose_service(
     image: str, script: str, *, volume: str, environment: Mapping[str, str], machines: int
 ) -> Content:
-    """Return a Compose service that runs a script and keeps its files in a volume.
+    """Return a Compose service that runs a script.
 
-    Parameters
-    ----------
-    volume : str
-        Name and folder: ``weights:/weights``.
-    machines : int
-        That work together; each states its place.
+    Its files are in a volume (``weights:/weights``).
+
+    Several machines work together; each states its place.
     """
     return {
         "image": image,
@@ -108,12 +102,7 @@ def skypilot_text(
 ) -> str:
     """Return a SkyPilot file on the planned cloud.
 
-    Parameters
-    ----------
-    cards : int
-        Of one node.
-    resources : mapping
-        Of one node, besides cards, disk and cloud.
+    ``cards`` and ``resources``, those besides cards, disk and cloud, are of one node.
     """
     cloud = clouds_of(Format.SKYPILOT).get(setup.estimate.cost.provider or "")
     needed = {

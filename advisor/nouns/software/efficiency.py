@@ -285,16 +285,9 @@ class Calibration(Noun):
         engine: ServingFacts | None = None,
         interface: str = "",
     ) -> tuple[KernelEfficiency, bool]:
-        """Return :meth:`kernels_for` under a serving engine.
+        """Return :meth:`kernels_for` under a serving engine, by default that of the weight format.
 
-        Parameters
-        ----------
-        weight_format : WeightFormat
-            Format of the served weights.
-        engine : ServingFacts, optional
-            Default: the engine that serves ``weight_format``.
-        interface : str, optional
-            As for :meth:`ServingFacts.backend`.
+        ``interface`` is as for :meth:`ServingFacts.backend`.
         """
         found, measured = self.kernels_for(accelerator)
         found = found.model_copy(update={"expert_format": weight_format.name})

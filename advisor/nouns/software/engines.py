@@ -200,11 +200,8 @@ class ServingFacts(Noun):
     def backend(self, generations: Sequence[str], interface: str = "") -> BackendFacts | None:
         """Return the kernels for a card of these generations, narrowest first.
 
-        Parameters
-        ----------
-        interface : str
-            Interface to the card (``cuda``, ``hip``, ``vulkan``, ``metal``, ``sycl``); by default
-            the usual one.
+        ``interface`` is ``cuda``, ``hip``, ``vulkan``, ``metal`` or ``sycl``; by default the usual
+        one.
         """
         names = [*(f"{name} {interface}" for name in generations if interface), *generations]
         return next(
@@ -215,16 +212,9 @@ class ServingFacts(Noun):
 def builds_at(
     engines: Mapping[str, ServingFacts], name: str, date: str, generations: Sequence[str]
 ) -> str:
-    """Return the section for the builds that an engine had at a date.
+    """Return the section for the builds that an engine had at a date, on cards of some generations.
 
-    Parameters
-    ----------
-    name : str
-        The engine.
-    date : str
-        ``2024-05`` or longer; a year alone means its end; empty for today.
-    generations : sequence of str
-        Names of the card's generation.
+    The date is ``2024-05`` or longer; a year alone means its end, an empty text today.
     """
     month = f"{date}-12" if len(date) == YEAR else date
     earlier = sorted(

@@ -15,10 +15,7 @@ from advisor.nouns.software.tools import TOOLS, known_tools, spelled, tool_choic
 def _training(name: str) -> str:
     """Return a stack's or a training tool's name.
 
-    Raises
-    ------
-    ValueError
-        If nothing that trains has the name.
+    Raise ``ValueError`` if nothing that trains has it.
     """
     if name in known_stacks():
         return name
@@ -30,13 +27,7 @@ def _training(name: str) -> str:
 
 
 def _serving(name: str) -> str:
-    """Return a serving tool's name.
-
-    Raises
-    ------
-    ValueError
-        If nothing that serves has the name.
-    """
+    """Return a serving tool's name; raise ``ValueError`` if nothing that serves has it."""
     found = known_tools().get(spelled(name))
     if found is None or found.serving is None:
         msg = f"unknown engine {name!r}; choose one of {', '.join(serving_names())}"

@@ -168,12 +168,9 @@ _FITTED: Final = frozenset(SoftwareFacts.model_fields) - frozenset(SoftwareStack
 
 @cache
 def stack_rows() -> dict[str, dict[str, Any]]:
-    """Return the unchecked rows of ``data/software.yaml``, by name.
+    """Return the rows of ``data/software.yaml`` unchecked, by name.
 
-    Raises
-    ------
-    CatalogError
-        If the file is not a mapping of rows.
+    ``CatalogError`` if it has none.
     """
     # Help names stacks without reading their rows: it needs no reader of YAML.
     from advisor.foundation.data_files import read_yaml

@@ -156,12 +156,9 @@ class TrainingOffer(Noun):
         return self.offloads and Sharding.ZERO3 in self.shardings(four_bit=four_bit)
 
     def lacking(self, layout: ParallelLayout, *, four_bit: bool) -> tuple[str, ...]:
-        """Return what a layout asks beyond this offer, in words; empty if nothing.
+        """Return what a layout (with a base in 4 bits) asks beyond this offer, in words.
 
-        Parameters
-        ----------
-        four_bit : bool
-            The base weights have 4 bits.
+        Empty if nothing.
         """
         beyond = [
             f"{name} parallelism"

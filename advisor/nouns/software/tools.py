@@ -328,13 +328,7 @@ def _usual(kind: Kind, duty: Duty, small: bool) -> tuple[Tool, ...]:
 
 
 def usual_tools(card: Accelerator, duty: Duty, parameters: float | None = None) -> tuple[Tool, ...]:
-    """Return the tools that do a duty on a card, the usual first.
-
-    Parameters
-    ----------
-    parameters : float, optional
-        Parameters of the model. A small one may have other usual tools.
-    """
+    """Return the tools that do a duty on a card, the usual first; small models may have others."""
     if duty.trains and card.inference_only:
         return ()
     small = parameters is not None and parameters <= tool_choice().small.parameters

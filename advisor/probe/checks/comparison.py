@@ -37,13 +37,7 @@ class RateComparison(Noun):
 
 
 def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateComparison, ...]:
-    """Compare the best rate of each format, and of the memory, with published rates.
-
-    Returns
-    -------
-    tuple of RateComparison
-        In a fixed order, without formats that were not measured.
-    """
+    """Compare the best rate of each measured format, and of the memory, with published rates."""
     card = None if found.catalog_key is None else catalog.accelerator(found.catalog_key)
     best = found.best_matmuls()
     rows = []
@@ -81,13 +75,9 @@ def _achievable() -> dict[tuple[str, str], float]:
 
 
 def expected_times_s(found: DeviceReport, catalog: Catalog) -> tuple[float | None, ...]:
-    """Return the expected time of each measured product. [s]
+    """Return the expected time of each measured product, in the order of ``found.matmuls``. [s]
 
-    Returns
-    -------
-    tuple of float or None
-        In the order of ``found.matmuls``. None if the catalog does not know the device or has no
-        rate in the format.
+    None if the catalog does not know the device or has no rate in the format.
     """
     if found.catalog_key is None:
         return (None,) * len(found.matmuls)

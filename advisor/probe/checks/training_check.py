@@ -98,25 +98,12 @@ def check_step(
     budget_s: float = 10.0,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> StepCheck:
-    """Train a small transformer for a few steps.
+    """Train a small transformer for a few steps, on the first device of a kind.
 
-    Parameters
-    ----------
-    kind : DeviceKind
-        Kind of device; the first one of that kind runs the check.
-    calibration : Calibration
-        The constants, with the machine's own if it was probed.
-    budget_s : float, optional
-        Time to spend on the measured steps. [s]
-    cancelled : callable, optional
-        Called after each step; True stops the check.
-
-    Returns
-    -------
-    StepCheck
-        The step uses AdamW, with bf16 autocast over fp32 weights on accelerators and fp32 on
-        processors. Memory is what PyTorch allocates for tensors; None if it does not count them
-        (processors).
+    ``calibration`` holds the machine's own constants if it was probed. The measured steps take
+    ``budget_s``; ``cancelled`` is called after each step and stops the check by True. The step uses
+    AdamW, with bf16 autocast over fp32 weights on accelerators and fp32 on processors. Memory is
+    what PyTorch allocates for tensors; None if it does not count them (processors).
 
     Raises
     ------
@@ -249,22 +236,11 @@ def with_checks(
     budget_s: float = 10.0,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> ProbeReport:
-    """Return the report with training steps measured on its first device.
+    """Return a new report of this machine with training steps measured on its first device.
 
-    Parameters
-    ----------
-    report : ProbeReport
-        A new report of this machine.
-    shapes : tuple of StepShape, optional
-        Transformers to train. Default: five small ones on accelerators, one on processors.
-    budget_s : float, optional
-        Time for the measured steps of each transformer. [s]
-
-    Returns
-    -------
-    ProbeReport
-        The report with ``checks``. ``problems`` describes each failed check. The predictions use
-        the rates of the report.
+    By default five small transformers train on accelerators, one on processors, each for
+    ``budget_s``. The predictions of ``checks`` use the rates of the report. ``problems`` describes
+    each failed check.
     """
     kind = report.devices[0].device.kind
     shapes = shapes or (CPU_SHAPES if kind is DeviceKind.CPU else GPU_SHAPES)

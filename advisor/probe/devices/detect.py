@@ -37,12 +37,9 @@ class Found:
 
 
 def find_devices(library: Library = Library.AUTO) -> Found:
-    """Find the devices to measure: the accelerators, or the processors if there are none.
+    """Find the accelerators, or else the processors.
 
-    Raises
-    ------
-    ProbeError
-        If the user chose PyTorch and it is not installed.
+    ``ProbeError`` if a chosen PyTorch is missing.
     """
     problems: list[str] = []
     nvml = _nvml(problems)

@@ -50,10 +50,7 @@ class Nvml:
     def open(cls) -> Nvml:
         """Start a session.
 
-        Raises
-        ------
-        ProbeError
-            If the Python package, the driver or a device is missing.
+        ``ProbeError`` if the Python package, the driver or a device is missing.
         """
         try:
             import pynvml
@@ -70,12 +67,9 @@ class Nvml:
 
     @classmethod
     def of(cls, library: ModuleType) -> Nvml:
-        """Start a session with the given library.
+        """Start a session with a library.
 
-        Raises
-        ------
-        ProbeError
-            If the driver is missing, does not answer, or has no device.
+        ``ProbeError`` if the driver is missing, silent, or has no device.
         """
         try:
             library.nvmlInit()
@@ -191,17 +185,7 @@ def _text(value: str | bytes) -> str:
 
 
 def read_smi(text: str) -> tuple[Device, ...]:
-    """Read the cards from the table of ``nvidia-smi``.
-
-    Parameters
-    ----------
-    text : str
-        The output of the command without options.
-
-    Returns
-    -------
-    tuple of Device
-        Fields that the table does not show stay unknown.
+    """Read the cards from the output of ``nvidia-smi`` without options; the rest stays unknown.
 
     Raises
     ------

@@ -41,15 +41,7 @@ DEVICE_SAMPLE_S: Final = 0.02
 
 
 class TorchBackend:
-    """One PyTorch device.
-
-    Parameters
-    ----------
-    target : str
-        PyTorch's name of the device: ``cuda:0``, ``mps`` or ``cpu``.
-    peer : int, optional
-        Index of a second device, for transfers between the two.
-    """
+    """One PyTorch device (``cuda:0``, ``mps``, ``cpu``), and a ``peer`` to transfer to."""
 
     def __init__(self, device: Device, target: str, *, peer: int | None = None) -> None:
         import torch

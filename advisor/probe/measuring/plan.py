@@ -159,12 +159,7 @@ def plan_tasks(
 ) -> tuple[Task, ...]:
     """Return the measurements of a device, the most important first.
 
-    Parameters
-    ----------
-    cache_bytes : float or None
-        Size of the last-level cache. [bytes]
-    sizes : tuple of Shape, optional
-        Products to measure instead of the mode's.
+    ``cache_bytes`` is its last-level cache; ``sizes`` replaces the mode's products.
     """
     cache = cache_bytes or 0.0
     stream = LEAST_STREAM_BYTES if kind is DeviceKind.CPU else GPU_STREAM_BYTES

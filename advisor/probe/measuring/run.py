@@ -86,12 +86,9 @@ class Session:
         self._rates: dict[str, float] = {}
 
     def run(self, task: Task, clock: Clock, *, budget_s: float) -> None:
-        """Measure one task. A failure becomes a sentence in the report.
+        """Measure one task.
 
-        Raises
-        ------
-        StoppedError
-            If the user cancels, or the time is over.
+        A failure becomes a sentence. ``StoppedError`` if cancelled or out of time.
         """
         kind = task.number_format if isinstance(task, MatmulTask) else task.title
         if kind in self._lacking:

@@ -61,12 +61,7 @@ class Clock:
 
 
 def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clock) -> Timing:
-    """Time one call over many samples.
-
-    Parameters
-    ----------
-    budget_s : float
-        Time to spend. At least three samples are taken, even if they take longer. [s]
+    """Time one call over many samples, at least three even if they take longer than ``budget_s``.
 
     Raises
     ------

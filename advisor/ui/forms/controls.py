@@ -69,16 +69,9 @@ def show_problems(
 ) -> None:
     """Say what is wrong with each field below it, and what the answer rests on instead.
 
-    Parameters
-    ----------
-    problems : mapping
-        Sentences by field; those that belong to none, or to one out of sight, come first.
-    inputs : Inputs, optional
-        Those behind the answer; None if there is no answer.
-    entered : Inputs
-        As they stand in the fields.
-    slots : dict
-        As `controls` returns them.
+    ``problems`` holds sentences by field; those of no field in sight come first. ``inputs`` are
+    those behind the answer, if there is one, ``entered`` those in the fields, ``slots`` as
+    `controls` gives.
     """
     wrong = {name: getattr(entered, name) for name in problems if name}
     # Where more than the wrong fields differs, the answer is to another question.

@@ -69,13 +69,7 @@ class Reading:
 
 
 def read(inputs: Inputs) -> Reading:
-    """Read every number that the chosen task uses.
-
-    Returns
-    -------
-    Reading
-        ``numbers`` holds None where an optional field is blank.
-    """
+    """Read every number that the chosen task uses; None where an optional field is blank."""
     numbers: dict[str, float | None] = {}
     problems: dict[str, str] = {}
     for name in RULES:

@@ -41,14 +41,8 @@ EXAMPLES: Final = {
 def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = ()) -> Inputs:
     """Open a page, show the question with its inputs folded, and return what can be used of it.
 
-    Parameters
-    ----------
-    title : str
-        Name of the page; with the work, it is the title of the browser's tab.
-    heading : str
-        What the page answers.
-    elsewhere : collection of str, optional
-        Inputs of the question that the page has in another place.
+    The browser's tab has ``title`` and the work. ``heading`` says what the page answers. Inputs of
+    the question in ``elsewhere`` have another place on the page.
     """
     tools = head(heading)
     with st.container():  # Its notes come and go; what follows keeps its place.

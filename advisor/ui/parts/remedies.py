@@ -42,16 +42,8 @@ def offer(
 ) -> None:
     """Offer the changes that the engine finds to work, near misses first.
 
-    Parameters
-    ----------
-    inputs : Inputs
-        The question that does not work.
-    outcome : callable
-        Says what a changed question brings.
-    rejections : iterable of Rejection, optional
-        Why accelerators lost; limits that the nearest of them meet come first.
-    limits : bool, optional
-        Whether looser limits can help: not where only memory counts.
+    ``outcome`` says what a changed question brings. Limits that the nearest of ``rejections`` meet
+    come first; without ``limits``, only memory counts and no looser limit can help.
     """
     found: list[tuple[Remedy, str]] = []
     for remedy in (*remedies.near_misses(inputs, rejections), *remedies.changes(inputs)):

@@ -48,12 +48,8 @@ def number_list(
 ) -> None:
     """Show a list of accelerators that sorts by any column.
 
-    Parameters
-    ----------
-    numbers : mapping
-        Format of each column of numbers, e.g. ``%.2f``.
-    others : mapping
-        Streamlit's configuration of other columns.
+    ``numbers`` holds formats of columns of numbers (``%.2f``), ``others`` Streamlit's configuration
+    of other columns.
     """
     formats = {name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()}
     st.dataframe(

@@ -183,16 +183,8 @@ def address(base: str, parameters: Mapping[str, str]) -> str:
 def decode(page: Page, parameters: Mapping[str, str]) -> Opened:
     """Read the parameters of an address; every one that cannot be used is named.
 
-    Parameters
-    ----------
-    parameters : mapping
-        As in the address. A widget's key stands for its name: older links say it so.
-
-    Returns
-    -------
-    Opened
-        Inputs that pass every check; a wrong value has become its default, or stays if its box
-        says what is wrong about it.
+    A widget's key stands for its name: older links say it so. The inputs pass every check; a wrong
+    value has become its default, or stays if its box says what is wrong about it.
     """
     corrections: list[str] = []
     if parameters.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:

@@ -47,14 +47,8 @@ def beside(
 ) -> Page:
     """Return the inputs of a page: its own, and the question that all pages share.
 
-    Parameters
-    ----------
-    own : mapping
-        Inputs that no other page has; their names go before those of the question.
-    shared : Page
-        As `question` returns it.
-    called : mapping, optional
-        Names that the page has for inputs of the question.
+    Names of its own go before those of the question; ``called`` holds names that the page has for
+    inputs of the question.
     """
     fields = dict(own)
     for known, field in shared.fields.items():
