@@ -3,8 +3,6 @@
 A command is imported when it is chosen, so that ``--help`` answers at once.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

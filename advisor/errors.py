@@ -6,8 +6,6 @@ A configuration that does not fit or is too slow is not an exception but a ``Rej
 No message is longer than ``MAX_MESSAGE`` or contains a control character.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from itertools import islice
 from math import log10

@@ -5,8 +5,6 @@ a group, the fields of a case or inner commands. JSON, because help is printed w
 reader.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Options of each command, built from what the nouns of a case declare."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The tables of options in docs/cli.md: ``python -m advisor.arguments.tables docs/cli.md``."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Public list prices of hosted models, from ``data/api_prices.csv``."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Final, Literal

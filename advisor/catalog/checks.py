@@ -1,7 +1,5 @@
 """Checks across fields of the catalog: order of keys, known sources, rates that look sparse."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet

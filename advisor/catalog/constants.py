@@ -1,7 +1,5 @@
 """Reads the calibration: the fitted constants, and those written by hand with a source."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

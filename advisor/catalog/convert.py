@@ -1,7 +1,5 @@
 """Turns records of the data files into nouns. Only this module converts their units."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from advisor.catalog.checks import USD

@@ -1,7 +1,5 @@
 """Prices in other currencies: exact decimal arithmetic, so that sums of prices do not drift."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Prices "from": the lowest price of a list, so a lower bound on the price of a machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

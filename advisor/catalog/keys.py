@@ -1,7 +1,5 @@
 """Keys of offers."""
 
-from __future__ import annotations
-
 import re
 
 

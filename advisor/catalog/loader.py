@@ -1,7 +1,5 @@
 """Reads the data files into a catalog."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The machine that a card is bought with: which assumptions of ``owning_defaults.csv`` hold."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.catalog.economy import Default, Economy

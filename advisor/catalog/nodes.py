@@ -1,7 +1,5 @@
 """Links inside a machine and between machines, from an offer or by assumption."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.foundation.units import GB, GIGABIT_PER_S

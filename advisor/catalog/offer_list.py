@@ -1,7 +1,5 @@
 """Lists what there is to rent: offers by card, number, provider and region."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 

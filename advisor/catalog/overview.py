@@ -1,7 +1,5 @@
 """Counts the prices of each provider in the catalog, and how old they are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 from statistics import median

@@ -4,8 +4,6 @@ A file is YAML with ``offers``, ``accelerators``, ``discounts`` and ``providers`
 offers. It passes the checks of the shipped files.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

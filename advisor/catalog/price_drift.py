@@ -1,7 +1,5 @@
 """How prices move with time, from ``data/price_drift.csv`` and ``data/price_history.csv``."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Annotated, Final, Literal
 

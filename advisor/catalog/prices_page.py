@@ -1,7 +1,5 @@
 """Writes docs/prices.md: which prices the catalog has, and how old they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import date
 from statistics import median

@@ -1,7 +1,5 @@
 """Reads how requests arrive: hourly rates, or published traces with one line for each request."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import itertools

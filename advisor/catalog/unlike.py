@@ -1,7 +1,5 @@
 """Cards of different kinds in one computer, named together: rtx-3090+rtx-3060-12gb."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Measured against predicted values, on equal logarithmic axes."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

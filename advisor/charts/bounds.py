@@ -1,7 +1,5 @@
 """Deadline and budget in the cost-time chart: a line, and the area that it excludes."""
 
-from __future__ import annotations
-
 import math
 
 from advisor.charts.theme import FONT_SIZE, Theme

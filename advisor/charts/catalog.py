@@ -1,7 +1,5 @@
 """Cards side by side in one quantity: a dot each, and the range over providers."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import pandas as pd

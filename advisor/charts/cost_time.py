@@ -1,7 +1,5 @@
 """The cost-time chart: the best plans, and the price of a faster one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from html import escape

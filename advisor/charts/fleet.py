@@ -1,7 +1,5 @@
 """The week of a fleet: which workload holds how much of each machine."""
 
-from __future__ import annotations
-
 from textwrap import wrap
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Placement of labels at points, so that none covers another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The bars of a lesson."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

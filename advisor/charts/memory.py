@@ -1,7 +1,5 @@
 """Bars of memory against its limit: what fills each card of the plans, and models on one card."""
 
-from __future__ import annotations
-
 import textwrap
 from html import escape
 from typing import Final

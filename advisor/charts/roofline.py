@@ -1,7 +1,5 @@
 """The roofline of a machine: its measured ceilings and products."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What commands share: the case that arguments and files spell, and how an answer is printed."""
 
-from __future__ import annotations
-
 import argparse
 from argparse import Namespace
 from collections.abc import Mapping

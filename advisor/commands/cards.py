@@ -1,7 +1,5 @@
 """The commands about cards, models and software by name."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 

@@ -3,8 +3,6 @@
 The engine is imported once the arguments are read, so that a mistake is told at once.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands that measure this machine, or score the engine on measurements."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command on prices: their age, offers by card, live ones."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands that serve until they are ended: the web page, HTTP and MCP."""
 
-from __future__ import annotations
-
 import os
 import sys
 from argparse import Namespace

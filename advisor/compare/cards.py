@@ -1,7 +1,5 @@
 """Compares cards: facts of the catalog, each card's cheapest offer, performance per dollar."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How far cards differ: specifications are points, prices are ranges over providers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations

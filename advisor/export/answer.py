@@ -1,7 +1,5 @@
 """Writes the answer to a case as a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date

@@ -1,7 +1,5 @@
 """The report of a fleet: what to buy and rent, what it costs, and what else was possible."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

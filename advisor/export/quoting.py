@@ -3,8 +3,6 @@
 Whatever a text holds, it stays a word, a value, a comment or a cell.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

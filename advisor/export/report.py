@@ -1,7 +1,5 @@
 """Reports in Markdown, HTML and CSV: the answer, its assumptions and sources, the alternatives."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence

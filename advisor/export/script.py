@@ -4,8 +4,6 @@ A word is a plain text or the name of a variable. Only `command` and `preparatio
 shell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final

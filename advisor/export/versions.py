@@ -1,7 +1,5 @@
 """The versions that generated files install and run, from ``data/launch_versions.yaml``."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final

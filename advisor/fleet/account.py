@@ -1,7 +1,5 @@
 """The books of a plan: cost by line, by workload and by quarter, utilisation and energy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

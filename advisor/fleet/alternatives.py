@@ -1,7 +1,5 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """From a portfolio to a problem in numbers: periods, supplies, jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

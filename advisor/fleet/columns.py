@@ -1,7 +1,5 @@
 """The decisions of a fleet's program, what they cost, and the plan that they make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

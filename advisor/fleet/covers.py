@@ -1,7 +1,5 @@
 """Replicas that together serve a whole load: on one kind of machine, and on demand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final

@@ -3,8 +3,6 @@
 All numbers come from the search that ``recommend`` uses.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

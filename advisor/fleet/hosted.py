@@ -1,7 +1,5 @@
 """Hosted models (API) as a way to serve a workload, at list prices by the token."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.catalog.api_prices import ApiPrice, load_api_prices

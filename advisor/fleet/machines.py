@@ -1,7 +1,5 @@
 """Whole machines that can be bought: rows of ``data/machines.yaml`` with price and power."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Final, Literal

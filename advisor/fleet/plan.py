@@ -1,7 +1,5 @@
 """From a portfolio to its plan: the best mix of buying and renting, and what it means."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One software platform for a plan: which one, and what mixing them would save."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """A portfolio: workloads with their demand, owned machines, and the limits of place and purse."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Self

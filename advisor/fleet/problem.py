@@ -1,7 +1,5 @@
 """The planning problem in plain numbers: jobs, ways to supply them, periods and limits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final

@@ -1,7 +1,5 @@
 """The mixed-integer program of a fleet: which machines, when, and what runs on them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The whole machines with the highest throughput that a budget buys for one workload."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Portfolios of the common questions, each from three inputs."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, Final
 

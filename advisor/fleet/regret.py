@@ -1,7 +1,5 @@
 """Which plan is least wrong: the first year's purchases under other futures."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """The plan of a fleet: what is bought and rented, what runs where, and what it costs."""
 
-from __future__ import annotations
-
 from advisor.fleet.portfolio import Portfolio
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.noun import Noun

@@ -1,7 +1,5 @@
 """The answer of a fleet in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor.fleet.account import Account

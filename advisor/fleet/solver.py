@@ -1,7 +1,5 @@
 """The least present cost of a fleet, by mixed-integer programming."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,9 +58,9 @@ def solve(
 ) -> Solution:
     """Return the plan of least present cost; without values if no plan meets the limits.
 
-    Purchases of ``fixed`` are decided; all others are free. With ``leave_out``, work that the limits
-    do not allow is left out, the least important first. ``gap`` is the share of the cost within
-    which a small program is solved; ``rough`` solves a large one to within one percent only.
+    Purchases of ``fixed`` are decided; all others are free. With ``leave_out``, work that the
+    limits do not allow is left out, the least important first. ``gap`` is the share of the cost
+    within which a small program is solved; ``rough`` solves a large one to within one percent only.
 
     References
     ----------

@@ -1,7 +1,5 @@
 """Exact decimal arithmetic for money, without the rounding errors of binary floats."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Reads the project's own data files. A broken file raises ``CatalogError``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Dates and ages of prices. Sources state the day, the month or only the year."""
 
-from __future__ import annotations
-
 import os
 from datetime import date, datetime
 from typing import Final

@@ -1,7 +1,5 @@
 """Reads files that a user names: only regular files, and only up to a given size."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ significant digit if they span more than a factor of two, otherwise to a common 
 plain number of money or memory is a list price or a specification and keeps more digits.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -5,8 +5,6 @@ a program. The nouns use these checks as types, so that every field has them. A 
 text unchanged, or raises ``InputError``, whose message calls it ``field``.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable

@@ -1,7 +1,5 @@
 """The base class of every noun: frozen, without unknown fields, written as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args, get_origin
 

@@ -4,8 +4,6 @@
 standard library, so that the command line starts quickly.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Final

@@ -1,7 +1,5 @@
 """Sources of formulas and constants, cited by key: ``data/references.csv``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Rounding to significant digits and to decimal places."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal

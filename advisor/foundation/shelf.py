@@ -1,7 +1,5 @@
 """Answers that a server keeps for whoever asks again: the newest, within a bound in bytes."""
 
-from __future__ import annotations
-
 import pickle
 from collections import OrderedDict
 from threading import Lock

@@ -1,7 +1,5 @@
 """What the question of a stranger may not make a server do: open its files, or download."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 

@@ -4,8 +4,6 @@ Anchors, aliases, tags outside YAML's core schema, duplicate keys, huge numbers 
 raise a `NotPlainError` that names the problem. Callers turn it into their own error.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import lru_cache

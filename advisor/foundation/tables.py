@@ -1,7 +1,5 @@
 """Reads text files row by row, so that neither a line nor a row can fill the memory."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Turns: a few work at once, the others wait in the order in which they came."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Writes files whole or not at all: after a full disk or a crash, the old file is unchanged."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import stat

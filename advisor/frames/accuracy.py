@@ -1,7 +1,5 @@
 """Measured against predicted, as tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Cards, their prices and offers as tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Memory, speed and efficiency against batch, length and number; the hours of a day."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from advisor.estimate.curve_results import Curve

@@ -1,7 +1,5 @@
 """What fits some cards, as tables."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The plan of a fleet as tables."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from advisor.fleet.results import FleetPlan

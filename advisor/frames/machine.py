@@ -1,7 +1,5 @@
 """Measurements of a probe, as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd

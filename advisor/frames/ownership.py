@@ -1,7 +1,5 @@
 """Rent or buy as tables."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The plans that a chart or table shows, and why each other accelerator lost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The points of the cost-time chart, and its axes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

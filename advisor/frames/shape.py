@@ -1,7 +1,5 @@
 """The assumed shape of a parameter count and shapes of published models, as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

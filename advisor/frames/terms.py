@@ -1,7 +1,5 @@
 """The terms of a number, with formula, values and source; memory of the plans by term."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """What would make another accelerator the answer, and each accelerator in each number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

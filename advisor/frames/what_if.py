@@ -1,7 +1,5 @@
 """Answers side by side: to saved questions, and what other hardware would buy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The case that a lesson is about, with its answer and variants of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

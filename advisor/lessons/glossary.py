@@ -1,7 +1,5 @@
 """Words of the field, explained in one sentence each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Lessons about memory: where it goes, number formats, sharding, the batch."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor import api

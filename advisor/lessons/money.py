@@ -1,7 +1,5 @@
 """Lessons about money and energy: tokens, owning, the wrong card, heat."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Lessons about speed: processors, several cards, what limits the work, and how sure that is."""
 
-from __future__ import annotations
-
 from statistics import median
 from typing import Final
 

@@ -1,7 +1,5 @@
 """All lessons by topic, in the order in which people ask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final

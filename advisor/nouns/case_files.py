@@ -1,7 +1,5 @@
 """Reads and checks cases in YAML or JSON, and describes each mistake in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar

@@ -1,7 +1,5 @@
 """How the requests of a service change through a day or a week."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Final, Self
 

@@ -1,7 +1,5 @@
 """What the work runs on: accelerators, nodes, interconnects and rental offers."""
 
-from __future__ import annotations
-
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """The computer around the accelerators, as far as the user states it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

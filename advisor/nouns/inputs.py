@@ -3,8 +3,6 @@
 Options, page and documents are built from these declarations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum

@@ -1,7 +1,5 @@
 """What a buyer or tenant may state about money; what is left open takes a cited default."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

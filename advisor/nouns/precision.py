@@ -3,8 +3,6 @@
 Also the storage formats of served weights and caches, with their real bits per element.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.errors import InputError

@@ -1,7 +1,5 @@
 """Serving a model: what requests ask for, how they arrive and what answers them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator

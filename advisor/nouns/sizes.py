@@ -1,7 +1,5 @@
 """Sizes of a workload: amounts of data, lengths, and the size of one input."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

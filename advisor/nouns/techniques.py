@@ -1,7 +1,5 @@
 """Techniques of serving: what a case may state of them, and their published gains."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Annotated, Final
 

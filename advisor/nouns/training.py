@@ -1,7 +1,5 @@
 """Training a model: from scratch, or from its trained weights."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

@@ -1,7 +1,5 @@
 """What training can be told to do: optimizers, losses, kernels and ways to load data, by name."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What is to be done with the model: pretrain, fine-tune or serve."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

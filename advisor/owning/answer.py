@@ -1,7 +1,5 @@
 """From a case to rent or buy: choose the hardware, estimate the work, compare."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """The inputs of the comparison: the user's value, or the cited default with its spread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Owning against renting: break-even hours and month, timeline, effects of inputs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Final
 

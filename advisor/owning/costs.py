@@ -1,7 +1,5 @@
 """Cost of owning: every line as present value over the horizon."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

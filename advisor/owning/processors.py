@@ -1,7 +1,5 @@
 """Processors that do the same work, and cards with the machines around them that they replace."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Ways of renting the same hardware: offers, commitments, a quote, a hosted model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

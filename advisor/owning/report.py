@@ -1,7 +1,5 @@
 """The whole answer to rent or buy: each way of renting beside one purchase."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Results of the comparison of renting and buying."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from advisor.foundation.noun import Noun

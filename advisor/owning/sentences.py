@@ -1,7 +1,5 @@
 """The answer in sentences, and the words of the comparison for terminal and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date
 

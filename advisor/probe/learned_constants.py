@@ -1,7 +1,5 @@
 """Turns a report into the kernel constants of the measured machine, for use in estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@ A report can come from anyone. It holds only data, bounded in size and in every 
 in it is executed.
 """
 
-from __future__ import annotations
-
 import json
 from enum import StrEnum
 from pathlib import Path

@@ -3,8 +3,6 @@
 An assistant reads what a person reads on the terminal: an answer as JSON would fill its memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 from typing import Any, Final

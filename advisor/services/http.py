@@ -1,7 +1,5 @@
 """The HTTP service (optional extra ``api``): one address for each question of the facade."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

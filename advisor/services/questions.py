@@ -1,7 +1,5 @@
 """What programs can ask: each question, what it holds, and the function of the facade behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

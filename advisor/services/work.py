@@ -1,7 +1,5 @@
 """The work of a service: answers shared by all who ask, within bounds of work and waiting."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Who answers the chunks of a sweep: this process, worker processes beside it, or Dask."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The chunks of a sweep on a Dask cluster that runs already (optional extra ``dask``)."""
 
-from __future__ import annotations
-
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A grid: a case in which some fields have several values. Every combination is a row."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The rows that a sweep has finished, in a file beside its result: a kill loses none of them."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What a sweep asks: a numbered sequence of cases, and the columns that tell them apart."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The rows of a sweep: the figures of each answer under the names of columns."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, StrEnum

@@ -1,7 +1,5 @@
 """A table of cases: CSV or Parquet, one case in each row, one field in each column."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@
 in use, so that all workers have the same prices.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """Cards side by side."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """The console, and the headings, lists, tables and screens of every report."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable, Sequence

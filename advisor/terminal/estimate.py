@@ -1,7 +1,5 @@
 """One configuration: its numbers, their terms, and an explanation of every term."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol

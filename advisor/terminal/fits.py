@@ -1,7 +1,5 @@
 """What fits some cards: three groups of models, and the training methods of each."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.text import Text
 

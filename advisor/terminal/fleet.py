@@ -1,7 +1,5 @@
 """The plan of a fleet, in text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

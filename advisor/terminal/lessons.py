@@ -1,7 +1,5 @@
 """Lessons: one in full, or all with their first sentence."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from advisor.lessons.results import Lessons

@@ -1,7 +1,5 @@
 """Rent or buy, in text."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rich.console import Console

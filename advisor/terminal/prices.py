@@ -1,7 +1,5 @@
 """Prices of the catalog and the outcome of a refresh."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The probe in a terminal: progress and cancel while it measures, then the results."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from types import FrameType

@@ -1,7 +1,5 @@
 """The answer to a case: plans, trade-offs, and why the other accelerators lost."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Which screen of the terminal shows which answer."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The table of software: all tools, one tool, or what runs on a card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console

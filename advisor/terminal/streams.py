@@ -1,7 +1,5 @@
 """Standard streams that may be closed, full, of a narrow encoding, or without a reader."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

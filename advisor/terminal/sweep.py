@@ -1,7 +1,5 @@
 """A sweep on the terminal: its progress, and what became of its rows."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

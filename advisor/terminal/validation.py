@@ -1,7 +1,5 @@
 """The errors of the engine on a table of measurements."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Live prices: fetch them through ``gpuhunt``, cache them, join them with the snapshot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from advisor.foundation.resources import cache_path

@@ -1,7 +1,5 @@
 """The cache file of live prices: written whole or not at all, and verified by its checksum."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timedelta
 from hashlib import sha256

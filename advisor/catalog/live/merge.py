@@ -1,7 +1,5 @@
 """Joins the snapshot with the cached live prices. Each provider's newer list wins."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

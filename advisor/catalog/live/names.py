@@ -1,7 +1,5 @@
 """Maps the names of ``gpuhunt`` to the catalog's accelerators by a table, without guessing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 from functools import cache

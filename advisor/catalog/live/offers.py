@@ -1,7 +1,5 @@
 """Turns rows of gpuhunt into offers; the snapshot supplies the facts that gpuhunt lacks."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

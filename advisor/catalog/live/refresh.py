@@ -1,7 +1,5 @@
 """Fetches live prices into the cache. If anything fails, the prices in use stay."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The facts of a plan that its set-up steps name."""
 
-from __future__ import annotations
-
 import re
 from math import ceil
 from typing import Final

@@ -1,7 +1,5 @@
 """Writes a plan's set-up: a Markdown checklist, or a script that checks a machine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple

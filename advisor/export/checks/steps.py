@@ -1,7 +1,5 @@
 """Set-up steps, from ``data/setup_steps.yaml``, and those that a plan needs on a platform."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache

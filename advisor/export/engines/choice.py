@@ -4,8 +4,6 @@ Where a program cannot state a part of a plan, the plan is estimated again as th
 that a file's head and its options agree.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture

@@ -1,7 +1,5 @@
 """Command lines of the servers for datacenters: vLLM, SGLang, TensorRT-LLM, TEI and Infinity."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.estimate.batch.forward import generates

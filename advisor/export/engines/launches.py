@@ -1,7 +1,5 @@
 """Each serving program with the function that writes its command line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Command lines of llama.cpp and Ollama, which read GGUF files."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.estimate.hardware.card_formats import cache_format

@@ -4,8 +4,6 @@ What a tool runs on, and which formats it serves there, is in the table of softw
 (``advisor.nouns.software.tools``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Final

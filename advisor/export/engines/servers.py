@@ -1,7 +1,5 @@
 """How a plan's accelerators divide into servers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil

@@ -1,7 +1,5 @@
 """Docker Compose, SkyPilot and dstack files that start servers."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Final
 

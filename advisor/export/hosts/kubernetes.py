@@ -1,7 +1,5 @@
 """Kubernetes manifests of servers: pods on the planned card, probes, scaling on the queue."""
 
-from __future__ import annotations
-
 from math import ceil, floor
 from typing import Final
 

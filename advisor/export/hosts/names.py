@@ -1,7 +1,5 @@
 """What cluster software calls an accelerator or a cloud, from ``data/cluster_names.yaml``."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final
 

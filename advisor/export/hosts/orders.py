@@ -1,7 +1,5 @@
 """Files of cluster software, with what servers and training state alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import ceil, floor
 from typing import Final

@@ -1,7 +1,5 @@
 """Scaling of servers under Kubernetes: by KEDA through a day, by the HPA otherwise."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Shell scripts and Slurm jobs that start servers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Cards with training software of their own: Gaudi with Optimum Habana, TPUs with MaxText."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.export.setup import Setup

@@ -1,7 +1,5 @@
 """Files for clusters and clouds that start training: Kubernetes, Compose, SkyPilot, dstack."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Final
 

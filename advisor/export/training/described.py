@@ -1,7 +1,5 @@
 """Turns the description of a training program and a plan into what starts it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

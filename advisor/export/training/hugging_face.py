@@ -1,7 +1,5 @@
 """Trainers on top of Hugging Face's: TRL, DeepSpeed, Axolotl, LLaMA-Factory and Unsloth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

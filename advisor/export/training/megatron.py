@@ -4,8 +4,6 @@ The model's shape comes from the operator table. A model can be launched if its 
 plain decoder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

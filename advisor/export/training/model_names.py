@@ -1,7 +1,5 @@
 """How programs that train name the models that they build, from ``data/launch_models.yaml``."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """Networks that take images or sound: timm, and scripts for Whisper and SDXL."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

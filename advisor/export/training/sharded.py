@@ -1,7 +1,5 @@
 """How Hugging Face's trainers share out states: DeepSpeed's ZeRO, or PyTorch's FSDP."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import ceil
 from typing import Final

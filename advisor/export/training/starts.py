@@ -1,7 +1,5 @@
 """Files for one's own machines that start training: scripts, configurations, Slurm jobs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import ceil
 from typing import Final

@@ -1,7 +1,5 @@
 """Which training program starts a plan in which format."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.table.sample import Unit

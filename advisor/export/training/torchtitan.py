@@ -1,7 +1,5 @@
 """torchtitan: pretraining with torch.compile and FSDP on several kinds of parallelism."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.export.setup import Setup

@@ -1,7 +1,5 @@
 """torchtune: recipes of plain PyTorch with FSDP, each with one YAML file."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from advisor.export.setup import Setup

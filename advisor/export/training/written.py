@@ -3,8 +3,6 @@
 The head of every file shows the estimate of this case, so head and file agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil

@@ -1,7 +1,5 @@
 """What a whole run delivers of a tuned benchmark's speed: who runs it, and the constants."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Serving engines: the time and memory that each adds to its kernels, and engines' own kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeGuard
 

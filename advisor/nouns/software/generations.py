@@ -1,7 +1,5 @@
 """Names of architecture generations, and the units of a card that multiply each format."""
 
-from __future__ import annotations
-
 from advisor.nouns.hardware import Accelerator
 
 HALF_RATE = 1.5

@@ -1,7 +1,5 @@
 """Names of software in a case: what a field takes, and what a person is told about it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field

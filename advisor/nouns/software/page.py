@@ -1,7 +1,5 @@
 """Writes the page of software: ``python -m advisor.nouns.software.page > docs/software.md``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 

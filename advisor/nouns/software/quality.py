@@ -1,7 +1,5 @@
 """Published loss of quality by quantised weights: rows of ``data/quality_loss.csv``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Final

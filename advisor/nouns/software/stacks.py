@@ -1,7 +1,5 @@
 """Training software: a row of ``data/software.yaml`` for each stack, and its fitted constants."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache

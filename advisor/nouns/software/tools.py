@@ -5,8 +5,6 @@ engine (``engines.py``). ``data/tool_choice.yaml`` maps cards to backends and or
 each duty.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache

@@ -1,7 +1,5 @@
 """Compares measured rates with the data sheet, the best published ones and predictions."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final
 

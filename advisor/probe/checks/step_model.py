@@ -4,8 +4,6 @@ It runs eager operations one by one, like Hugging Face models, so it is compared
 for unfused software.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from advisor.architecture.config.huggingface import assembled

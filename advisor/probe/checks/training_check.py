@@ -1,7 +1,5 @@
 """Compares predicted training steps with real ones on the measured machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The interface that a library must offer so that the probe can measure with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Finds the devices of this machine, and a library to measure each."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The processors and the memory of this machine, as the operating system reports them."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

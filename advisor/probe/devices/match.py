@@ -1,7 +1,5 @@
 """Finds a device in the catalog by its name and memory."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Measures the processors of this machine with NumPy and its BLAS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter

@@ -1,7 +1,5 @@
 """The sizes that each mode measures, and the memory that each takes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The probe: finds the devices, measures them within a time limit, and returns a report."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The measuring loop: warm-up, samples until the time is over, median and spread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from statistics import median, quantiles
 from time import perf_counter

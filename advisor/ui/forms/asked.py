@@ -1,7 +1,5 @@
 """The question in words, as every page says it above its answer."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.presets import find_preset

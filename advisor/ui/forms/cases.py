@@ -1,7 +1,5 @@
 """The case that the inputs describe, and the way back from a field of it to the input."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The controls, in the order in which a person decides, and their errors beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """The way back from a case to the inputs of the page."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Values stay as typed (``"10M"``), so that a wrong one can be shown back, kept in
 corrected. Reading them returns numbers and, for each that cannot be used, one sentence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Final, TypeVar
 

@@ -1,7 +1,5 @@
 """Kinds of network, and which of them an entered model is: the fields follow from it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from advisor.architecture.presets import find_preset, load_preset

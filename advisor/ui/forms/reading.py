@@ -1,7 +1,5 @@
 """From what was typed to a case: numbers read, bounds checked, one sentence for each mistake."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

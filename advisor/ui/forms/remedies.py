@@ -3,8 +3,6 @@
 What each would bring is the engine's to say; `parts.remedies` asks it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

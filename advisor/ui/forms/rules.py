@@ -3,8 +3,6 @@
 Every field of model, workload, limits and objective that has a label is an input of the page.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The parts of the page *Catalog*: browse, compare, and how fresh the prices are."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Final

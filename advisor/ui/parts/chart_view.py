@@ -3,8 +3,6 @@
 And of which plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The parts of the page *What fits my GPU*."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import replace

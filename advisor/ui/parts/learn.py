@@ -1,7 +1,5 @@
 """The parts of the page *Learn*."""
 
-from __future__ import annotations
-
 import functools
 from typing import Final
 

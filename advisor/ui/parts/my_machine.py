@@ -1,7 +1,5 @@
 """The parts of the page *My machine*."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from dataclasses import dataclass, field

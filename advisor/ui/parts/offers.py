@@ -1,7 +1,5 @@
 """What there is to rent: the list of offers on the page *Catalog*."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """The question that every page asks about: in words, with its inputs folded."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Remedies as buttons: applied with one click, undone with one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What can be done with every page: send it as a link, save its question, compare the saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Sliders beside the answer for the inputs that move it most: they write into the inputs' boxes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Final

@@ -1,7 +1,5 @@
 """Words around the numbers: what a range rests on, and text that Markdown must not read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress

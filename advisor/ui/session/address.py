@@ -5,8 +5,6 @@ that a reload, a second tab and another server show the same. While the session 
 authority: an address that a quick second edit brings along is older than the first edit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

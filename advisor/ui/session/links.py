@@ -3,8 +3,6 @@
 Inputs at their defaults are left out. Nothing here knows the session: `address` does.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import math

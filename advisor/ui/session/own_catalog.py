@@ -1,7 +1,5 @@
 """Offers, cards and discounts of one's own, which a reader uploads for the session."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final

@@ -1,7 +1,5 @@
 """The question that every page asks about, as it stands in their addresses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Questions that a reader saved: in the address of every page, so that a bookmark keeps them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from urllib.parse import parse_qsl, urlencode
 

@@ -1,7 +1,5 @@
 """What a server allows its visitors: whether they are strangers, how many uploads they may hold."""
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The session: inputs kept in widgets, the last good answer, and one cached call of the engine."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Files that a reader of the page uploads: read once, then forgotten by the server."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Final
