@@ -6,7 +6,7 @@ import streamlit as st
 
 import advisor.ui
 from advisor.ui.session.address import survive_restarts
-from advisor.ui.session.server import bound_uploads
+from advisor.ui.session.server import bound_uploads, settle
 
 UI = Path(advisor.ui.__file__).parent
 PAGES = (
@@ -37,6 +37,7 @@ page = st.navigation(
     ],
     position="top",
 )
+settle()
 bound_uploads()
 survive_restarts()
 page.run()

@@ -138,7 +138,9 @@ def shortened(text: str, most: int, *, items: bool = False) -> str:
     >>> shortened("red, green, blue, yellow, black, white", 32, items=True)
     'red, green … and 4 more'
     """
-    start = "".join(map(_visible, text[: most + 1]))
+    start = text[: most + 1]
+    if not start.isprintable():
+        start = "".join(map(_visible, start))
     if len(text) <= most and len(start) <= most:
         return start
     kept, comma, _ = start[: most - len(" … and 9,999 more")].rpartition(", ")

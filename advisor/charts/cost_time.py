@@ -1,6 +1,7 @@
 """The cost-time chart: the best plans, and the price of a faster one."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
@@ -21,7 +22,7 @@ from advisor.charts.theme import (
     unvalidated,
 )
 from advisor.foundation.formatting import money
-from advisor.frames import Axes, as_points
+from advisor.frames import Axes, Point, as_points
 
 HEIGHT: Final = 430
 COMPACT_HEIGHT: Final = 320
@@ -57,23 +58,23 @@ def cost_time_chart(
     ``compact``, for a phone, is lower and has three labels.
     """
     refuse_empty(points, "the cost-time chart needs at least one candidate")
-    points, chosen = _with_heights(points, axes), _with_heights(chosen, axes)
-    x_range, y_range = _ranges(points, chosen, axes)
+    shown, plans = _with_heights(points, axes), _with_heights(chosen, axes)
+    frontier = [item for item in shown if item.on_frontier]
+    beaten = [item for item in shown if not item.on_frontier]
+    x_range, y_range = _ranges(shown, [*frontier, *plans], axes)
     width, height = COMPACT_PLOT_PX if compact else PLOT_PX
     plot = LogPlot(x_range, y_range, width, height)
-    frontier = points[points["on_frontier"]]
-    beaten = points[~points["on_frontier"]]
     placed = place(
-        _labels(frontier, chosen, compact=compact),
+        _labels(frontier, plans, compact=compact),
         plot,
         at_most=COMPACT_LABELS if compact else LABELS,
-        avoid=[(item.time, item.cost) for item in (*as_points(chosen), *as_points(frontier))],
+        avoid=[(item.time, item.cost) for item in (*plans, *frontier)],
         wall=axes.time_limit,
     )
     traces = [
         _dots(beaten, axes, name="Slower and dearer", color=theme.mark, hollow=True),
         _frontier(frontier, axes, theme),
-        _chosen(chosen, axes, theme),
+        _chosen(plans, axes, theme),
     ]
     layout = base_layout(theme, height=COMPACT_HEIGHT if compact else HEIGHT) | {
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
@@ -142,20 +143,22 @@ def time_scale(axes: Axes, x_range: tuple[float, float]) -> TimeScale:
     return TimeScale("days", 24.0)
 
 
-def _with_heights(frame: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """Owned hardware has no price, so its height is the number of cards."""
+def _with_heights(frame: pd.DataFrame, axes: Axes) -> list[Point]:
+    """Return a frame's points; owned hardware has no price, so its height is the cards."""
+    points = as_points(frame)
     if axes.priced:
-        return frame[frame["cost"].notna()]
-    count = frame["cards"].astype(float)
-    return frame.assign(cost_low=count, cost=count, cost_high=count)
+        return [item for item in points if item.priced]
+    return [item.at_height(float(item.cards)) for item in points]
 
 
 def _ranges(
-    points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes
+    points: Sequence[Point], shown: Sequence[Point], axes: Axes
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    shown = [*as_points(points[points["on_frontier"]]), *as_points(chosen)]
-    x = [*points["time"], *(item.time_low for item in shown), *(item.time_high for item in shown)]
-    y = [*points["cost"], *(item.cost_low for item in shown), *(item.cost_high for item in shown)]
+    """Return the ranges of the axes: all points, and the bounds of those ``shown`` with them."""
+    x, y = [item.time for item in points], [item.cost for item in points]
+    for item in shown:
+        x += item.time_low, item.time_high
+        y += item.cost_low, item.cost_high
     return _padded(x, axes.time_limit), _padded(y, axes.cost_limit if axes.priced else None)
 
 
@@ -168,63 +171,65 @@ def _padded(values: list[float], limit: float | None) -> tuple[float, float]:
 
 
 def _dots(
-    frame: pd.DataFrame, axes: Axes, *, name: str, color: str, hollow: bool
+    points: Sequence[Point], axes: Axes, *, name: str, color: str, hollow: bool
 ) -> dict[str, object]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": frame["time"].tolist(),
-        "y": frame["cost"].tolist(),
+        "x": [item.time for item in points],
+        "y": [item.cost for item in points],
         "marker": {
             "symbol": "circle-open" if hollow else "circle",
             "size": 8,
             "color": color,
             "line": {"width": 1.5, "color": color},
         },
-        "text": _hover(frame, axes),
+        "text": [_hover(item, axes) for item in points],
         "hovertemplate": "%{text}<extra></extra>",
     }
 
 
-def _frontier(frame: pd.DataFrame, axes: Axes, theme: Theme) -> dict[str, object]:
+def _frontier(points: Sequence[Point], axes: Axes, theme: Theme) -> dict[str, object]:
     """Draw the frontier as steps: each cost holds until the next cheaper point."""
-    return _dots(frame, axes, name="Best trade-offs", color=theme.hues[0], hollow=False) | {
+    return _dots(points, axes, name="Best trade-offs", color=theme.hues[0], hollow=False) | {
         "mode": "lines+markers",
         "line": {"shape": "hv", "width": 2, "color": theme.hues[0]},
-        **_crosses(frame, theme.hues[0], priced=axes.priced),
+        **_crosses(points, theme.hues[0], priced=axes.priced),
     }
 
 
-def _chosen(frame: pd.DataFrame, axes: Axes, theme: Theme) -> dict[str, object]:
+def _chosen(points: Sequence[Point], axes: Axes, theme: Theme) -> dict[str, object]:
     color = theme.hues[3]
-    return _dots(frame, axes, name="The plans above", color=color, hollow=False) | {
+    return _dots(points, axes, name="The plans above", color=color, hollow=False) | {
         "marker": {
             "symbol": "diamond",
             "size": 13,
             "color": color,
             "line": {"width": 1.5, "color": theme.page},
         },
-        **_crosses(frame, color, priced=axes.priced),
+        **_crosses(points, color, priced=axes.priced),
     }
 
 
-def _crosses(frame: pd.DataFrame, color: str, *, priced: bool) -> dict[str, object]:
+def _crosses(points: Sequence[Point], color: str, *, priced: bool) -> dict[str, object]:
     look = {"type": "data", "symmetric": False, "color": color, "thickness": 1, "width": 3}
-
-    def bars(name: str) -> dict[str, object]:
-        return look | {
-            "array": (frame[f"{name}_high"] - frame[name]).tolist(),
-            "arrayminus": (frame[name] - frame[f"{name}_low"]).tolist(),
+    crosses: dict[str, object] = {
+        "error_x": look
+        | {
+            "array": [item.time_high - item.time for item in points],
+            "arrayminus": [item.time - item.time_low for item in points],
         }
-
-    crosses: dict[str, object] = {"error_x": bars("time")}
+    }
     if priced:
-        crosses["error_y"] = bars("cost")
+        crosses["error_y"] = look | {
+            "array": [item.cost_high - item.cost for item in points],
+            "arrayminus": [item.cost - item.cost_low for item in points],
+        }
     return crosses
 
 
-def _labels(frontier: pd.DataFrame, chosen: pd.DataFrame, *, compact: bool) -> list[Label]:
+def _labels(frontier: Sequence[Point], chosen: Sequence[Point], *, compact: bool) -> list[Label]:
     """Return labels: the plans, then the frontier from its ends inwards; on a phone, only plans."""
     labels = [
         Label(
@@ -233,12 +238,12 @@ def _labels(frontier: pd.DataFrame, chosen: pd.DataFrame, *, compact: bool) -> l
             (item.pick,) if compact else (item.pick, item.label),
             required=True,
         )
-        for item in as_points(chosen)
+        for item in chosen
     ]
     if compact:
         return labels
-    named = set(chosen["label"])
-    rows = as_points(frontier)
+    named = {item.label for item in chosen}
+    rows = [*frontier]
     inwards = [rows.pop(0 if index % 2 else -1) for index in range(len(rows))]
     for item in inwards:
         short = f"{item.cards:,}x {item.accelerator}"
@@ -304,9 +309,6 @@ def _dollar_tick(usd: float) -> str:
     return f"${usd:,.0f}" if usd >= 1 else f"${usd:.2f}"
 
 
-def _hover(frame: pd.DataFrame, axes: Axes) -> list[str]:
-    return [
-        f"{escape(item.label, quote=False)}<br>{time_text(item.time, axes)}"
-        + (f", {money(item.cost)}" if axes.priced else "")
-        for item in as_points(frame)
-    ]
+def _hover(item: Point, axes: Axes) -> str:
+    text = f"{escape(item.label, quote=False)}<br>{time_text(item.time, axes)}"
+    return f"{text}, {money(item.cost)}" if axes.priced else text

@@ -36,8 +36,10 @@ class Evidence(StrEnum):
         >>> Evidence.CALIBRATED.weakest(Evidence.DERIVED, Evidence.MEASURED)
         <Evidence.CALIBRATED: 'calibrated'>
         """
-        order = list(Evidence)
-        return max((self, *others), key=order.index)
+        return max((self, *others), key=_STRENGTH.__getitem__)
+
+
+_STRENGTH: Final = {evidence: place for place, evidence in enumerate(Evidence)}
 
 
 class Range(Noun):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import pandas as pd
 
@@ -86,6 +86,10 @@ class Point(NamedTuple):
         """Whether the point has a price."""
         return not math.isnan(self.cost)
 
+    def at_height(self, height: float) -> Self:
+        """Return the point at a height in place of its cost."""
+        return self._replace(cost_low=height, cost=height, cost_high=height)
+
 
 def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:
     """Return the points of the cost-time chart, one `Point` a row, fastest first."""
@@ -163,8 +167,8 @@ def within_reach(shown: Axes, points: pd.DataFrame) -> tuple[Axes, str]:
 
 def as_points(frame: pd.DataFrame) -> list[Point]:
     """Return the rows of a frame as typed points."""
-    cells = frame[list(Point._fields)].to_numpy(dtype=object).tolist()
-    return [Point(*row) for row in cells]
+    columns = (frame[name].tolist() for name in Point._fields)
+    return [Point(*row) for row in zip(*columns, strict=True)]
 
 
 def _frame(points: Sequence[Point]) -> pd.DataFrame:

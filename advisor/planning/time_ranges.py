@@ -35,7 +35,7 @@ class TimeSpreads:
             calibration = calibration.under(known_tools()[tool].engine)
         self._architecture, self._calibration = architecture, calibration
         self._workload, self._serving = workload, isinstance(workload, Serving)
-        self._known: dict[tuple[str, str, int, int], Range] = {}
+        self._known: dict[tuple[object, ...], Range] = {}
         self._kernels: dict[str, tuple[Evidence, bool]] = {}
         self._ranges: dict[tuple[float, float, Evidence], Range] = {}
         self._widening = shape_widening(architecture)
@@ -55,9 +55,10 @@ class TimeSpreads:
             Accelerators.
         """
         machines = 1 if node is None else -(-count // node.accelerators)
-        key = (accelerator.key, precision, count, machines)
-        if self._serving:
-            key = (accelerator.key, precision, 0, 0)
+        key: tuple[object, ...] = (accelerator.key, precision, 0, 0)
+        if not self._serving:  # cards of a generation share their training runs
+            known = self._evidence(accelerator)
+            key = (accelerator.architecture, *known, precision, count, machines)
         if key not in self._known:
             self._known[key] = self._resolved(accelerator, precision, count, machines)
         return self._known[key]
@@ -87,20 +88,21 @@ class TimeSpreads:
             # The kernels of the other cards were fitted on those with CUDA.
             cuda = (accelerator.compute_capability or "")[:1].isdigit()
             return cuda or (own is not None and own is not engine.backends.get(OTHERS))
+        measured = self._evidence(accelerator)[1]
+        return measured and (self._serving or accelerator.architecture in self._calibration.trained)
+
+    def _evidence(self, accelerator: Accelerator) -> tuple[Evidence, bool]:
+        """Return how the kernels of a card are known, and whether its kind was measured."""
         if accelerator.key not in self._kernels:
             kernels, measured = self._calibration.kernels_for(accelerator)
             self._kernels[accelerator.key] = (kernels.evidence, measured)
-        measured = self._kernels[accelerator.key][1]
-        return measured and (self._serving or accelerator.architecture in self._calibration.trained)
+        return self._kernels[accelerator.key]
 
     def _resolved(
         self, accelerator: Accelerator, precision: str, count: int, machines: int
     ) -> Range:
         architecture, calibration = self._architecture, self._calibration
-        if accelerator.key not in self._kernels:
-            kernels, measured = calibration.kernels_for(accelerator)
-            self._kernels[accelerator.key] = (kernels.evidence, measured)
-        evidence, measured = self._kernels[accelerator.key]
+        evidence, measured = self._evidence(accelerator)
         if isinstance(self._workload, Serving):
             weights = WEIGHT_FORMATS[precision]
             engine = calibration.engine_for(weights)

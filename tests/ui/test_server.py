@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import advisor.ui.pages
 from advisor.ui.parts import my_machine
+from advisor.ui.session import server
 from advisor.ui.session.server import PUBLIC, is_public, keep_newest
 
 PAGES = Path(advisor.ui.pages.__file__).parent
@@ -87,3 +90,27 @@ def _boundary() -> None:
         raise InputError(
             "[name](https://evil.example) is wrong", value="x", allowed="$1 to $2", remedy="."
         )
+
+
+def test_garbage_among_what_is_exempt_is_collected_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Node:
+        me: object = None
+
+    now = iter((1000.0, 1030.0, 1061.0))
+    monkeypatch.setattr("advisor.ui.session.server.time.monotonic", lambda: next(now))
+    node = Node()
+    node.me, seen = node, weakref.ref(node)
+    server._SWEPT.clear()
+    try:
+        server.settle()
+        del node
+        gc.collect()
+        server.settle()
+        assert seen() is not None
+        server.settle()
+        assert seen() is None
+    finally:
+        gc.unfreeze()
+        server._SWEPT.clear()

@@ -1,5 +1,6 @@
 """Kinds of network, and which of them an entered model is: the fields follow from it."""
 
+from functools import lru_cache
 from typing import Final
 
 from advisor.architecture.presets import find_preset, load_preset
@@ -31,6 +32,7 @@ def network_of(architecture: ModelArchitecture) -> Network:
     return Network.RECURRENT if recurrent else Network.LANGUAGE
 
 
+@lru_cache(maxsize=256)
 def network_named(model: str, chosen: str) -> Network:
     """Return the kind of the model that was entered; the chosen kind where its name tells none.
 

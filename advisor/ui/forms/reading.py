@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from advisor.architecture.config.fields import load_config_text
@@ -180,6 +181,7 @@ def model_problem(model: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def typed_size(model: str) -> float | None:
     """Return the parameter count of a model named by its size alone, such as ``13B``."""
     try:

@@ -1,6 +1,8 @@
 """What a server allows its visitors: whether they are strangers, how many uploads they may hold."""
 
+import gc
 import os
+import time
 from typing import Final
 
 import streamlit as st
@@ -11,6 +13,8 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 PUBLIC: Final = "GPU_ADVISOR_PUBLIC"
 """Environment variable; the container sets it."""
 NO: Final = frozenset({"", "0", "no", "false", "off"})
+SWEPT_S: Final = 60.0
+_SWEPT: Final[dict[int, float]] = {}
 MOST_UPLOADS: Final = 2
 """Files that a session keeps: one that a page reads and one that arrives meanwhile."""
 
@@ -18,6 +22,20 @@ MOST_UPLOADS: Final = 2
 def is_public() -> bool:
     """Return whether strangers visit: they may not measure the machine or make it fetch prices."""
     return os.environ.get(PUBLIC, "").strip().lower() not in NO
+
+
+def settle() -> None:
+    """Exempt what earlier runs left from the collection of garbage after this run.
+
+    Streamlit collects all garbage after every run. Going through modules, catalog and kept answers
+    took a third of the processor time of a changed input. Once in ``SWEPT_S``, nothing is exempt.
+    """
+    now = time.monotonic()
+    if now - _SWEPT.get(0, 0.0) > SWEPT_S:
+        _SWEPT[0] = now
+        gc.unfreeze()
+        gc.collect()
+    gc.freeze()
 
 
 @st.cache_resource(show_spinner=False)
