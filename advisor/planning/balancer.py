@@ -85,7 +85,8 @@ def _notes(workload: Serving, offer: Offer | None, estimate: Estimate) -> Iterat
             f"{named} in the rent: all {layout.replicas + spares} share the requests, and the "
             f"speeds here are those of {layout.replicas}"
         )
-        each = offer.accelerators // layout.replica_cards if offer else 1
+        room = offer.accelerators // layout.replica_cards if offer else 1
+        each = min(room, layout.replicas + spares)
         if each > spares:
             yield (
                 f"a machine holds {each} replicas: if it fails, more than the spare is lost; "

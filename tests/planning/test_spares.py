@@ -151,3 +151,20 @@ def test_a_provider_without_a_load_balancer_is_said_to_have_none() -> None:
 def test_a_fleet_refuses_spares() -> None:
     with pytest.raises(ValueError, match="no spare replicas"):
         FleetWorkload.model_validate({"name": "chat", "case": asked(spare_replicas=1)})
+
+
+def test_what_changes_the_answer_names_cards_with_their_spares() -> None:
+    """The prices beside them include the spares."""
+    found = advisor.turning(asked({"accelerators": ["l40s", "h100-sxm"]}, spare_replicas=1))
+    others = {turn.then for turn in found.turns()}
+    other = first(asked({"accelerators": ["l40s"]}, spare_replicas=1))
+    assert other.estimate.cost.instances == other.estimate.count + 1
+    assert others == {f"{other.estimate.count + 1}x NVIDIA L40S"}
+
+
+def test_few_replicas_are_not_a_machine_full_of_them() -> None:
+    """CoreWeave rents H100 by eight; of a small load only one replica and its spare run."""
+    limits = {"accelerators": ["h100-sxm"], "providers": ["CoreWeave"]}
+    small = asked(limits, spare_replicas=1, requests_per_s="1/s") | {"layout": {"data": 1}}
+    notes = " ".join(first(small).estimate.assumptions)
+    assert "holds 2 replicas" in notes

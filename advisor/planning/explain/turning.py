@@ -93,7 +93,9 @@ class Turning:
     def _named(self, option: Option | None) -> str:
         if option is None:
             return ""
-        return f"{option.count:,}x {self.searched.systems[option.system].accelerator.name}"
+        spares = getattr(self.case.workload, "spare_replicas", 0) * option.layout.replica_cards
+        card = self.searched.systems[option.system].accelerator
+        return f"{option.count + spares:,}x {card.name}"
 
     def turns(self) -> tuple[Turn, ...]:
         """Return every input's nearest values that make another accelerator the answer."""
