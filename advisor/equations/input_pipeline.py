@@ -46,11 +46,7 @@ def input_time_s(
     --------
     >>> float(
     ...     input_time_s(
-    ...         samples=256,
-    ...         workers=8,
-    ...         worker_s=0.005,
-    ...         sample_bytes=1e5,
-    ...         storage_bytes_per_s=1e9,
+    ...         samples=256, workers=8, worker_s=0.005, sample_bytes=1e5, storage_bytes_per_s=1e9
     ...     )
     ... )
     0.16

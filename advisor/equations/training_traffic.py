@@ -74,12 +74,7 @@ def expert_traffic_s(*, layers: Number, exchange_s: Number, remade: Number) -> N
 
 
 def key_value_message_bytes(
-    *,
-    tokens: Number,
-    context: Number,
-    elements_per_token: Number,
-    rows: Number,
-    tensor: Number,
+    *, tokens: Number, context: Number, elements_per_token: Number, rows: Number, tensor: Number
 ) -> Number:
     r"""Keys and values of one layer that the ranks of a divided sequence pass around, in 16 bits.
 

@@ -156,13 +156,7 @@ def _step(offer: Offer) -> str:
 
 
 def _rent(
-    duration: Range,
-    price: Range,
-    *,
-    instances: int,
-    offer: Offer,
-    period: str,
-    terms: list[Term],
+    duration: Range, price: Range, *, instances: int, offer: Offer, period: str, terms: list[Term]
 ) -> Range:
     usd_per_hour = price.expected
     rent = billed(offer.billing, hours=duration, usd_per_hour=usd_per_hour)

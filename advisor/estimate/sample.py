@@ -16,12 +16,7 @@ UNIT_FIELDS = {
 }
 """Fields of a workload with the size of one input, by the unit that the network takes."""
 
-LOADING_FIELDS = (
-    "data_loading",
-    "loader_workers",
-    "worker_images_per_s",
-    "storage_bytes_per_s",
-)
+LOADING_FIELDS = ("data_loading", "loader_workers", "worker_images_per_s", "storage_bytes_per_s")
 """Fields of a workload that say how images are read and decoded."""
 SIZES = ("image_size", "image_channels", "sequence_length", "decoder_sequence_length")
 

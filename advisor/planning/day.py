@@ -159,9 +159,7 @@ def _most_per_replica(
     card = working_card(card, architecture, workload, form)
     kernels, _ = calibration.served_kernels(card, form)
     served = ServedModel.of(
-        architecture,
-        weight_format=form,
-        cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)],
+        architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]
     )
     hardware = HardwareArrays.of(card, placement.node, kernels, compute=compute_format(card, form))
     layout = placement.layout.model_copy(update={"data": placement.layout.expert})

@@ -87,12 +87,7 @@ def explained(
     from advisor.planning.explain.ways_out import ways_out
 
     ways = ways_out(
-        case,
-        placement,
-        result,
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
+        case, placement, result, architecture=architecture, catalog=catalog, calibration=calibration
     )
     return result.model_copy(update={"ways_out": ways})
 

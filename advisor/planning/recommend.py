@@ -74,11 +74,7 @@ def recommend(
         nearest=None
         if best is not None
         else nearest(
-            case,
-            rejections,
-            architecture=architecture,
-            catalog=catalog,
-            calibration=calibration,
+            case, rejections, architecture=architecture, catalog=catalog, calibration=calibration
         ),
         advice=(
             *advise(

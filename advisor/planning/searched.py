@@ -26,12 +26,7 @@ from advisor.planning.explain.tuning import improvements
 from advisor.planning.explain.why_not import Contest
 from advisor.planning.placed import estimate_placed
 from advisor.planning.reading_speed import at_reading_speed
-from advisor.planning.results import (
-    Candidate,
-    Plan,
-    Ranking,
-    Rejection,
-)
+from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.fewest import fewest_machines
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
@@ -68,11 +63,7 @@ class Searched:
 
     @classmethod
     def of(
-        cls,
-        case: Case,
-        architecture: ModelArchitecture,
-        catalog: Catalog,
-        calibration: Calibration,
+        cls, case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
     ) -> Searched:
         """Search the catalog for a case; its deadline and budget only choose afterwards.
 
@@ -91,11 +82,7 @@ class Searched:
 
     @classmethod
     def _of(
-        cls,
-        case: Case,
-        architecture: ModelArchitecture,
-        catalog: Catalog,
-        calibration: Calibration,
+        cls, case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
     ) -> Searched:
         limits = case.limits
         check_names(limits, catalog)

@@ -132,12 +132,7 @@ def methodology_markdown(fitted: FittedConstants) -> str:
 
 
 def _row(name: str, what: str, fit: FitQuality) -> str:
-    cells = (
-        fit.median_error,
-        fit.p90_error,
-        fit.held_out_median_error,
-        fit.held_out_p90_error,
-    )
+    cells = (fit.median_error, fit.p90_error, fit.held_out_median_error, fit.held_out_p90_error)
     shown = " | ".join("" if cell is None else f"{100 * cell:.1f}" for cell in cells)
     return f"| {name} | {what} | {fit.rows} | {shown} | {', '.join(fit.undetermined)} |"
 

@@ -59,11 +59,7 @@ def _guessed(held_out: Sequence[HeldOut]) -> Interval:
 
 
 def _interval(
-    low: float,
-    high: float,
-    groups: int,
-    source: str,
-    evidence: Evidence = Evidence.CALIBRATED,
+    low: float, high: float, groups: int, source: str, evidence: Evidence = Evidence.CALIBRATED
 ) -> Interval:
     return Interval(
         low=rounded(min(1.0, low), 3),

@@ -86,11 +86,7 @@ SERVERS: Final = (
     _server("vllm"),
     _server("tensorrt_llm", "layer_overhead_s", "unpacked_compute"),
     _server(
-        "sglang",
-        "layer_overhead_s",
-        "sequence_overhead_s",
-        "prompt_overhead_s",
-        "unpacked_compute",
+        "sglang", "layer_overhead_s", "sequence_overhead_s", "prompt_overhead_s", "unpacked_compute"
     ),
 )
 """The first engine gives ``serving``; the others take from it what they do not fit."""
@@ -98,10 +94,7 @@ SERVERS: Final = (
 BURSTS: Final = EngineFit(
     "vllm",
     (BURST,),
-    (
-        _overhead("admission_s", 1e-3),
-        Parameter("burst_slowdown", starts=(1.1,), low=1.0, high=3.0),
-    ),
+    (_overhead("admission_s", 1e-3), Parameter("burst_slowdown", starts=(1.1,), low=1.0, high=3.0)),
 )
 """What finite bursts add, once the other constants of the servers are fitted. All servers share it:
 too few bursts of each run a model that the release supports well."""

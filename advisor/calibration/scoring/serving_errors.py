@@ -20,9 +20,7 @@ from advisor.calibration.fitting.serving import (
     values_of,
     with_values,
 )
-from advisor.calibration.fitting.serving import (
-    DIRECT as CALLED,
-)
+from advisor.calibration.fitting.serving import DIRECT as CALLED
 from advisor.calibration.fitting.stack_runs import blank_training
 from advisor.calibration.scoring.report import next_interval
 from advisor.calibration.scoring.training_errors import ScoredRun, SpeedErrors, run_errors
@@ -152,9 +150,7 @@ def held_out(
 
 
 def all_held_out(
-    calibration: Calibration,
-    engine: Engine,
-    fits: Sequence[EngineFit] = (*SERVERS, *CALLED),
+    calibration: Calibration, engine: Engine, fits: Sequence[EngineFit] = (*SERVERS, *CALLED)
 ) -> tuple[ServedReading, ...]:
     """Predict the readings of fitted engines, see :func:`held_out`.
 

@@ -167,11 +167,7 @@ def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, Tr
     kind, layout = _layout(row)
     # The accounting of tensors does not include libraries.
     facts = engine.calibration.memory.model_copy(
-        update={
-            "workspace_bytes": 0.0,
-            "communication_bytes": 0.0,
-            "minimal_filter_workspace": 0.0,
-        }
+        update={"workspace_bytes": 0.0, "communication_bytes": 0.0, "minimal_filter_workspace": 0.0}
     )
     if architecture.unit is Unit.IMAGE and kind == "one card":
         kind = "images"

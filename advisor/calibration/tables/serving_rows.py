@@ -120,11 +120,7 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 
 def _quantities(
-    load: ServingLoad,
-    times: BenchmarkTimes,
-    deployment: Deployment,
-    engine: Engine,
-    kind: str,
+    load: ServingLoad, times: BenchmarkTimes, deployment: Deployment, engine: Engine, kind: str
 ) -> Mapping[str, Range]:
     """Return every quantity of a serving table in its unit."""
     calibration = engine.calibration
@@ -203,11 +199,7 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
     assert workload.requests_per_s is not None
     layout = deployment.candidates.layout
     curve = engine_curves(
-        deployment.served,
-        workload,
-        deployment.candidates,
-        engine.calibration,
-        deployment.engine,
+        deployment.served, workload, deployment.candidates, engine.calibration, deployment.engine
     )
     found = queued(curve, arrivals_of(workload, layout.data))
     at = at_percentile(row)

@@ -174,10 +174,7 @@ def batch_times(
 
 
 def _run(
-    architecture: ModelArchitecture,
-    workload: Serving,
-    weight_format: WeightFormat,
-    software: str,
+    architecture: ModelArchitecture, workload: Serving, weight_format: WeightFormat, software: str
 ) -> TrainingRun:
     """Return the forward pass as a training run, for the folds of the kernels."""
     name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
@@ -295,12 +292,7 @@ def _forward(
     kernels = matmul + attention + elementwise
     launch = launch_time(launches, kernels, candidates.hardware, software)
     launch = launch + copies_time(ANSWER_COPIES, candidates.hardware)
-    return BatchShares(
-        matmul=matmul,
-        attention=attention,
-        elementwise=elementwise,
-        launch=launch,
-    )
+    return BatchShares(matmul=matmul, attention=attention, elementwise=elementwise, launch=launch)
 
 
 def activation_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:

@@ -52,11 +52,7 @@ def moving_s(moved_bytes: Floats, hardware: HardwareArrays, *, kernels: float = 
 
 
 def matmul_forward(
-    op: Operator,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
 ) -> Floats:
     """Forward time of one matmul row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
@@ -99,11 +95,7 @@ def matmul_forward(
 
 
 def recurrence_passes(
-    op: Operator,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
 ) -> tuple[Floats, Floats]:
     """Forward and backward time of one recurrence of products in one layer. [s]
 
@@ -127,11 +119,7 @@ def is_product(op: Operator) -> bool:
 
 
 def adapter_forward(
-    op: Operator,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
 ) -> Floats:
     """Forward time of a row's adapter, which is memory-bound because the rank is small. [s]"""
     if not adapted(op, run):
@@ -152,11 +140,7 @@ def dequantise_time(op: Operator, run: TrainingRun, candidates: Candidates) -> F
 
 
 def attention_passes(
-    op: Operator,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
 ) -> tuple[Floats, Floats]:
     """Forward and backward time of one attention row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
@@ -218,11 +202,7 @@ def _takes_math(op: Operator, run: TrainingRun) -> bool:
 
 
 def scan_forward(
-    op: Operator,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
 ) -> Floats:
     """Forward time of one recurrence in one layer: arithmetic or memory traffic. [s]"""
     hardware = candidates.hardware
@@ -238,11 +218,7 @@ def scan_forward(
 
 
 def elementwise_forward(
-    op: Operator,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
 ) -> Floats:
     """Forward time of one memory-bound row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware

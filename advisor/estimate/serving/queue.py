@@ -17,12 +17,7 @@ from advisor.equations.queueing import (
     tail_quantile_s,
     weighted_quantile,
 )
-from advisor.equations.shared_steps import (
-    MOST_READ,
-    Number,
-    token_time_s,
-    token_time_variance,
-)
+from advisor.equations.shared_steps import MOST_READ, Number, token_time_s, token_time_variance
 from advisor.estimate.candidates import Floats
 
 PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

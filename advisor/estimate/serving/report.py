@@ -23,12 +23,7 @@ from advisor.estimate.results import (
 )
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.memory import (
-    ServingMemory,
-    buffer_factors,
-    context_of,
-    loaded_factor,
-)
+from advisor.estimate.serving.memory import ServingMemory, buffer_factors, context_of, loaded_factor
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import (
     SERVING_MEMORY,
@@ -257,11 +252,7 @@ def _over_arrivals(shares: dict[str, float], tpot_s: float) -> dict[str, float]:
 
 
 def _under(
-    found: Queued,
-    asked: float,
-    *,
-    later: Callable[[float], Range],
-    first: Callable[[float], Range],
+    found: Queued, asked: float, *, later: Callable[[float], Range], first: Callable[[float], Range]
 ) -> UnderArrivals:
     load = float(found.load[0])
 

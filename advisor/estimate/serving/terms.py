@@ -34,11 +34,7 @@ SERVING_MEMORY: dict[str, TermText] = {
         "batched tokens x (widest operator / tensor + 3 x hidden) x 2 bytes",
         "kwon2023",
     ),
-    "logits": TermText(
-        "Sampler",
-        "sampled sequences x vocabulary x bytes per logit",
-        "kwon2023",
-    ),
+    "logits": TermText("Sampler", "sampled sequences x vocabulary x bytes per logit", "kwon2023"),
     "workspace": TermText(
         "CUDA graphs, library workspaces and collective buffers",
         "graphs + matmul workspace + collective buffers",
@@ -82,9 +78,7 @@ SERVING_TIME: dict[str, TermText] = {
         None,
     ),
     "prefill": TermText(
-        "Prompts of other requests in the same steps",
-        "d / (1 - X E) - d",
-        "agrawal2024",
+        "Prompts of other requests in the same steps", "d / (1 - X E) - d", "agrawal2024"
     ),
 }
 

@@ -156,12 +156,7 @@ def serving_times(
     engine = engine or calibration.engine_for(served.weight_format)
     layout, hardware = candidates.layout, candidates.hardware
     capacity = capacity or serving_capacity(
-        served,
-        load,
-        layout,
-        hardware.served_memory_bytes,
-        calibration,
-        hardware.host_memory_bytes,
+        served, load, layout, hardware.served_memory_bytes, calibration, hardware.host_memory_bytes
     )
     held = capacity.possible_concurrency / layout.data
     with np.errstate(invalid="ignore"):
@@ -340,9 +335,7 @@ def _answer_s(
     alone = arrival_s + prompt.first_token_s
     waits = (
         prefill_wait_s(
-            concurrency=requests,
-            service_s=prompt.service_s,
-            generation_s=generation - hindered,
+            concurrency=requests, service_s=prompt.service_s, generation_s=generation - hindered
         )
         for requests in (at_once.running, at_once.asked)
     )

@@ -30,9 +30,7 @@ def bytes_by_card(
 ) -> tuple[float, ...]:
     """Return layers and cache on each card; the fastest memory is filled first. [bytes]"""
     served = ServedModel.of(
-        architecture,
-        weight_format=form,
-        cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)],
+        architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]
     )
     tokens = np.array([float(workload.input_tokens + workload.output_tokens)])
     each = cached_bytes_per_sequence(served, LayoutArrays.of(ParallelLayout()), tokens)

@@ -354,10 +354,7 @@ def engine_of(tool: Tool | None, card: Accelerator) -> str | None:
 
 
 def tool_of(
-    case: Case,
-    architecture: ModelArchitecture,
-    card: Accelerator,
-    weight_format: str | None = None,
+    case: Case, architecture: ModelArchitecture, card: Accelerator, weight_format: str | None = None
 ) -> Tool | None:
     """Return the tool that a case uses on a card; None if no tool does the work there."""
     found = ToolRules.of(case, architecture).choose(card, weight_format)

@@ -15,9 +15,7 @@ from advisor.equations.optimizers import update_bytes
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.training_traffic import slowest_s
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
-from advisor.estimate.fold import (
-    fold_adapters,
-)
+from advisor.estimate.fold import fold_adapters
 from advisor.estimate.hardware.caching import step_in_cache
 from advisor.estimate.hardware.kernel_times import moving_s
 from advisor.estimate.hardware.launching import STEP_COPIES, copies_time, launch_time

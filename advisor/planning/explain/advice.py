@@ -217,10 +217,7 @@ def _less_sure(case: Case, systems: Sequence[System], feasible: Sequence[Option]
 
 
 def _lower_precision(
-    case: Case,
-    systems: Sequence[System],
-    result: SearchResult,
-    feasible: Sequence[Option],
+    case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
 ) -> list[Advice]:
     within = [
         option

@@ -154,10 +154,7 @@ def _no_software(accelerator: Accelerator, missing: Lack) -> Rejection:
 
 
 def _not_offered(
-    accelerator: Accelerator,
-    catalog: Catalog,
-    limits: Constraints,
-    bought: Mapping[str, Option],
+    accelerator: Accelerator, catalog: Catalog, limits: Constraints, bought: Mapping[str, Option]
 ) -> Rejection:
     offers = catalog.offers_for(accelerator.key)
     if not offers:

@@ -53,11 +53,7 @@ class Scaling(Noun):
 
 
 def scaling(
-    case: Case,
-    placement: Placement,
-    *,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
+    case: Case, placement: Placement, *, architecture: ModelArchitecture, calibration: Calibration
 ) -> Scaling:
     """Search the layouts of every number of one accelerator in one array pass.
 

@@ -15,13 +15,7 @@ from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.results import RejectionCode
-from advisor.planning.search.options import (
-    RANKED_BY,
-    Option,
-    best_option,
-    meets_budget,
-    meets_time,
-)
+from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time
 from advisor.planning.searched import Searched
 
 FACTORS: Final = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)

@@ -10,13 +10,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints
 from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.search.layout_space import LayoutSpace
-from advisor.planning.search.options import (
-    Option,
-    Price,
-    meets_budget,
-    meets_time,
-    priced_options,
-)
+from advisor.planning.search.options import Option, Price, meets_budget, meets_time, priced_options
 from advisor.planning.search.systems import System
 from advisor.planning.search.training import search_training
 from advisor.planning.time_ranges import TimeSpreads

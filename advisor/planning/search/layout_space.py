@@ -49,12 +49,7 @@ class LayoutSpace:
         overlapping = calibration.software[run.software].expert_overlap > 0 and not hosted
         self.stated = stated_values(stated)
         self.grid = layout_grid(
-            architecture,
-            run,
-            counts,
-            stated=self.stated,
-            hosted=hosted,
-            overlapping=overlapping,
+            architecture, run, counts, stated=self.stated, hosted=hosted, overlapping=overlapping
         )
         self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 

@@ -20,14 +20,7 @@ from advisor.estimate.candidates import (
 )
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.layout import (
-    Offload,
-    ParallelLayout,
-    Recompute,
-    Schedule,
-    Sharding,
-    most_chunks,
-)
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding, most_chunks
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.software.tool_offers import TrainingOffer
 from advisor.planning.search.simple import complexity
@@ -221,10 +214,7 @@ def _moved(run: TrainingRun, stated: Stated, *, hosted: bool) -> tuple[int, ...]
 
 
 def _levels(
-    states: float,
-    run: TrainingRun,
-    degrees: tuple[int, int, int, int, int],
-    stated: Stated,
+    states: float, run: TrainingRun, degrees: tuple[int, int, int, int, int], stated: Stated
 ) -> tuple[int, ...]:
     """Return the levels of sharding to try that software offers, for ``states`` bytes of model.
 

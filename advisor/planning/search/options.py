@@ -257,9 +257,7 @@ def priced_options(
 
 
 def run_rents(
-    offers: Sequence[Offer | None],
-    hours: Sequence[Sequence[float]],
-    usd_per_hour: Sequence[float],
+    offers: Sequence[Offer | None], hours: Sequence[Sequence[float]], usd_per_hour: Sequence[float]
 ) -> list[list[float]]:
     """Rent of runs in the providers' billing steps. [USD]
 

@@ -94,11 +94,7 @@ class ServedWork:
         }
         return HardwareArrays.stack(
             [
-                (
-                    cards[system.accelerator.key],
-                    system.node,
-                    *known[system.accelerator.key],
-                )
+                (cards[system.accelerator.key], system.node, *known[system.accelerator.key])
                 for system in systems
             ]
         )

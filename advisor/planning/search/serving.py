@@ -10,12 +10,7 @@ from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Miss, Price
 from advisor.planning.search.replicas import Table, fewest_replicas
-from advisor.planning.search.served_rows import (
-    Figures,
-    ServedWork,
-    evaluator,
-    layouts_of,
-)
+from advisor.planning.search.served_rows import Figures, ServedWork, evaluator, layouts_of
 from advisor.planning.search.systems import System
 
 MOST_REPLICAS = 10**6

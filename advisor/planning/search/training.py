@@ -178,12 +178,7 @@ class _Fitting:
     Systems of equal memory and reach share one table over the rows of the grid.
     """
 
-    def __init__(
-        self,
-        run: TrainingRun,
-        systems: Sequence[System],
-        space: LayoutSpace,
-    ) -> None:
+    def __init__(self, run: TrainingRun, systems: Sequence[System], space: LayoutSpace) -> None:
         self._grid, self._systems = space.grid, systems
         self._need, self._host = space.high_bytes(run), space.host_bytes(run)
         self._any_reach = "tensor" in space.stated
