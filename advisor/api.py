@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from advisor.catalog.own_facts import parse_own_facts as parse_own_facts
     from advisor.catalog.own_facts import uploads_come_from as uploads_come_from
     from advisor.catalog.own_facts import using_catalog as using_catalog
-    from advisor.estimate.curve_results import Curve as Curve
+    from advisor.estimate.beside_results import Curve as Curve
     from advisor.export.answer import export_formats as export_formats
     from advisor.export.checks.steps import platforms as platforms
     from advisor.export.fleet_report import fleet_report as fleet_report

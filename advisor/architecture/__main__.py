@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.architecture.presets import list_presets
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 
 INTRODUCTION = """# Supported models
 

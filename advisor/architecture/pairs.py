@@ -7,9 +7,8 @@ once, keeps the output to which the decoder attends, and then runs the decoder f
 from collections.abc import Iterator
 from itertools import takewhile
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Operator, OperatorKind, Phase
-from advisor.architecture.table.sample import Unit
 
 ENCODER = "encoder."
 """Name prefix of the encoder's section."""

@@ -9,8 +9,7 @@ from pydantic import Field
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.families.registry import Family, family_of, named_type, supported_types
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import SampleSize, Unit
+from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
 from advisor.errors import InputError
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, checked, refuse, shown

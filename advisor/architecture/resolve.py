@@ -13,8 +13,7 @@ from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_tex
 from advisor.architecture.config.hub import fetch_config
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, load_preset
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import SampleSize
+from advisor.architecture.table.model import ModelArchitecture, SampleSize
 from advisor.errors import InputError
 from advisor.foundation.names import holds_content
 from advisor.nouns.case import ModelSource

@@ -47,7 +47,7 @@ def compare(arguments: Namespace) -> None:
 def presets(arguments: Namespace) -> None:
     """List the models that are known by name."""
     from advisor.architecture.presets import list_presets
-    from advisor.architecture.table.sample import Unit
+    from advisor.architecture.table.model import Unit
 
     known = list_presets(Unit(arguments.takes) if arguments.takes else None)
     print_content(json.dumps([*known], indent=2) if arguments.json else "\n".join(known))

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
-from advisor.estimate.batch.cameras import camera_notes
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
-from advisor.estimate.batch.report import describe_batch
+from advisor.estimate.batch.report import camera_notes, describe_batch
 from advisor.estimate.cost import Prompts, cost_breakdown
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
@@ -24,11 +22,11 @@ from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, Servi
 from advisor.estimate.serving.notes import serving_notes
 from advisor.estimate.serving.report import ServingReport, describe_serving
 from advisor.estimate.tools.software import engine_of
+from advisor.estimate.training.delivered import interrupted_time
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator
 from advisor.estimate.training.notes import training_notes
 from advisor.estimate.training.report import count_flops, describe_time, parameters_of
 from advisor.estimate.training.run import TrainingRun, resolve_training
-from advisor.estimate.training.run_terms import interrupted_time
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case

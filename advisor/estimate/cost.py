@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.equations.pricing import input_cost_share, instances_needed, rent_usd
 from advisor.estimate.results import CostBreakdown, ServingEstimate
 from advisor.foundation import cents

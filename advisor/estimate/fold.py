@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
-from advisor.architecture.table.sample import Unit
 from advisor.equations.flops import attended_keys
 from advisor.equations.memory import adapter_parameters
 from advisor.estimate.training.run import TrainingRun

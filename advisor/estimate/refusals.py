@@ -1,8 +1,7 @@
 """Checks of a configuration; each refusal states the allowed values and a remedy."""
 
 from advisor.architecture.pairs import writes_apart
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak

@@ -1,9 +1,7 @@
 """Results of an estimate: memory, FLOPs, time, serving figures and cost, with terms."""
 
-from advisor.architecture.table.sample import Unit
-from advisor.estimate.api_results import ApiComparison
-from advisor.estimate.curve_results import Curve
-from advisor.estimate.day import Day
+from advisor.architecture.table.model import Unit
+from advisor.estimate.beside_results import ApiComparison, Curve, Day
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.nouns.layout import ParallelLayout

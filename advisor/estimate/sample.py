@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import InputError
 from advisor.nouns.training_choices import AttentionKernel
 from advisor.nouns.workload import FineTuning, Serving, Workload

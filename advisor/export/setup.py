@@ -8,8 +8,7 @@ from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun, resolve_training

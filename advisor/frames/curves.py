@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from advisor.estimate.curve_results import Curve
-from advisor.estimate.day import Day
+from advisor.estimate.beside_results import Curve, Day
 from advisor.foundation.formatting import count, duration, memory, money, percent, rate
 from advisor.foundation.units import GIB, HOUR_S
 from advisor.planning.explain.scaling import Scaling

@@ -4,7 +4,7 @@ from typing import Final
 
 import pandas as pd
 
-from advisor.estimate.api_results import ApiComparison
+from advisor.estimate.beside_results import ApiComparison
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import duration, hourly_price, money, rate
 from advisor.foundation.rounding import round_significant

@@ -6,7 +6,7 @@ from typing import Final
 
 import pandas as pd
 
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.estimate.results import Estimate, MemoryBreakdown, StepTime
 from advisor.foundation.formatting import (
     citation,

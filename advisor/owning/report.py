@@ -34,7 +34,7 @@ from advisor.owning.results import (
 from advisor.owning.sentences import answer, assumptions
 from advisor.owning.work import Work, work_of
 from advisor.planning.beside_api import Hosted
-from advisor.planning.explain.limit_sentences import missed_limits
+from advisor.planning.explain.sentences import missed_limits
 
 TRAINING_HOURS_PER_MONTH = 200.0
 """Assumed use where the user states none: a third of the hours of working days. [h]"""

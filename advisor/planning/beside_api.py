@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog.api_prices import ApiPrice, api_named, load_api_prices
 from advisor.equations.pricing import api_request_usd, break_even_requests_per_day
 from advisor.errors import InputError
-from advisor.estimate.api_results import ApiComparison, ApiOption
 from advisor.estimate.batch.forward import generates
+from advisor.estimate.beside_results import ApiComparison, ApiOption
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, money, percent

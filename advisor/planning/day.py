@@ -15,8 +15,8 @@ from advisor.equations.autoscaling import (
     reserved_base,
     running_replicas,
 )
+from advisor.estimate.beside_results import Day, DayHour, DayWay
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.day import Day, DayHour, DayWay
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate

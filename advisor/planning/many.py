@@ -20,7 +20,7 @@ from advisor.estimate.serving.together import side_by_side
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
-from advisor.planning.explain.limit_sentences import missed_limits
+from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.machines import machines_of
 from advisor.planning.measured import with_measured
 from advisor.planning.placed import estimate_placed

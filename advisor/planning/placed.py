@@ -13,7 +13,7 @@ from advisor.planning.balancer import with_front
 from advisor.planning.beside_api import with_api
 from advisor.planning.day import with_day
 from advisor.planning.energy_use import with_energy
-from advisor.planning.explain.limit_sentences import missed_limits
+from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.price_age import with_price_age
 from advisor.planning.search.neighbours import neighbours

@@ -21,13 +21,11 @@ from advisor.nouns.workload import Serving
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, sentence, title, why
-from advisor.planning.explain.served_tuning import served_improvements
-from advisor.planning.explain.tuning import improvements
+from advisor.planning.explain.tuning import improvements, served_improvements
 from advisor.planning.explain.why_not import Contest
 from advisor.planning.placed import estimate_placed
-from advisor.planning.reading_speed import at_reading_speed
+from advisor.planning.prepared import at_reading_speed
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
-from advisor.planning.search.fewest import fewest_machines
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
@@ -39,6 +37,7 @@ from advisor.planning.search.options import (
     meets_time,
 )
 from advisor.planning.search.precisions import search_and_host
+from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.spot import interruptions_of
 

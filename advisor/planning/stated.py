@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates

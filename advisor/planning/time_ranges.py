@@ -1,9 +1,9 @@
 """Ranges of times around their expected values."""
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.batch.forward import batch_interval, generates, image_kernels
 from advisor.estimate.serving.report import first_quantity, later_quantity
+from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
 from advisor.estimate.training.run import trains_adapters

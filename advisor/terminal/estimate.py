@@ -7,8 +7,8 @@ from typing import Final, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from advisor.architecture.table.sample import Unit
-from advisor.estimate.day import Day
+from advisor.architecture.table.model import Unit
+from advisor.estimate.beside_results import Day
 from advisor.estimate.results import Estimate, ServingEstimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import (

@@ -7,9 +7,9 @@ import pytest
 from advisor.architecture.presets import load_preset
 from advisor.architecture.stack.compile import Stack, StackInput, compile_stack, stack_architecture
 from advisor.architecture.stack.layers import Convolution, Merge, Regions, Section
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.errors import InputError
-from advisor.estimate.training.flops import model_flops_per_token
+from advisor.estimate.training.report import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.training_choices import AttentionKernel, Optimizer

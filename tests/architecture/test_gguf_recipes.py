@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.architecture.presets import load_preset
-from advisor.architecture.weights.ggml_types import BY_NAME
-from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
+from advisor.architecture.weights.gguf_bytes import BY_NAME, file_bytes, row_bytes
 from advisor.architecture.weights.gguf_recipes import FILE_TYPES, RECIPES
 from advisor.nouns.precision import GGUF_BITS, WEIGHT_FORMATS
 

@@ -10,8 +10,8 @@ import yaml
 
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.resolve import resolve_model
+from advisor.architecture.table.model import SampleSize, Unit
 from advisor.architecture.table.operators import Operator, OperatorKind
-from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import InputError
 from advisor.nouns.case import ModelSource
 

@@ -16,7 +16,7 @@ from advisor.architecture.presets import (
     load_preset,
     preset_takes,
 )
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.architecture.weights.safetensors_header import (
+from advisor.architecture.weights.safetensors import (
     read_index,
     read_safetensors,
     read_shards,

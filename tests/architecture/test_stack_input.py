@@ -14,8 +14,7 @@ import yaml
 
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.stack.reading import WORDS, stack_from_text
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import SampleSize, Unit
+from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
 from advisor.errors import AdvisorError, InputError
 from advisor.nouns.case import ModelSource
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.table.model import SampleSize, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import InputError
 
 TESTS = Path(__file__).parents[1]

@@ -212,7 +212,7 @@ def test_a_configuration_is_read_once_for_all_rows_of_its_model(
         taken.append(path)
         return read_start(path)
 
-    monkeypatch.setattr("advisor.calibration.tables.row_models.read_start", counted)
+    monkeypatch.setattr("advisor.calibration.tables.context.read_start", counted)
     good, broken = tmp_path / "org__good.json", tmp_path / "org__broken.json"
     shape = {"model_type": "gpt2", "n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 4096}
     good.write_text(json.dumps(shape | {"vocab_size": 1000}))

@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 import pytest
 
-from advisor.calibration.fitting.whole_runs import WholeRun, fit_lost
+from advisor.calibration.fitting.training import WholeRun, fit_lost
 from advisor.calibration.scoring.accuracy_page import score_tables
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.nouns.software.delivery import Operator

@@ -18,7 +18,7 @@ from advisor.estimate.training.activations import (
     fold_saved_bytes,
     selective_saved_bytes,
 )
-from advisor.estimate.training.flops import hardware_flops_per_token
+from advisor.estimate.training.report import hardware_flops_per_token
 from advisor.estimate.training.run import resolve_training
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.training_choices import AttentionKernel

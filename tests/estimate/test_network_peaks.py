@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from advisor.architecture.presets import load_preset
-from advisor.architecture.table.sample import SampleSize
+from advisor.architecture.table.model import SampleSize
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.memory import training_memory

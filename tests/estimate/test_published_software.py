@@ -12,9 +12,9 @@ from advisor.architecture.table.operators import Part
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.activations import fold_saved_bytes
-from advisor.estimate.training.flops import hardware_flops_per_token
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.optimizer_states import gradient_cast_bytes
+from advisor.estimate.training.report import hardware_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.units import GIB
 from advisor.nouns.case import ModelSource

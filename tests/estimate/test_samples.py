@@ -7,7 +7,7 @@ import pytest
 
 import advisor
 from advisor.architecture.presets import load_preset
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import (
     Division,
     Operator,
@@ -16,7 +16,6 @@ from advisor.architecture.table.operators import (
     SavedFormat,
     SavedTensor,
 )
-from advisor.architecture.table.sample import Unit
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for

@@ -10,9 +10,9 @@ import pytest
 from advisor.architecture.resolve import resolve_model
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.peak_moments import TrainingMemory
+from advisor.estimate.training.report import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding

@@ -8,8 +8,8 @@ import pytest
 
 import advisor
 from advisor.api import memory_curves
-from advisor.architecture.table.sample import Unit
-from advisor.estimate.curve_results import Curve
+from advisor.architecture.table.model import Unit
+from advisor.estimate.beside_results import Curve
 from tests.cases import every_field, pretrain, serve, tune
 
 LORA: dict[str, Any] = tune(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import api
-from advisor.estimate.training.run_terms import interrupted_time
+from advisor.estimate.training.delivered import interrupted_time
 from advisor.foundation import formatting
 from advisor.foundation.quantities import Evidence, Range
 from advisor.planning.results import RejectionCode

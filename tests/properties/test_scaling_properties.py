@@ -12,7 +12,7 @@ import pytest
 import advisor
 from advisor.calibration.fitting.scaling import CURVES, read_curves
 from advisor.calibration.scoring.accuracy_page import UNSEEN_CURVES
-from advisor.calibration.scoring.scaling_errors import scaling_errors
+from advisor.calibration.scoring.training_errors import scaling_errors
 from advisor.calibration.tables.context import shipped_engine
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.results import StepTime

@@ -16,7 +16,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import owned_node
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
-from advisor.estimate.serving.burst import BurstTimes, burst_times
+from advisor.estimate.serving.arrivals import BurstTimes, burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.nouns.layout import ParallelLayout

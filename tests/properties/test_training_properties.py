@@ -16,10 +16,13 @@ from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.training.flops import hardware_flops_per_token, model_flops_per_token
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import describe_memory
-from advisor.estimate.training.report import describe_time
+from advisor.estimate.training.report import (
+    describe_time,
+    hardware_flops_per_token,
+    model_flops_per_token,
+)
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.nouns.case import ModelSource

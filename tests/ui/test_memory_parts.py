@@ -8,8 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor import charts, frames
-from advisor.architecture.table.sample import Unit
-from advisor.estimate.curve_results import Curve, CurvePoint
+from advisor.architecture.table.model import Unit
+from advisor.estimate.beside_results import Curve, CurvePoint
 from advisor.foundation.quantities import Evidence, Range
 
 GIB = 2**30

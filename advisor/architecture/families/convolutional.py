@@ -6,8 +6,8 @@ from typing import Final
 from advisor.architecture.config.fields import LIMITS, ConfigFields
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 MAX_STAGES: Final = 64
 MAX_WIDTH: Final = 1_000_000

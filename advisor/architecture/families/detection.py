@@ -18,8 +18,8 @@ from advisor.architecture.families.convolutional import (
 )
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 FROZEN_NORM: Final = nn.Normalization(kind="frozen")
 WIDTH: Final = 256

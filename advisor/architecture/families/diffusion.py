@@ -11,8 +11,8 @@ from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import LAYER_NORM, stage_counts
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 GROUP_NORM: Final = nn.Normalization(kind="group")
 PLAIN_NORM: Final = nn.Normalization(kind="layer", affine=False)

@@ -14,8 +14,8 @@ from advisor.architecture.families.convolutional import (
 )
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 SECOND_SMALL: Final = (
     # A fused block has one 3 x 3 convolution in place of a widening and a depthwise one.

@@ -15,8 +15,8 @@ from advisor.architecture.families.encoder_blocks import (
 )
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 MOST_POSITIONS: Final = 10_000_000
 

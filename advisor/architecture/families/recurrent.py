@@ -7,8 +7,8 @@ from advisor.architecture.families.convolutional import stage_counts
 from advisor.architecture.families.encoder_blocks import FUNCTIONS
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 
 def recurrent(fields: ConfigFields, *, cell: Literal["lstm", "gru"]) -> Stack:

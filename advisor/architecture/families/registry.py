@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import DecoderSettings, decoder_of
 from advisor.architecture.mixers.shapes import TransformerShape
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked, refuse
 from advisor.foundation.noun import Noun

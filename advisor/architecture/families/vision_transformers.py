@@ -21,8 +21,8 @@ from advisor.architecture.families.encoder_blocks import (
 )
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 FIRST: Final = nn.Pool(kind="first")
 

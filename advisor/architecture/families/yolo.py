@@ -13,8 +13,8 @@ from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import normed
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 
 BINS: Final = 16
 """Bins for each side of a box, whose distribution the network predicts (arXiv:2006.04388)."""

@@ -7,8 +7,7 @@ from advisor.architecture.mixers import residual_streams as streams
 from advisor.architecture.mixers.attention import attention_rows
 from advisor.architecture.mixers.attention import input_readers as attention_readers
 from advisor.architecture.mixers.compressed_attention import compressed_attention_rows
-from advisor.architecture.mixers.experts import expert_rows
-from advisor.architecture.mixers.feed_forward import feed_forward_rows
+from advisor.architecture.mixers.feed_forward import expert_rows, feed_forward_rows
 from advisor.architecture.mixers.feed_forward import input_readers as feed_forward_readers
 from advisor.architecture.mixers.recurrences import (
     gated_delta_rows,

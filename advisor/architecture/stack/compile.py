@@ -10,10 +10,9 @@ from advisor.architecture.stack import layers as vocabulary
 from advisor.architecture.stack import rows, sequence
 from advisor.architecture.stack.build import MAX_STEPS, Build, Signal, fresh
 from advisor.architecture.stack.layers import Label, Layer
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.architecture.table.rows import COMPUTE, STREAM
-from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 

@@ -8,8 +8,8 @@ from pydantic import Field, ValidationError
 from advisor.architecture.stack import layers as vocabulary
 from advisor.architecture.stack.compile import Stack, StackInput
 from advisor.architecture.stack.layers import Label, Layer
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun

@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from advisor.architecture.weights.ggml_types import GGML_TYPES
+from advisor.architecture.weights.gguf_bytes import GGML_TYPES
 from advisor.architecture.weights.tensor_table import (
     MAX_ELEMENTS,
     MAX_NAME,

@@ -11,11 +11,12 @@ from advisor.architecture.weights.gguf_bytes import file_bytes
 from advisor.architecture.weights.gguf_config import block_count, config_from_gguf, counted
 from advisor.architecture.weights.gguf_header import MAGIC, GgufHeader, read_gguf
 from advisor.architecture.weights.gguf_recipes import FILE_TYPES, RECIPES
-from advisor.architecture.weights.safetensors_config import config_from_shapes, parameter_count
-from advisor.architecture.weights.safetensors_header import (
+from advisor.architecture.weights.safetensors import (
     MAX_INDEX_BYTES,
     SafetensorsIndex,
+    config_from_shapes,
     looks_like_safetensors,
+    parameter_count,
     read_index,
     read_safetensors,
     read_shards,

@@ -10,7 +10,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Final
 
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.calibration.fitting.stack_runs import RATES, Work
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows

@@ -11,8 +11,7 @@ from math import exp, log
 from statistics import fmean, median
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.calibration.scoring.validation import recognise, score

@@ -14,8 +14,7 @@ from advisor.calibration.scoring.report import (
     ValidationRow,
     as_text,
 )
-from advisor.calibration.scoring.scaling_errors import CurveError
-from advisor.calibration.scoring.training_errors import SpeedErrors
+from advisor.calibration.scoring.training_errors import CurveError, SpeedErrors
 from advisor.calibration.scoring.validation import validate
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import ParallelLayout
@@ -94,7 +93,7 @@ def accuracy_markdown(
     served : iterable of SpeedErrors
         From :func:`advisor.calibration.scoring.serving_errors.serving_errors`.
     curves : iterable of CurveError
-        From :func:`advisor.calibration.scoring.scaling_errors.scaling_errors`.
+        From :func:`advisor.calibration.scoring.training_errors.scaling_errors`.
     """
     overview, unseen = (
         "\n".join(

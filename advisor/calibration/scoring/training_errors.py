@@ -1,4 +1,4 @@
-"""Errors of training speed by kind of run: in sample, and with each source held out."""
+"""Errors of training speed and of scaling: in sample, and with each source held out."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -7,11 +7,56 @@ from statistics import fmean, median
 from typing import Final
 
 from advisor.calibration.fitting.ranges import fit_intervals
+from advisor.calibration.fitting.scaling import CURVES, read_curves
 from advisor.calibration.fitting.stack_constants import HeldOut, RunTimes, hold_out_sources
 from advisor.calibration.fitting.stack_runs import fit_slowdowns, timed_runs
 from advisor.calibration.scoring.report import percentile
 from advisor.calibration.tables.context import shipped_engine
 from advisor.foundation.noun import Noun
+
+
+class CurveError(Noun):
+    """A published curve and its prediction."""
+
+    name: str
+    first: int
+    last: int
+    """Accelerators of the smaller and of the larger run."""
+    lost_pct: float
+    """Measured. [%]"""
+    predicted_pct: float
+    """[%]"""
+    fitted: bool
+    """Whether a constant was fitted on it."""
+
+    @property
+    def error_points(self) -> float:
+        """Predicted minus measured loss. [percentage points]"""
+        return self.predicted_pct - self.lost_pct
+
+
+def scaling_errors(unseen: str) -> tuple[CurveError, ...]:
+    """Score the shipped curves.
+
+    Parameters
+    ----------
+    unseen : str
+        Table of curves that no fit uses.
+    """
+    engine = shipped_engine()
+    return tuple(
+        CurveError(
+            name=curve.name,
+            first=curve.counts[0],
+            last=curve.counts[1],
+            lost_pct=100 * curve.lost,
+            predicted_pct=100 * curve.predicted(engine, engine.calibration.network),
+            fitted=table == CURVES,
+        )
+        for table in (CURVES, unseen)
+        for curve in read_curves(table, engine)
+    )
+
 
 LEAST_ROWS: Final = 10
 """Kinds of runs with fewer rows appear only in the line of all runs."""

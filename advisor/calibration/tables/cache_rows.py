@@ -13,7 +13,6 @@ from advisor.calibration.tables.engine_releases import EngineRelease, Share, eng
 from advisor.calibration.tables.formats import CACHE_BYTES, weight_format
 from advisor.calibration.tables.reading import Row, cell, choice, integer, number, shipped_rows
 from advisor.errors import AdvisorError, InputError
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.serving.demand import (
     SIXTEEN_BIT_BYTES,
@@ -23,6 +22,7 @@ from advisor.estimate.serving.demand import (
     communication_bytes,
 )
 from advisor.estimate.serving.memory import loaded_factor, serving_memory
+from advisor.estimate.terms import shape_widening
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import GIB
 from advisor.nouns.layout import ParallelLayout

@@ -1,21 +1,188 @@
-"""Inputs of every prediction of a table's row."""
+"""Inputs of every prediction of a table's row, and the row's model."""
 
 import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.calibration.tables.reading import Row, cell
-from advisor.calibration.tables.row_models import row_architecture
+from advisor.architecture.config.fields import load_config_text
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.presets import find_preset, load_preset
+from advisor.architecture.table.model import ModelArchitecture, SampleSize
+from advisor.architecture.weights.weights_file import read_start
+from advisor.calibration.tables.guesses import filled, model_names
+from advisor.calibration.tables.reading import Row, cell, flag, integer, number
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.errors import InputError
+from advisor.errors import AdvisorError, InputError
+from advisor.estimate.sample import SIZES
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.efficiency import Calibration
+
+SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
+
+SHAPE_MISFIT = 1.5
+"""Above this ratio of counted to stated parameters, shape columns describe another model."""
+
+LATENT_SCALE = 8
+"""Pixels for each element of a latent, along a side (Stable Diffusion)."""
+LEAST_LATENT = 512
+"""Least default side of a diffusion network's images. [pixels]"""
+
+
+def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture:
+    """Resolve a row's model: preset by hub id, then a stored config, then its shape columns.
+
+    Raises AdvisorError if none of the three describes a model the engine can build.
+    """
+    key = cell(row, "architecture_key")
+    name = key or cell(row, "model")
+    if name:
+        preset = find_preset(model_names().spelled(name))
+        if preset is not None:
+            return _sized_preset(preset, row)
+        stored = configs.get(name.lower())
+        if stored is not None:
+            found = _stored(stored, _changed(stored))
+            if isinstance(found, AdvisorError):
+                raise found.with_traceback(None)
+            return found
+    row = filled(row, "shape")
+    family = cell(row, "family") or "transformer"
+    if family not in SUPPORTED_FAMILIES:
+        raise InputError(
+            "the row's family is not built yet",
+            value=family,
+            allowed=", ".join(SUPPORTED_FAMILIES),
+            remedy="Leave the row out or wait for that family.",
+            field="family",
+        )
+    built = architecture_from_config(_shape_config(row), name=cell(row, "model") or "unnamed")
+    stated = number(row, "parameters")
+    if stated is not None and not stated / SHAPE_MISFIT < built.total_parameters < (
+        stated * SHAPE_MISFIT
+    ):
+        raise InputError(
+            "the row's shape columns describe another model",
+            value=f"{built.total_parameters / 1e9:,.1f} billion parameters",
+            allowed=f"about the {stated / 1e9:,.1f} billion that the row states",
+            remedy="Give --configs with its config.json.",
+            field="architecture_key",
+        )
+    return built
+
+
+@lru_cache(maxsize=16)
+def _stored(path: Path, _state: tuple[int, int]) -> ModelArchitecture | AdvisorError:
+    """Return the model of a file, or what is wrong with it: rows of one model follow each other."""
+    try:
+        return architecture_from_config(
+            load_config_text(read_start(path)), name=path.stem.replace("__", "/")
+        )
+    except AdvisorError as error:
+        return error
+
+
+def _changed(path: Path) -> tuple[int, int]:
+    """Return time and size of a file: a changed file is read again."""
+    try:
+        state = path.stat()
+    except OSError:
+        return 0, 0
+    return state.st_mtime_ns, state.st_size
+
+
+def _sized_preset(name: str, row: Row) -> ModelArchitecture:
+    """Return a preset, built for the row's sizes if it depends on them."""
+    architecture = load_preset(name)
+    default = architecture.sample
+    if default is None:
+        return architecture
+    return load_preset(name, row_sample(row, default))
+
+
+def row_sample(row: Row, default: SampleSize) -> SampleSize:
+    """Return the size of a row's input.
+
+    Tables of memory peaks have one column of sizes, ``seq_len``: the side of an image, of a
+    diffusion network's latent, or the tokens of both halves of a pair.
+    """
+    size = {field: integer(row, field, 0) or None for field in SIZES}
+    stated_size = integer(row, "seq_len", 0) or integer(row, "px", 0)
+    if stated_size and default.image_size is not None:
+        latent = default.image_size >= LEAST_LATENT and 4 * stated_size <= default.image_size
+        size["image_size"] = LATENT_SCALE * stated_size if latent else stated_size
+    elif stated_size:
+        size["decoder_sequence_length"] = stated_size
+        if default.sequence_length is not None:
+            size["sequence_length"] = stated_size
+    return SampleSize.model_validate(size)
+
+
+def _shape_config(row: Row) -> dict[str, Any]:
+    """Return a Hugging Face style config with the row's shape columns."""
+    required = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
+    missing = [name for name in (*required, "intermediate_size") if number(row, name) is None]
+    if missing == [*required, "intermediate_size"]:
+        raise InputError(
+            "the row's model is neither a preset nor in the folder of configurations",
+            value=cell(row, "architecture_key") or cell(row, "model"),
+            allowed="a preset, DIR/<key>.json, or shape columns",
+            remedy="Give --configs with its config.json, or fill the shape columns.",
+            field="architecture_key",
+        )
+    if missing:
+        raise InputError(
+            "the row lacks shape columns",
+            value=", ".join(missing),
+            allowed="all of the transformer's shape",
+            remedy="Fill the columns or give --configs.",
+        )
+    gated = flag(row, "gated_mlp")
+    learned = flag(row, "learned_positions")
+    config: dict[str, Any] = {name: integer(row, name, 0) for name in required}
+    config["num_key_value_heads"] = integer(
+        row, "num_key_value_heads", config["num_attention_heads"]
+    )
+    config["intermediate_size"] = integer(row, "intermediate_size", 0)
+    if number(row, "head_dim") is not None:
+        config["head_dim"] = integer(row, "head_dim", 0)
+    config["tie_word_embeddings"] = flag(row, "tie_word_embeddings")
+    experts = integer(row, "num_experts", 0)
+    if experts > 1:
+        config |= {
+            "model_type": "qwen3_moe",
+            "num_experts": experts,
+            "num_experts_per_tok": integer(row, "experts_per_token", 1),
+            "moe_intermediate_size": integer(
+                row, "moe_intermediate_size", config["intermediate_size"]
+            ),
+        }
+        return config
+    if gated:
+        config["model_type"] = "llama"
+        return config
+    sequence = integer(row, "sequence_length", 2048)
+    # GELU is one kernel: only the hub's GPT-2, a preset, computes it by separate operations.
+    config |= {
+        "model_type": "gpt2" if learned else "gpt_neox",
+        "activation_function": "gelu",
+        "resid_pdrop": number(row, "hidden_dropout") or 0.0,
+    }
+    if learned:
+        config |= {
+            "n_layer": config["num_hidden_layers"],
+            "n_embd": config["hidden_size"],
+            "n_head": config["num_attention_heads"],
+            "n_inner": config["intermediate_size"],
+            "n_positions": sequence,
+        }
+    return config
+
 
 MAX_CONFIGS: Final = 10_000
 """Files of a folder that are looked through."""

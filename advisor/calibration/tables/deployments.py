@@ -12,12 +12,12 @@ from advisor.calibration.tables.reading import Row, built, cell, choice, integer
 from advisor.catalog.nodes import owned_node
 from advisor.equations.bursts import start_burst_quantile_s, start_burst_s
 from advisor.errors import InputError
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
-from advisor.estimate.serving.burst import burst_times
+from advisor.estimate.serving.arrivals import burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import serving_times
+from advisor.estimate.terms import shape_widening
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import (

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.calibration.scoring.report import FitVerdict, ValidationRow, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.guesses import filled

@@ -9,21 +9,22 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import Unit
 from advisor.equations.roofline import matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.hardware.caching import in_cache
 from advisor.estimate.hardware.kernel_times import (
+    ANSWER_COPIES,
     attention_passes,
+    copies_time,
     elementwise_forward,
     is_product,
+    launch_time,
     matmul_forward,
     recurrence_passes,
     scan_forward,
 )
-from advisor.estimate.hardware.launching import ANSWER_COPIES, copies_time, launch_time
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
 from advisor.nouns.hardware import Accelerator

@@ -1,12 +1,12 @@
-"""The full estimate of one configuration that processes batches."""
+"""The full estimate of one configuration that processes batches, and its cameras."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
-from advisor.estimate.assumed_shape import shape_widening
+from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.equations.bursts import periodic_wait_share
 from advisor.estimate.batch.forward import (
     BatchShares,
     BatchTimes,
@@ -20,7 +20,7 @@ from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving.report import ServingReport
-from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, term
+from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, shape_widening, term
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
@@ -29,6 +29,42 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
+
+TAIL = 0.01
+"""Share of the frames that may be answered later than stated."""
+MOST_STREAMS = 2000
+"""Beyond it the tail is not computed: the formula sums over all streams."""
+
+
+def camera_notes(workload: Serving, serving: ServingEstimate) -> Iterator[str]:
+    """Yield how many cameras the hardware carries; nothing where no camera is stated."""
+    frames, rate = workload.frames_per_s, serving.images_per_s
+    if frames is None or rate is None:
+        return
+    low, expected, high = (int(value / frames) for value in (rate.low, rate.expected, rate.high))
+    if not high:
+        yield f"one camera of {frames:g} frames/s is more than the hardware carries"
+        return
+    said = f"the hardware carries {expected:,} cameras ({low:,}–{high:,}) of {frames:g} frames/s"
+    # A replica serves its share of the cameras; frames of a batch wait for each other.
+    each, service_s = low // serving.replicas, serving.tpot_ms.high * MILLISECOND
+    if workload.concurrency == serving.replicas and 1 <= each <= MOST_STREAMS:
+        tail = _tail(each, 1.0 / (frames * service_s)) * service_s / MILLISECOND
+        said += f"; with {low:,} of them 99 % of the frames are answered within {tail:.3g} ms"
+    elif workload.concurrency > serving.replicas:
+        said += "; latency is stated for batches of one (--concurrency 1)"
+    yield f"{said}; decoding and resizing of frames left out"
+
+
+def _tail(streams: int, period: float) -> float:
+    """Return the latency that 99 % of the frames stay under. [services]"""
+    low, high = 0.0, float(streams)
+    for _ in range(30):
+        middle = (low + high) / 2
+        over = periodic_wait_share(streams=streams - 1, period=period, wait=middle)
+        low, high = (middle, high) if over > TAIL else (low, middle)
+    return 1.0 + high
+
 
 BATCH_TIME = {
     "matmul": TermText(

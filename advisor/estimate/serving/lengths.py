@@ -4,8 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from advisor.architecture.pairs import as_writer, is_pair, positions_read, writes_apart
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.batch.forward import generates
 from advisor.nouns.workload import Serving, Workload
 

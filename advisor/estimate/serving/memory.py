@@ -13,7 +13,6 @@ from advisor.equations.serving_memory import (
     sampler_bytes,
     step_buffer_bytes,
 )
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import (
     SIXTEEN_BIT_BYTES,
@@ -27,6 +26,7 @@ from advisor.estimate.serving.demand import (
     sampled_sequences,
     stage_share,
 )
+from advisor.estimate.terms import shape_widening
 from advisor.nouns.software.efficiency import Calibration, Interval
 from advisor.nouns.software.engines import ServingFacts
 

@@ -9,7 +9,6 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Phase
 from advisor.equations.serving import mean_attended_tokens
 from advisor.errors import InputError
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
@@ -34,7 +33,7 @@ from advisor.estimate.serving.terms import (
 from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
 from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
-from advisor.estimate.terms import term
+from advisor.estimate.terms import shape_widening, term
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator, Node

@@ -1,9 +1,8 @@
 """The kind of work, by the tools that do it."""
 
 from advisor.architecture.pairs import writes_apart
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.nouns.software.tools import Duty, tool_choice
 from advisor.nouns.workload import FineTuning, Serving, Workload

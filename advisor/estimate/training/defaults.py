@@ -9,9 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import Unit
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer

@@ -10,9 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Part
-from advisor.architecture.table.sample import Unit
 from advisor.equations.memory import logits_bytes, saved_activation_bytes, stage_share
 from advisor.equations.training_memory import (
     backward_block_bytes,

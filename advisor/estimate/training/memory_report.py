@@ -4,11 +4,10 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.training_memory import reserved_bytes
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import trainable_parameters
 from advisor.estimate.results import MemoryBreakdown
-from advisor.estimate.terms import TRAINING_MEMORY, term
+from advisor.estimate.terms import TRAINING_MEMORY, shape_widening, term
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun

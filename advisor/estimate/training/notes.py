@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import StepTime
 from advisor.estimate.tools.software import able_tools

@@ -4,22 +4,24 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import Unit
-from advisor.equations.flops import least_time_s
+from advisor.equations.flops import adapter_flops_per_token, least_time_s, training_flops_per_token
 from advisor.equations.goodput import goodput
 from advisor.equations.pricing import checkpoint_interval_s
 from advisor.errors import InputError
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.fold import fold_flops, trainable_parameters
+from advisor.estimate.fold import (
+    as_computed,
+    fold_flops,
+    made_again,
+    remade_by_selection,
+    trainable_parameters,
+)
 from advisor.estimate.results import FlopCount, Parameters, StepTime
-from advisor.estimate.terms import TRAINING_TIME, term
-from advisor.estimate.training.delivered import delivered_interval, losses, machines_of
-from advisor.estimate.training.flops import hardware_flops_per_token, model_flops_per_token
+from advisor.estimate.terms import TRAINING_TIME, shape_widening, term
+from advisor.estimate.training.delivered import delivered_interval, losses, machines_of, run_terms
 from advisor.estimate.training.run import TrainingRun
-from advisor.estimate.training.run_terms import run_terms
 from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import HOUR_S
@@ -27,6 +29,49 @@ from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
+
+
+def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Forward and backward FLOPs of one trained token, without recomputation. [FLOPs]
+
+    The forward pass of a preference's reference model counts too.
+    """
+    fold = fold_flops(architecture, run.sequence_length, run)
+    reference = run.reference_passes * (fold.forward - fold.adapters)
+    # Images and frozen rows need no gradients.
+    spared = sum(
+        op.layers * op.flops_per_token * (1 + (op.frozen and not run.frozen))
+        for op in architecture.operators
+        if not op.input_gradient
+    )
+    if run.frozen:
+        return float(
+            adapter_flops_per_token(
+                forward=fold.forward,
+                attention=fold.block_attention,
+                adapters=fold.adapters,
+                spared=spared,
+                reference=reference,
+            )
+        )
+    return float(training_flops_per_token(forward=fold.forward, spared=spared, reference=reference))
+
+
+def hardware_flops_per_token(
+    architecture: ModelArchitecture, run: TrainingRun, recompute: Floats
+) -> Floats:
+    """FLOPs of the computed model and of recomputation, per trained token. [FLOPs]"""
+    architecture = as_computed(architecture, run)
+    every = tuple(op for op in architecture.operators if made_again(op, architecture))
+    some, again = (
+        fold_flops(
+            architecture.model_copy(update={"operators": remade}), run.sequence_length, run
+        ).forward
+        for remade in (remade_by_selection(architecture, run), every)
+    )
+    once_more = np.where(recompute >= 2, again, np.where(recompute >= 1, some, 0.0))
+    return model_flops_per_token(architecture, run) + once_more
+
 
 TRAINING_INTERVAL = "training_time"
 """Name of the interval of dense models' training times."""

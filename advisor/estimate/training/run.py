@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.defaults import default_batch, usual, usual_loss

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.memory import stage_share
 from advisor.equations.optimizers import update_bytes
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
@@ -17,8 +16,7 @@ from advisor.equations.training_traffic import slowest_s
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.fold import fold_adapters
 from advisor.estimate.hardware.caching import step_in_cache
-from advisor.estimate.hardware.kernel_times import moving_s
-from advisor.estimate.hardware.launching import STEP_COPIES, copies_time, launch_time
+from advisor.estimate.hardware.kernel_times import STEP_COPIES, copies_time, launch_time, moving_s
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.loading import loading_time

@@ -3,7 +3,7 @@
 from math import ceil
 from typing import Final
 
-from advisor.estimate.day import Day, DayWay
+from advisor.estimate.beside_results import Day, DayWay
 from advisor.export.engines.servers import Servers
 from advisor.export.hosts.orders import Content as Manifest
 from advisor.export.hosts.orders import manifest

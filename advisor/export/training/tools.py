@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.export.formats import Format, cannot
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import ceil
 from typing import Final
 
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.training.run import resolve_training

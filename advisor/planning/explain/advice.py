@@ -5,8 +5,8 @@ from datetime import date
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.catalog import PriceState
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.results import Estimate
+from advisor.estimate.terms import shape_widening
 from advisor.foundation.dates import current_day, dated, is_stale
 from advisor.foundation.formatting import duration, hourly_price, memory, money, percent
 from advisor.foundation.quantities import Evidence
@@ -17,8 +17,7 @@ from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
-from advisor.planning.explain.limit_sentences import limits_in_reach
-from advisor.planning.explain.sentences import OBJECTIVE_WORDS, label, too_close
+from advisor.planning.explain.sentences import OBJECTIVE_WORDS, label, limits_in_reach, too_close
 from advisor.planning.results import Advice, Plan, Ranking
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time

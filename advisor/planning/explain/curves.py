@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.batch.forward import generates
+from advisor.estimate.beside_results import Curve, CurvePoint, Variable
 from advisor.estimate.configuration import estimate_configuration
-from advisor.estimate.curve_results import Curve, CurvePoint, Variable
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case

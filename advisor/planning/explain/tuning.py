@@ -2,29 +2,110 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.pairs import writes_apart
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.formatting import duration, memory
-from advisor.foundation.units import HOUR_S
+from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.case import Case
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.techniques import Speculation, speculation_facts
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
     FineTuningMethod,
     Optimizer,
 )
+from advisor.nouns.workload import Serving
+
+HIT_SHARE: Final = 0.5
+"""Share of each prompt that the sentence on prefix caching supposes in the cache."""
+LONG_PROMPT: Final = 256
+"""Shorter prompts gain little from a prefix cache. [tokens]"""
+WORTH: Final = 0.95
+"""A technique is told if a time falls to this share of it."""
+
+
+def served_improvements(
+    case: Case, placement: Placement, *, architecture: ModelArchitecture, calibration: Calibration
+) -> tuple[str, ...]:
+    """Return one sentence for each technique that is worth its effort on a plan.
+
+    Each with the speeds before and after; empty for networks that do not write text, and for those
+    whose prompts pass an encoder: engines neither cache nor draft for them.
+
+    Parameters
+    ----------
+    case : Case
+        Of serving. What it states already is not offered.
+    """
+    workload = case.workload
+    if not isinstance(workload, Serving) or not generates(architecture):
+        return ()
+    if writes_apart(architecture):
+        return ()
+
+    def speeds(update: dict[str, Any]) -> tuple[Range, Range, Range]:
+        own = case.model_copy(update={"workload": workload.model_copy(update=update)})
+        found = estimate_configuration(
+            own, placement, architecture=architecture, calibration=calibration
+        ).serving
+        if found is None:
+            msg = "serving has no estimate"
+            raise TypeError(msg)
+        return found.ttft_ms, found.tpot_ms, found.output_tokens_per_s
+
+    first, token, output = speeds({})
+    told = []
+    for title, update in _offers(workload, architecture):
+        after_first, after_token, after_output = speeds(update)
+        faster = after_token.expected <= WORTH * token.expected
+        sooner = after_first.expected <= WORTH * first.expected
+        if not faster and not sooner:
+            continue
+        told.append(
+            f"{title}: first token {_ms(first)} → {_ms(after_first)}, "
+            f"{_ms(token)} → {_ms(after_token)} a token, "
+            f"{rate(output.expected, 'tokens/s')} → {rate(after_output.expected, 'tokens/s')}"
+        )
+    return tuple(told)
+
+
+def _offers(
+    workload: Serving, architecture: ModelArchitecture
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    if workload.prefix_hit_share is None and workload.input_tokens >= LONG_PROMPT:
+        yield (
+            f"prompts of which {percent(HIT_SHARE)} are cached (--prefix-hits {HIT_SHARE:.0%})",
+            {"prefix_hit_share": HIT_SHARE},
+        )
+    if workload.speculation is None:
+        heads = Speculation.MTP if architecture.prediction_layers else Speculation.EAGLE3
+        for method in (heads, Speculation.NGRAM):
+            title = speculation_facts()[method].title
+            yield (
+                f"speculative decoding with {title} (--speculation {method})",
+                {"speculation": method},
+            )
+
+
+def _ms(value_ms: Range) -> str:
+    return milliseconds(value_ms.expected * MILLISECOND)
+
 
 WORTH_TIME: Final = 0.95
 WORTH_MEMORY: Final = 0.9

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.batch.forward import generates

@@ -7,12 +7,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.hardware.launching import dispatch_time, queue_time
+from advisor.estimate.hardware.kernel_times import dispatch_time, queue_time
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.traffic import data_traffic, exposed_exchange, model_traffic

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Floats
+from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import memory_interval, memory_totals
 from advisor.estimate.training.run import TrainingRun

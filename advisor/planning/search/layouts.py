@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.candidates import (
     OFFLOAD_BITS,
     SCHEDULE_LEVEL,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.tools.software import ToolRules
-from advisor.estimate.training.flops import model_flops_per_token
+from advisor.estimate.training.report import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case

@@ -4,9 +4,8 @@ from functools import lru_cache
 from typing import Final
 
 from advisor.architecture.presets import find_preset, load_preset
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import Unit
 from advisor.nouns.inputs import Network
 
 EXAMPLES: Final = {

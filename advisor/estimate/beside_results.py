@@ -1,12 +1,102 @@
-"""Memory and speed against one quantity that a person can change."""
+"""Results beside an estimate: curves, the bill of a day, and hosted models."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from advisor.architecture.table.sample import Unit
+from advisor.architecture.table.model import Unit
 from advisor.foundation.formatting import memory
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+
+
+class ApiOption(Noun):
+    """One hosted model at its list prices, for the requests of the case."""
+
+    provider: str
+    model: str
+    same_weights: bool
+    """Whether the provider names the case's weights."""
+    caveat: str
+    """What differs from serving the model yourself."""
+    input_usd_per_million: float
+    cached_input_usd_per_million: float | None
+    output_usd_per_million: float
+    usd_per_request: float
+    usd_per_month: float
+    """For as many requests as the machines answer. [USD]"""
+    break_even_requests_per_day: float | None
+    """Above it, the machines' rent is less; None without a rent. [1/day]"""
+    break_even_utilization: float | None
+    """That, over what the machines answer in a day; above 1, the API costs less at any load that
+    they can carry."""
+    price_date: str
+    """Empty for prices that the user stated."""
+    source: str
+
+
+class ApiComparison(Noun):
+    """Hosted models beside one configuration."""
+
+    sentence: str
+    requests_per_day: float
+    """What the machines answer at the case's load, in use all day. [1/day]"""
+    machines_usd_per_month: float | None
+    """Rent of 730 hours; None for hardware without a rent. [USD]"""
+    options: tuple[ApiOption, ...]
+    """The stated ones, or those of the same weights, cheapest first."""
+
+
+class DayHour(Noun):
+    """One hour of the day."""
+
+    hour: int
+    requests_per_s: float
+    """Mean of the hour. [requests/s]"""
+    needed: float
+    """Replicas that meet the targets, mean of the hour."""
+    running: float
+    """Replicas of the autoscaled fleet that answer, mean of the hour."""
+
+
+class DayWay(Noun):
+    """One way of renting through the day."""
+
+    name: str
+    """``fixed`` | ``autoscaled`` | ``reserved`` | ``spot``."""
+    title: str
+    usd_per_month: float
+    """730 hours of days like this. [USD]"""
+    idle_usd: float
+    """Of it, for replicas beyond those that the requests keep busy. [USD]"""
+    idle_share: float
+    late_share: float
+    """Requests that arrive when too few replicas run."""
+    least_replicas: int
+    most_replicas: int
+    note: str = ""
+
+
+class Day(Noun):
+    """A day or a week of requests on one layout."""
+
+    peak_requests_per_s: float
+    mean_requests_per_s: float
+    requests_per_replica_s: float
+    """Most that one replica takes within the targets. [requests/s]"""
+    start_s: float
+    """From the decision to the first answer of a new replica. [s]"""
+    hold_s: float
+    """Time for which a lower need lasts before replicas go. [s]"""
+    hours: tuple[DayHour, ...]
+    ways: tuple[DayWay, ...]
+    """The fixed fleet first."""
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def cheapest(self) -> DayWay:
+        """The way with the least bill."""
+        return min(self.ways, key=lambda way: way.usd_per_month)
+
 
 Variable = Literal["micro_batch", "concurrency", "sequence_length", "context"]
 
