@@ -132,3 +132,13 @@ def test_the_loss_of_quality_is_that_of_the_scoreboard(
     found = quality_losses()[name]
     assert found.value == perplexity
     assert found.value - found.full_value == pytest.approx(rise, abs=1.5e-6)
+
+
+def test_spot_prices_of_aws_keep_the_day_of_their_list() -> None:
+    """No source of AWS's spot prices is newer than November 2025."""
+    dates = {
+        item.price_date
+        for item in load_catalog().offers
+        if item.provider == "AWS" and item.spot_usd_per_hour
+    }
+    assert dates == {"2025-11"}
