@@ -27,7 +27,7 @@ test: $(VENV)/.dev ## run every test
 facts: $(VENV)/.dev ## check data files and the pages that repeat them, in seconds
 	$(RUN) pytest -q -n 0 tests/catalog/test_integrity.py tests/catalog/test_catalog.py \
 	  tests/architecture/test_counts.py tests/architecture/test_model_families.py \
-	  tests/architecture/test_support_table.py tests/nouns/software/test_stacks.py \
+	  tests/architecture/test_models_page.py tests/nouns/software/test_stacks.py \
 	  tests/test_data_files.py tests/test_documents.py tests/test_contributing.py $(ARGS)
 
 pages: $(VENV)/.dev ## write docs/models.md, docs/prices.md, docs/software.md and the schema anew

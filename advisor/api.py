@@ -1,6 +1,7 @@
 """The functions that Python users, the command line and the page call.
 
-A name that is imported `as` itself is part of this facade.
+A name that is imported `as` itself is part of this facade. Every ``catalog`` holds the accelerators
+and offers to search; the default is the shipped catalog.
 """
 
 from __future__ import annotations
@@ -122,8 +123,6 @@ def recommend(
     ----------
     case : Case or mapping
         Model, workload and limits. ``hardware`` is not needed.
-    catalog : Catalog, optional
-        Accelerators and offers to search. Default: the shipped catalog.
     on_sentence : callable, optional
         Receives the answer in one sentence once, as soon as it is known.
 
@@ -158,8 +157,6 @@ def estimate(
     case : Case or mapping
         ``hardware`` is required. Without ``layout``, the fastest layout that fits is used, or the
         one that needs the least memory if none fits.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
     curves : bool, optional
         Also compute how batch and length change memory and speed.
 
@@ -189,12 +186,7 @@ def memory_curves(
 ) -> tuple[Curve, ...]:
     """Return how batch and length change the memory and speed of one configuration.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        ``hardware`` is required. Without ``layout``, the best one is searched.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
+    ``hardware`` is required. Without ``layout``, the best one is searched.
 
     Returns
     -------
@@ -215,12 +207,7 @@ def memory_curves(
 def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Scaling:
     """Show how a run speeds up with the number of the case's accelerators.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        ``hardware`` is required; its count only chooses the machine. ``layout`` is ignored.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
+    ``hardware`` is required; its count only chooses the machine. ``layout`` is ignored.
 
     Returns
     -------
@@ -241,13 +228,6 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
 
 def turning(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Turning:
     """Say what would make another accelerator the answer, and how each does in each number.
-
-    Parameters
-    ----------
-    case : Case or mapping
-        As for `recommend`.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
 
     Returns
     -------
@@ -272,12 +252,7 @@ def what_if(
 ) -> tuple[WhatIf, ...]:
     """Show what more or better hardware would buy, one change at a time.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        ``hardware`` is required. ``layout`` is ignored: each change has its own best one.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
+    ``hardware`` is required. ``layout`` is ignored: each change has its own best one.
 
     Returns
     -------
@@ -306,8 +281,6 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
         Without ``hardware``, it takes what ``owning.budget_usd`` buys, or the cheapest plan among
         accelerators with a known price. Measured machines of ``limits.owned`` use their own
         rates.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
 
     Returns
     -------
@@ -379,8 +352,6 @@ def export(
         Where the plan is set up, for ``checklist`` and ``check-script``: ``linux``, ``windows``,
         ``cloud``, ``slurm``, ``kubernetes``, ``jetson``, ``macos`` or ``tpu``. Default: the usual
         one for the card.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
 
     Returns
     -------

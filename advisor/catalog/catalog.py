@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Self, TypeVar, cast
 
 from pydantic import Field
 
-from advisor.catalog.currency import converted
+from advisor.catalog.quotes import converted
 from advisor.catalog.unlike import JOIN, unlike_cards
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun

@@ -1,11 +1,11 @@
 """Turns records of the data files into nouns. Only this module converts their units."""
 
+import re
 from collections.abc import Mapping
 
 from advisor.catalog.checks import USD
-from advisor.catalog.currency import converted
 from advisor.catalog.economy import billing_of
-from advisor.catalog.keys import offer_key
+from advisor.catalog.quotes import converted
 from advisor.catalog.records import (
     AcceleratorRecord,
     CapabilityRecord,
@@ -167,6 +167,28 @@ def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
         usd=rate.usd,
         rate_date=content.sources[rate.source].date,
     )
+
+
+def slug(text: str) -> str:
+    """Return the text as lower-case words joined by dashes.
+
+    Examples
+    --------
+    >>> slug("gpu-h100-sxm 8gpu-128vcpu")
+    'gpu-h100-sxm-8gpu-128vcpu'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def offer_key(provider: str, instance_type: str, region: str, tier: str) -> str:
+    """Return the key of an offer: its four names as slugs.
+
+    Examples
+    --------
+    >>> offer_key("AWS", "p5.48xlarge", "us-east-1", "on-demand list")
+    'aws/p5-48xlarge/us-east-1/on-demand-list'
+    """
+    return "/".join(map(slug, (provider, instance_type, region, tier)))
 
 
 def key_of(record: OfferRecord) -> str:

@@ -207,6 +207,16 @@ class Economy(Noun):
                 return self._by_default[field, group]
         raise KeyError(field, groups)
 
+    def stated(self, owning: Owning, field: str, *groups: str) -> float:
+        """Return the user's value of an input of owning, or its expected default."""
+        given: float | None = getattr(owning, field)
+        return self.default(field, *groups).expected if given is None else given
+
+    def carbon_g_per_kwh(self, owning: Owning) -> float:
+        """Return the carbon intensity of the energy: the user's, or that of the place. [g/kWh]"""
+        given = owning.carbon_g_per_kwh
+        return self.place(owning.place).carbon_g_per_kwh if given is None else given
+
     @cached_property
     def _by_place(self) -> dict[str, Place]:
         names = {item.name.casefold(): item for item in self.places}

@@ -13,8 +13,8 @@ from advisor.catalog.checks import (
     check_rate,
 )
 from advisor.catalog.convert import RULE_SOURCE, accelerator_of, key_of, offer_of, software_of
-from advisor.catalog.from_prices import with_upper_ends
 from advisor.catalog.live import cache_file
+from advisor.catalog.quotes import with_upper_ends
 from advisor.catalog.records import CatalogFile, OfferRecord
 from advisor.foundation.data_records import read_record, read_table
 from advisor.foundation.resources import data_path

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, field_validator
 from advisor.catalog.catalog import Catalog, Source
 from advisor.catalog.checks import check_accelerator, check_offer
 from advisor.catalog.convert import RULE_SOURCE, accelerator_of, offer_of
-from advisor.catalog.from_prices import with_upper_ends
+from advisor.catalog.quotes import with_upper_ends
 from advisor.catalog.records import (
     AcceleratorRecord,
     CatalogFile,

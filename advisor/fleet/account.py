@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from advisor.fleet.columns import Solution, Use, machines_there, present_usd, use_usd
-from advisor.fleet.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Way
 from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine, WeekShare
+from advisor.fleet.solving.columns import Solution, Use, machines_there, present_usd, use_usd
+from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Way
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.fleet.account import Account
-from advisor.fleet.columns import Solution
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
-from advisor.fleet.problem import Problem, Way
 from advisor.fleet.results import Alternative, ConstraintPrice
 from advisor.fleet.sentences import MIXED
-from advisor.fleet.solver import solve
+from advisor.fleet.solving.columns import Solution
+from advisor.fleet.solving.problem import Problem, Way
+from advisor.fleet.solving.solver import solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent

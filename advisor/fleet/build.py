@@ -9,7 +9,7 @@ from advisor.catalog.economy import Economy
 from advisor.fleet.demand import Demand
 from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
-from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
+from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import FineTuning

@@ -14,7 +14,7 @@ from advisor.errors import InputError
 from advisor.fleet.hosted import hosted_mode
 from advisor.fleet.machines import Machine, platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
-from advisor.fleet.problem import Job, Mode
+from advisor.fleet.solving.problem import Job, Mode
 from advisor.fleet.supplies import Committed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind

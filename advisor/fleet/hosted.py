@@ -4,7 +4,7 @@ from typing import Final
 
 from advisor.catalog.api_prices import ApiPrice, load_api_prices
 from advisor.fleet.portfolio import FleetWorkload
-from advisor.fleet.problem import Mode
+from advisor.fleet.solving.problem import Mode
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.workload import Serving
 

@@ -267,8 +267,7 @@ def _machine(
         stated = owning.host_share
         usual = 0.0 if stated is not None else host_default(economy, card, row.cards).expected
         least = usual if owning.host_usd is None else owning.host_usd
-        default = economy.default("host_share", *groups).expected
-        share = default if stated is None else stated
+        share = economy.stated(owning, "host_share", *groups)
         whole = float(
             capital_usd(
                 accelerators=row.cards,
@@ -280,14 +279,11 @@ def _machine(
             )
         )
         host_usd = whole - row.cards * (usd or 0.0)
-    power = owning.host_power_share
     rated = row.rated_w or WATTS_PER_KW * float(
         rated_kw(
             accelerators=row.cards,
             board_power_w=card.board_power_w or 0.0,
-            host_power_share=economy.default("host_power_share", *groups).expected
-            if power is None
-            else power,
+            host_power_share=economy.stated(owning, "host_power_share", *groups),
         )
     )
     source = _table().sources[row.sources["price"]]

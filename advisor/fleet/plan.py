@@ -22,12 +22,12 @@ from advisor.fleet.build import Built, Tell, build, untold
 from advisor.fleet.machines import Machine, machine_reasons
 from advisor.fleet.platforms import Chosen, choose
 from advisor.fleet.portfolio import Portfolio, load_portfolio
-from advisor.fleet.problem import OFFICE, Problem, Way
 from advisor.fleet.queue import waiting
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
-from advisor.fleet.solver import solve
+from advisor.fleet.solving.problem import OFFICE, Problem, Way
+from advisor.fleet.solving.solver import solve
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.formatting import percent

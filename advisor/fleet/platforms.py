@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.fleet.account import Account
-from advisor.fleet.columns import Solution
 from advisor.fleet.machines import PLATFORMS
 from advisor.fleet.portfolio import Means
-from advisor.fleet.problem import Job, Problem, Way
-from advisor.fleet.solver import least_cost, solve
+from advisor.fleet.solving.columns import Solution
+from advisor.fleet.solving.problem import Job, Problem, Way
+from advisor.fleet.solving.solver import least_cost, solve
 
 TIE: Final = 0.05
 """A platform with fewer tools has to save more than this share of the cost: all work is brought to

@@ -11,9 +11,9 @@ import numpy as np
 
 from advisor.errors import InputError
 from advisor.fleet.account import Account
-from advisor.fleet.columns import Use
-from advisor.fleet.problem import SLOT_HOURS
 from advisor.fleet.results import Waiting
+from advisor.fleet.solving.columns import Use
+from advisor.fleet.solving.problem import SLOT_HOURS
 from advisor.foundation.units import HOURS_PER_MONTH
 
 if TYPE_CHECKING:

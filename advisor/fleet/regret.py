@@ -11,12 +11,12 @@ from advisor.errors import InputError
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import without
 from advisor.fleet.build import YEAR, build
-from advisor.fleet.columns import Buy
 from advisor.fleet.platforms import on_platforms
 from advisor.fleet.portfolio import Portfolio
-from advisor.fleet.problem import Job, Problem, Way
 from advisor.fleet.results import Regret, RegretTable
-from advisor.fleet.solver import solve
+from advisor.fleet.solving.columns import Buy
+from advisor.fleet.solving.problem import Job, Problem, Way
+from advisor.fleet.solving.solver import solve
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
 from advisor.nouns.case import ModelSource

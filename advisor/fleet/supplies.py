@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.equations.energy import WATTS_PER_KW, kwh_per_month
-from advisor.errors import InputError
 from advisor.fleet.machines import Machine, machine_named, machines, platform_of
 from advisor.fleet.portfolio import Portfolio
-from advisor.fleet.problem import Supply, Way
 from advisor.fleet.sentences import years
+from advisor.fleet.solving.problem import Supply, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.limits import Constraints
-from advisor.nouns.money import Owning, Unused
+from advisor.nouns.money import Owning
+from advisor.owning.assumptions import tariff_usd_per_kwh, unused_off
 from advisor.planning.search.systems import allowed_offers
 
 WEEKS_PER_MONTH: Final = 365.25 / 12 / 7
@@ -40,38 +40,24 @@ class Upkeep:
     life_years: float
 
     @classmethod
-    def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Upkeep:
+    def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Self:
         """Return the inputs of a machine; ``InputError`` if no tariff is known or given."""
-
-        def value(field: str) -> float:
-            given: float | None = getattr(owning, field)
-            return economy.default(field, *machine.groups).expected if given is None else given
-
-        place = economy.place(owning.place)
-        country = economy.place(place.country)
-        business = "server" in machine.groups
-        tariff = owning.electricity_usd_per_kwh
-        if tariff is None:
-            known = country.business_usd_per_kwh if business else country.household_usd_per_kwh
-            if known is None:
-                raise InputError(
-                    f"no tariff is known for {place.name}",
-                    value=place.key,
-                    allowed="a price of electricity in USD per kWh",
-                    remedy="Give owning.electricity_usd_per_kwh, e.g. 0.15.",
-                    field="owning.electricity_usd_per_kwh",
-                )
-            tariff = known
-        carbon = owning.carbon_g_per_kwh
+        groups = machine.groups
+        off = owning.idle_share is None and unused_off(groups, owning)
+        years = owning.life_years or machine.row.life_years
         return cls(
-            load_share=value("load_share"),
-            idle_share=0.0 if _switched_off(machine, owning) else value("idle_share"),
-            pue=value("pue"),
-            usd_per_kwh=tariff,
-            g_per_kwh=place.carbon_g_per_kwh if carbon is None else carbon,
-            colocation_usd_per_kw_month=value("colocation_usd_per_kw_month"),
-            staff_usd_per_machine_month=value("staff_usd_per_machine_month"),
-            life_years=owning.life_years or machine.row.life_years or value("life_years"),
+            load_share=economy.stated(owning, "load_share", *groups),
+            idle_share=0.0 if off else economy.stated(owning, "idle_share", *groups),
+            pue=economy.stated(owning, "pue", *groups),
+            usd_per_kwh=tariff_usd_per_kwh(groups, owning, economy),
+            g_per_kwh=economy.carbon_g_per_kwh(owning),
+            colocation_usd_per_kw_month=economy.stated(
+                owning, "colocation_usd_per_kw_month", *groups
+            ),
+            staff_usd_per_machine_month=economy.stated(
+                owning, "staff_usd_per_machine_month", *groups
+            ),
+            life_years=years or economy.default("life_years", *groups).expected,
         )
 
     def kwh(self, rated_kw: float, hours: float) -> float:
@@ -85,13 +71,6 @@ class Upkeep:
                 pue=self.pue,
             )
         )
-
-
-def _switched_off(machine: Machine, owning: Owning) -> bool:
-    """Whether it is off outside its hours in use: servers stay on unless told."""
-    if owning.when_unused is not None:
-        return owning.when_unused is Unused.OFF
-    return owning.idle_share is None and "server" not in machine.groups
 
 
 def owned_supplies(

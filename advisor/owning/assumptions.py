@@ -118,7 +118,7 @@ def resolve(
             add(field, Range.exact(0.0), "not used: the share was given")
         elif field == "host_usd":
             add(field, *_spread(host_default(economy, accelerator, size.cards_in_one)))
-        elif field == "idle_share" and unused_off(accelerator, owning):
+        elif field == "idle_share" and unused_off(groups, owning):
             add(field, Range.exact(0.0), OFF)
         elif field == "network_share" and not size.joined:
             add(field, Range.exact(0.0), "no job takes several machines")
@@ -127,14 +127,14 @@ def resolve(
     return tuple(found)
 
 
-def unused_off(accelerator: Accelerator, owning: Owning) -> bool:
-    """Return whether the machines are switched off outside the hours in use.
+def unused_off(groups: tuple[str, ...], owning: Owning) -> bool:
+    """Return whether machines of these groups are switched off outside the hours in use.
 
     Unless stated, computers at home are, and servers are not.
     """
     if owning.when_unused is not None:
         return owning.when_unused is Unused.OFF
-    return groups_of(accelerator)[-1] == "desktop"
+    return groups[-1] == "desktop"
 
 
 def expected(inputs: tuple[Assumption, ...]) -> Factors:
@@ -170,11 +170,11 @@ def _price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
     return value, f"{accelerator.price_words()} ({accelerator.source_of('purchase_usd').source})"
 
 
-def tariff_usd_per_kwh(accelerator: Accelerator, owning: Owning, economy: Economy) -> float:
+def tariff_usd_per_kwh(groups: tuple[str, ...], owning: Owning, economy: Economy) -> float:
     """Return the given price of electricity, or the tariff of the place. [USD/kWh]"""
     if owning.electricity_usd_per_kwh is not None:
         return owning.electricity_usd_per_kwh
-    return _tariff(economy.place(owning.place), groups_of(accelerator), economy)[0].expected
+    return _tariff(economy.place(owning.place), groups, economy)[0].expected
 
 
 def _tariff(place: Place, groups: tuple[str, ...], economy: Economy) -> tuple[Range, str]:

@@ -113,10 +113,7 @@ class Kind:
 
     def input(self, field: str) -> float:
         """Return the user's value of an input, or the expected default for the card's machines."""
-        given: float | None = getattr(self.owning, field)
-        if given is not None:
-            return given
-        return self.economy.default(field, *groups_of(self.card)).expected
+        return self.economy.stated(self.owning, field, *groups_of(self.card))
 
     def _host_usd(self, per_machine: int) -> float:
         """Return the minimum price of the rest of a machine; 0 if the user gave its share."""
@@ -274,10 +271,8 @@ def _option(
     hours = reference.time.run_hours.expected if reference.time else monthly
     draw = power * drawn.load_share if power is not None else None
     energy = drawn.kwh(card, count, hours) if power is not None else None
-    tariff = tariff_usd_per_kwh(card, owning, economy)
-    intensity = owning.carbon_g_per_kwh
-    if intensity is None:
-        intensity = economy.place(owning.place).carbon_g_per_kwh
+    tariff = tariff_usd_per_kwh(groups_of(card), owning, economy)
+    intensity = economy.carbon_g_per_kwh(owning)
     return ProcessorOption(
         accelerator=card.key,
         accelerator_name=card.name,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import date
 
+from advisor.catalog.machine_kinds import groups_of
 from advisor.catalog.nodes import sold_together
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
@@ -158,7 +159,8 @@ def _hardware_notes(
             f"{accelerator.name} is sold in sets of {pack}: {count * groups} are priced as a "
             "share of the sets"
         )
-    if hours < HOURS_PER_MONTH and owning.idle_share is None and unused_off(accelerator, owning):
+    off = owning.idle_share is None and unused_off(groups_of(accelerator), owning)
+    if off and hours < HOURS_PER_MONTH:
         yield OFF
     if owning.hours_per_month is None:
         yield f"{hours:,.0f} hours in use each month"

@@ -31,15 +31,8 @@ class Power:
     @classmethod
     def of(cls, accelerator: Accelerator, owning: Owning, economy: Economy) -> Power:
         """Return the expected power: the user's values, or the cited defaults of the card."""
-        given = owning.host_power_share, owning.load_share, owning.pue
-        names = "host_power_share", "load_share", "pue"
-        groups = groups_of(accelerator)
-        return cls(
-            *(
-                economy.default(name, *groups).expected if value is None else value
-                for name, value in zip(names, given, strict=True)
-            )
-        )
+        names, groups = ("host_power_share", "load_share", "pue"), groups_of(accelerator)
+        return cls(*(economy.stated(owning, name, *groups) for name in names))
 
     def kwh(self, accelerator: Accelerator, count: int, hours: float) -> float:
         """Return the energy of some hours in use. [kWh]"""

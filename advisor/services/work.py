@@ -10,7 +10,7 @@ from typing import Final
 from advisor import api
 from advisor.errors import AdvisorError
 from advisor.foundation.noun import Noun
-from advisor.foundation.shelf import Shelf
+from advisor.foundation.sharing import Shelf
 from advisor.services.questions import Door
 
 WAITING: Final = 32

@@ -2,9 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Final
+from functools import partial
+from typing import IO, TYPE_CHECKING, Final
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -13,6 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.foundation.formatting import citation
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 INDENT = 2
 NARROWEST, WIDEST = 20, 1_000
@@ -39,6 +45,22 @@ def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Con
     return _Console(
         file=file, width=width, markup=False, emoji=False, highlight=False, _environ=known
     )
+
+
+@contextmanager
+def drawn(*columns: "ProgressColumn", total: float | None) -> Iterator[Callable[..., None]]:
+    """Draw a bar on standard error while something long runs, if it is a terminal.
+
+    Yields what moves the bar, as ``Progress.update`` does.
+    """
+    from rich.progress import BarColumn, Progress
+
+    console = new_console(sys.stderr)
+    bar = Progress(
+        BarColumn(), *columns, console=console, transient=True, disable=not console.is_terminal
+    )
+    with bar:
+        yield partial(bar.update, bar.add_task("", total=total))
 
 
 def heading(console: Console, text: str) -> None:

@@ -1,20 +1,18 @@
 """Prices of the catalog and the outcome of a refresh."""
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import TextColumn
 
-from advisor.catalog.live.fetch import Progress as Told
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.offer_list import OfferLine, OfferList
 from advisor.catalog.overview import PriceOverview, ProviderPrices
 from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import count, percent
 from advisor.foundation.rounding import plain
-from advisor.terminal.console import bullets, new_console, paragraph, table
+from advisor.terminal.console import bullets, drawn, paragraph, table
 
 SHOWN = 25
 """Offers that a list prints unless all are asked for."""
@@ -88,19 +86,10 @@ def show_refresh(console: Console, report: RefreshReport) -> None:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Told]:
+def progress_bar() -> Iterator[Callable[[float, str], None]]:
     """Draw a bar on standard error while something long runs, if it is a terminal."""
-    console = new_console(sys.stderr)
-    columns = (BarColumn(), TextColumn("{task.description}"))
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=1.0)
-
-        def show(share: float, text: str) -> None:
-            bar.update(task, completed=share, description=text)
-
-        yield show
+    with drawn(TextColumn("{task.description}"), total=1.0) as update:
+        yield lambda share, text: update(completed=share, description=text)
 
 
 def _row(item: ProviderPrices) -> tuple[str, ...]:

@@ -1,15 +1,14 @@
 """A sweep on the terminal: its progress, and what became of its rows."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from advisor.sweeps.sweep import SweepSummary
-from advisor.terminal.console import new_console
+from advisor.terminal.console import drawn
 
 WORDS: Final = {
     "ok": "answered",
@@ -23,13 +22,8 @@ WORDS: Final = {
 @contextmanager
 def progress() -> Iterator[Callable[[int, int], object]]:
     """Draw a bar on standard error while rows are answered, if it is a terminal."""
-    console = new_console(sys.stderr)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with drawn(MofNCompleteColumn(), TimeRemainingColumn(), total=None) as update:
+        yield lambda done, total: update(completed=done, total=total)
 
 
 def show_sweep(console: Console, summary: SweepSummary) -> None:

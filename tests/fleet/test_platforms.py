@@ -8,7 +8,7 @@ from advisor import plan_fleet
 from advisor.fleet.account import Account
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
-from advisor.fleet.problem import Job, Mode, Problem, Supply, Way
+from advisor.fleet.solving.problem import Job, Mode, Problem, Supply, Way
 from tests.cases import serve
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from scipy import optimize
 
-from advisor.fleet import solver
 from advisor.fleet.account import Account
-from advisor.fleet.columns import Buy
-from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
-from advisor.fleet.solver import solve
+from advisor.fleet.solving import solver
+from advisor.fleet.solving.columns import Buy
+from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
+from advisor.fleet.solving.solver import solve
 
 HOURS = 730.0
 OFFICE = 10 * 365.25 / 12 * 5 / 7

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from advisor.foundation.turns import Turns
+from advisor.foundation.sharing import Turns
 
 
 def start(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from advisor.foundation.shelf import Shelf
-from advisor.foundation.turns import Turns
+from advisor.foundation.sharing import Shelf, Turns
 from advisor.ui.session import own_catalog
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.fleet.columns import (
+from advisor.fleet.solving.columns import (
     Buy,
     Column,
     Cover,
@@ -19,8 +19,8 @@ from advisor.fleet.columns import (
     use_usd,
     uses_of,
 )
-from advisor.fleet.covers import coverable, covers
-from advisor.fleet.problem import OFFICE, QUIET, SLOT_HOURS, Job, Mode, Problem, Way
+from advisor.fleet.solving.covers import coverable, covers
+from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Job, Mode, Problem, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from advisor.fleet.problem import Job, Mode
+from advisor.fleet.solving.problem import Job, Mode
 
 SLACK: Final = 1e-6
 FEW: Final = 8

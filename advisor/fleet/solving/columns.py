@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from advisor.fleet.problem import SLOT_HOURS, Job, Mode, Problem, Supply
+from advisor.fleet.solving.problem import SLOT_HOURS, Job, Mode, Problem, Supply
 
 
 class Buy(NamedTuple):

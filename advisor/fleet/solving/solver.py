@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.fleet.columns import Buy, Column, Solution, uses_of
-from advisor.fleet.problem import SLOT_HOURS, Problem
-from advisor.fleet.program import SLACK, THOUSAND, Floats, Program
+from advisor.fleet.solving.columns import Buy, Column, Solution, uses_of
+from advisor.fleet.solving.problem import SLOT_HOURS, Problem
+from advisor.fleet.solving.program import SLACK, THOUSAND, Floats, Program
 
 GAP: Final = 1e-4
 """Plans within this share of the least cost count as equal."""

@@ -1,0 +1,1 @@
+"""The planning problem of a fleet in plain numbers, its program and its solver."""
