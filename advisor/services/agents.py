@@ -5,12 +5,14 @@ An assistant reads what a person reads on the terminal: an answer as JSON would 
 
 import asyncio
 import io
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from advisor import __version__
 from advisor.errors import MAX_PART, AdvisorError, shortened
@@ -74,9 +76,49 @@ def run() -> None:
     async def serve() -> None:
         server = create_server()
         async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
+            read: Any = _Readable(reading, writing)
+            await server.run(read, writing, server.create_initialization_options())
 
     asyncio.run(serve())
+
+
+class _Readable:
+    """A stream of messages that answers what is no message; the SDK would drop it."""
+
+    def __init__(self, reading: Any, writing: Any) -> None:
+        self._reading, self._writing = reading, writing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reading, name)
+
+    async def __aenter__(self) -> Self:
+        await self._reading.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._reading.__aexit__(*error)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        while isinstance(message := await self._reading.__anext__(), Exception):
+            await self._writing.send(SessionMessage(_unreadable(message)))
+        found: SessionMessage = message
+        return found
+
+
+def _unreadable(error: Exception) -> types.JSONRPCError:
+    """Return the answer to a line that is no JSON, or no message of the protocol."""
+    json = not isinstance(error, ValidationError) or error.errors()[0]["type"] == "json_invalid"
+    code, what = (
+        (types.PARSE_ERROR, "Parse error: a message is one line of JSON")
+        if json
+        else (types.INVALID_REQUEST, "Invalid request: not a message of JSON-RPC 2.0")
+    )
+    return types.JSONRPCError(
+        jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=what)
+    )
 
 
 def _tool(door: Door) -> types.Tool:

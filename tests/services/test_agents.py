@@ -1,7 +1,9 @@
 """The MCP server, asked by the SDK's own client over standard input and output."""
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from typing import Any
 
@@ -77,3 +79,25 @@ def test_mistakes_are_sentences(heard: dict[str, Any]) -> None:
     ):
         assert heard[name].is_error
         assert said in text(heard[name])
+
+
+def test_a_line_that_is_no_message_has_an_answer_of_json_rpc() -> None:
+    lines = ["not json", '{"a": 1}', '{"jsonrpc": "2.0", "id": 7, "method": "ping"}']
+    server = subprocess.Popen(
+        [sys.executable, "-m", "advisor", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with server:
+        server.stdin.write("\n".join(lines) + "\n")
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in lines]
+        server.stdin.close()
+
+    wrong = [one["error"]["code"] for one in answers if one["id"] is None]
+    assert wrong == [-32700, -32600]  # JSON-RPC 2.0, section 5.1
+    assert [one["result"] for one in answers if one["id"] == 7] == [{}]
