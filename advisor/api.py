@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 _LATER: Final = {
     name: f"advisor.{module}"
     for module, names in {
-        "estimate.curve_results": "Curve",
+        "estimate.beside_results": "Curve",
         "export.report": "offers_csv",
         "fleet.machines": "list_machines",
         "fleet.plan": "plan_fleet",

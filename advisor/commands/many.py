@@ -1,5 +1,7 @@
 """The commands that answer many cases: a fleet's workloads, a sweep's grid."""
 
+from __future__ import annotations
+
 from argparse import Namespace
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The parts of the page *What fits my GPU*."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
