@@ -118,7 +118,9 @@ TRL: Final = Tool(
             uses_deepspeed(setup) and _deepspeed_shares_4_bits(setup)
         ),
         "fsdp_json": lambda setup: json_text(fsdp_options(setup)),
-        "fsdp_value": lambda setup: fsdp_words(setup) if quantized(setup) else "true",
+        "fsdp_switch": lambda setup: (
+            ("--fsdp", *((fsdp_words(setup),) if quantized(setup) else ())),
+        ),
         "liger_option": lambda setup: "use_liger_kernel" in setup.run.stack.trainer_options,
         "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
         "script": lambda setup: setup.run.preference or "sft",
