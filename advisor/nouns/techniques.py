@@ -139,6 +139,12 @@ class Speculated(Noun):
     """Bounds of the gain over the expected one."""
 
 
+def drafted(stated: Techniques) -> int:
+    """Return the tokens drafted for one step: the stated number, or as published."""
+    assert stated.speculation is not None
+    return stated.draft_tokens or speculation_facts()[stated.speculation].draft_tokens
+
+
 def speculated(stated: Techniques) -> Speculated:
     """Return what speculative decoding does to a step.
 
@@ -161,7 +167,7 @@ def speculated(stated: Techniques) -> Speculated:
         return Speculated()
     facts = speculation_facts()[stated.speculation]
     gain = facts.gain.expected * (facts.tasks.get(stated.text_kind, 1) if stated.text_kind else 1)
-    count = stated.draft_tokens or facts.draft_tokens
+    count = drafted(stated)
     times = count / facts.draft_tokens
     accepted = 1 + (facts.accepted - 1) * times**0.5
     if stated.acceptance is not None:

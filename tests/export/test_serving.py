@@ -44,6 +44,8 @@ SERVED = {
 """Models for which a file exists on a card, from tools.yaml and its sources: Whisper needs vLLM,
 which runs on neither Gaudi (without its plugin) nor Apple; images have no server here. DeepSeek-R1
 runs in four bits on one M3 Ultra of 512 GB (geerlingguy/ai-benchmarks at bdf9441, README)."""
+NGRAM = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}'
+"""docs.vllm.ai, N-Gram Speculation."""
 FORMATS = ("shell", "slurm", "kubernetes", "compose", "skypilot", "dstack")
 INSTEAD = {  # named by the refusal, from the documents of the tools
     ("sdxl-unet", "h100-sxm"): "Diffusers",
@@ -434,3 +436,57 @@ def test_llama_cpp_states_the_shares_of_unlike_cards(stubs: Stubs) -> None:
         with pytest.raises(advisor.InputError, match="different kinds"):
             advisor.export(case, other)
     assert "'0'\n            - '1'" in advisor.export(case, "compose").content.replace('"', "'")
+
+
+@pytest.mark.parametrize(
+    ("to", "options"),
+    [
+        ("vllm", {"--max-num-batched-tokens": "4096", "--speculative-config": NGRAM}),
+        (
+            "sglang",
+            {
+                "--chunked-prefill-size": "4096",
+                "--speculative-algorithm": "NGRAM",
+                "--speculative-num-draft-tokens": "3",
+            },
+        ),
+        ("llama-cpp", {"-b": "4096", "-ub": "4096"}),
+    ],
+)
+def test_techniques_that_a_case_states_are_in_its_file(
+    to: str, options: dict[str, str], stubs: Stubs
+) -> None:
+    case = case_of("llama-3.1-8b", "h100-sxm", 1)
+    case["workload"] |= {"speculation": "ngram", "draft_tokens": 3, "step_tokens": 4096}
+    text = advisor.export(case, to).content
+    [server] = servers(text, to, stubs)
+    check_documented(server)
+    assert options.items() <= server.options.items()
+    # llama.cpp's file drafts nothing, says so, and expects what it then takes.
+    plain = {**case, "workload": {**case["workload"]}}
+    for field in ("speculation", "draft_tokens"):
+        plain["workload"].pop(field)
+    left_out = expectation(text) == expectation(advisor.export(plain, to).content)
+    assert left_out is (to == "llama-cpp")
+    assert ("Nothing is drafted" in text) is left_out
+
+
+def test_drafts_of_another_checkpoint_are_left_out_with_their_gain() -> None:
+    case = case_of("llama-3.1-8b", "h100-sxm", 1)
+    plain = expectation(advisor.export(case, "vllm").content)
+    case["workload"]["speculation"] = "eagle3"
+    text = advisor.export(case, "vllm").content
+    assert "Nothing is drafted with EAGLE-3 heads: a case names no weights for them." in text
+    assert "--speculative-config" not in text
+    assert expectation(text) == plain
+
+
+def test_heads_of_the_model_draft_under_sglang(stubs: Stubs) -> None:
+    """docs.sglang.io, Multi Token Prediction: steps, top-k 1 and one draft token more."""
+    case = case_of("deepseek-r1", "h200-sxm", 8)
+    case["workload"] |= {"speculation": "mtp", "draft_tokens": 1, "engine": "sglang"}
+    [server] = servers(advisor.export(case, "sglang").content, "sglang", stubs)
+    check_documented(server)
+    names = ("algorithm", "num-steps", "eagle-topk", "num-draft-tokens")
+    found = [server.options[f"--speculative-{name}"] for name in names]
+    assert found == ["NEXTN", "1", "1", "2"]

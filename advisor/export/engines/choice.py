@@ -18,6 +18,7 @@ from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.software.tools import Duty, Tool, known_tools, tool_choice, usual_tools
+from advisor.nouns.techniques import Speculation, speculation_facts
 from advisor.nouns.workload import Serving
 
 CLUSTERS: Final = (Format.SLURM, Format.KUBERNETES, Format.SKYPILOT, Format.DSTACK)
@@ -139,11 +140,17 @@ def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -
     weights = _weights(program, plan.precision, card, differences)
     cache = _cache(program, cache_format(workload, card), differences)
     layout = _layout(program, plan.layout, differences)
+    techniques = _techniques(program, workload, card, differences)
     update: dict[str, object] = {
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.cards),
         "layout": layout,
         "workload": workload.model_copy(
-            update={"engine": program.name, "weight_format": weights, "kv_cache_format": cache}
+            update={
+                **techniques,
+                "engine": program.name,
+                "weight_format": weights,
+                "kv_cache_format": cache,
+            }
         ),
     }
     other = plan.software is None or plan.software.name != program.name
@@ -181,6 +188,23 @@ def _cache(program: Program, wanted: str, differences: list[str]) -> str:
         f"Keys and values are {taken} instead of {wanted}: {program.title} lacks {wanted}."
     )
     return taken
+
+
+def _techniques(
+    program: Program, workload: Serving, card: Accelerator, differences: list[str]
+) -> dict[str, None]:
+    """Return the fields of techniques that a file cannot state, without their values."""
+    update: dict[str, None] = {}
+    method = workload.speculation
+    if method and program.backend(card) not in program.drafts.get(method, ()):
+        update = dict.fromkeys(("speculation", "draft_tokens", "acceptance", "text_kind"))
+        own = method in (Speculation.NGRAM, Speculation.MTP)
+        why = f"{program.title} lacks that here" if own else "a case names no weights for them"
+        differences.append(f"Nothing is drafted with {speculation_facts()[method].title}: {why}.")
+    if workload.step_tokens and not program.steps:
+        update["step_tokens"] = None
+        differences.append(f"{program.title} takes no limit on the tokens of one step.")
+    return update
 
 
 def _layout(program: Program, wanted: ParallelLayout, differences: list[str]) -> ParallelLayout:

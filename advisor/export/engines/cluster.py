@@ -1,5 +1,6 @@
 """Command lines of the servers for datacenters: vLLM, SGLang, TensorRT-LLM, TEI and Infinity."""
 
+import json
 from typing import Final
 
 from advisor.estimate.batch.forward import generates
@@ -9,6 +10,7 @@ from advisor.export.formats import cannot
 from advisor.export.quoting import yaml_text
 from advisor.export.script import Launch, Options, Variable
 from advisor.export.versions import pip_install
+from advisor.nouns.techniques import Speculation, drafted
 
 RANK: Final = Variable("NODE_RANK")
 FIRST_HOST: Final = Variable("MASTER_ADDR")
@@ -22,6 +24,8 @@ DEVICES: Final = {"metal": "mps", "cpu": "cpu"}
 """Infinity's ``--device``; CUDA and ROCm are ``cuda``."""
 OPEN_HOST: Final = "0.0.0.0"
 """All addresses of the machine."""
+LOOKED_UP: Final = 4
+"""Tokens of the longest n-gram that is looked up in the prompt. Assumed: vLLM's own examples."""
 FREE_SHARE: Final = 0.9
 """TensorRT-LLM's share of the memory that weights leave free (KvCacheConfig's default)."""
 
@@ -95,9 +99,9 @@ def vllm(servers: Servers) -> Launch:
     """Return vLLM's command for one server."""
     check_stored(servers)
     setup, layout = servers.setup, servers.setup.estimate.layout
-    facts = setup.calibration.serving
+    facts, work = setup.calibration.serving, servers.workload
     large = setup.accelerator.memory_reported_bytes >= facts.large_memory_bytes
-    batched = facts.batched_tokens if large else facts.small_batched_tokens
+    batched = work.step_tokens or (facts.batched_tokens if large else facts.small_batched_tokens)
     options: Options = (
         ("--tensor-parallel-size", str(layout.tensor)),
         ("--pipeline-parallel-size", str(layout.pipeline)),
@@ -113,6 +117,11 @@ def vllm(servers: Servers) -> Launch:
         options += (("--enable-expert-parallel",),)
     if not generates(setup.model):
         options += (("--runner", "pooling"),)
+    if work.speculation:
+        drafts = {"method": work.speculation.value, "num_speculative_tokens": drafted(work)}
+        if work.speculation is Speculation.NGRAM:
+            drafts["prompt_lookup_max"] = LOOKED_UP
+        options += (("--speculative-config", json.dumps(drafts)),)
     across, before = _vllm_machines(servers)
     return launch_of(servers, ("vllm", "serve", setup.weights), (*options, *across), before=before)
 
@@ -144,7 +153,7 @@ def sglang(servers: Servers) -> Launch:
     """Return SGLang's command for one server."""
     check_stored(servers)
     setup, layout = servers.setup, servers.setup.estimate.layout
-    spread = layout.expert > 1
+    spread, work = layout.expert > 1, servers.workload
     options: Options = (
         ("--model-path", setup.weights),
         ("--tp-size", str(layout.tensor * (servers.copies if spread else 1))),
@@ -162,6 +171,20 @@ def sglang(servers: Servers) -> Launch:
         ("--port", str(servers.program.port)),
         ("--enable-metrics",),
     )
+    if work.step_tokens:
+        options += (("--chunked-prefill-size", str(work.step_tokens)),)
+    if work.speculation is Speculation.NGRAM:
+        options += (
+            ("--speculative-algorithm", "NGRAM"),
+            ("--speculative-num-draft-tokens", str(drafted(work))),
+        )
+    elif work.speculation:
+        options += (
+            ("--speculative-algorithm", "NEXTN"),
+            ("--speculative-num-steps", str(drafted(work))),
+            ("--speculative-eagle-topk", "1"),
+            ("--speculative-num-draft-tokens", str(drafted(work) + 1)),
+        )
     before: tuple[str, ...] = ()
     if servers.machines > 1:
         before = (f'{MEETING.name}="$MASTER_ADDR:{GROUP_PORT}"',)
@@ -184,12 +207,12 @@ def tensorrt_llm(servers: Servers) -> Launch:
             allowed=f"a copy on up to {setup.per_machine} accelerators",
             remedy="Choose --to vllm or sglang, or fewer accelerators for a copy (--tensor).",
         )
-    facts = setup.calibration.serving
+    facts, work = setup.calibration.serving, servers.workload
     content: dict[str, object] = {
         "tensor_parallel_size": layout.tensor * servers.copies,
         "pipeline_parallel_size": layout.pipeline,
         "max_batch_size": servers.sequences * servers.copies,
-        "max_num_tokens": facts.batched_tokens,
+        "max_num_tokens": work.step_tokens or facts.batched_tokens,
         "max_seq_len": servers.context,
         "kv_cache_config": {
             "free_gpu_memory_fraction": FREE_SHARE,
@@ -197,6 +220,14 @@ def tensorrt_llm(servers: Servers) -> Launch:
             or "auto",
         },
     }
+    if work.step_tokens:
+        content["enable_chunked_prefill"] = True
+    if work.speculation:
+        content["speculative_config"] = {
+            "decoding_type": "NGram",
+            "max_draft_len": drafted(work),
+            "max_matching_ngram_size": LOOKED_UP,
+        }
     if servers.copies > 1:
         content["moe_expert_parallel_size"] = layout.tensor * servers.copies
         content["enable_attention_dp"] = True

@@ -38,6 +38,7 @@ def llama_cpp(servers: Servers) -> Launch:
         ("--cache-type-k", cache),
         ("--cache-type-v", cache),
         ("-fit", "off"),
+        *_steps(servers),
         ("--metrics",),
         ("--host", OPEN_HOST),
         ("--port", str(servers.program.port)),
@@ -49,6 +50,12 @@ def llama_cpp(servers: Servers) -> Launch:
         before=(f'export PATH="$PATH:{IMAGE_FOLDER}"',),
         notes=(*_making(servers, from_hub), *_order(servers)),
     )
+
+
+def _steps(servers: Servers) -> Options:
+    """Return the tokens of one step, where the case states them."""
+    tokens = servers.workload.step_tokens
+    return (("-b", str(tokens)), ("-ub", str(tokens))) if tokens else ()
 
 
 def _split(servers: Servers) -> Options:

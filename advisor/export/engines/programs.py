@@ -19,6 +19,7 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.tools import Duty, Tool, known_tools
+from advisor.nouns.techniques import Speculation
 
 FILE: Final = "serving_programs.yaml"
 
@@ -81,6 +82,10 @@ class Program(Noun):
     """Weight format -> the format that the program takes in its place."""
     cache: dict[str, str]
     """Format of keys and values -> the option's value; empty: the program's own 16 bits."""
+    drafts: dict[Speculation, tuple[str, ...]] = Field(default_factory=dict)
+    """Way to draft without a second checkpoint -> backends on which a file may ask for it."""
+    steps: bool = False
+    """Whether it takes the tokens of one step."""
     copies: bool = False
     joins: bool = False
     source: Annotated[str, Field(min_length=1)]
