@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, Self, TypeVar, cast
 from pydantic import Field
 
 from advisor.catalog.quotes import converted
-from advisor.catalog.unlike import JOIN, unlike_cards
+from advisor.catalog.unlike import unlike_cards
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
-from advisor.nouns.hardware import Accelerator, Confidence, Offer, SoftwareSupport
+from advisor.nouns.hardware import JOIN, Accelerator, Confidence, Offer, SoftwareSupport
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 
 Argument = TypeVar("Argument", bound=Hashable)

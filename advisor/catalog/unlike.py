@@ -1,17 +1,18 @@
 """Cards of different kinds in one computer, named together: rtx-3090+rtx-3060-12gb."""
 
 from collections.abc import Sequence
-from typing import Final
+from functools import cache
 
 from advisor.errors import InputError
+from advisor.foundation.data_records import read_record
+from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
-from advisor.nouns.hardware import Accelerator, Provenance, Segment, UnlikeCards
+from advisor.nouns.hardware import JOIN, Accelerator, Provenance, Segment, UnlikeCards, UnlikeFacts
 
-JOIN: Final = "+"
-MOST_CARDS: Final = 8
-FURTHER_CARD_BYTES: Final = 0.5 * GIB
-"""Driver context and compute buffers of each card after the first: 0.28 GiB of context, as for one
-card under llama.cpp, and the rest assumed. [bytes]"""
+
+@cache
+def _facts() -> UnlikeFacts:
+    return read_record(data_path("unlike_cards.yaml"), UnlikeFacts)
 
 
 def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
@@ -22,9 +23,10 @@ def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
     Raises
     ------
     InputError
-        If the cards are of one kind, too many, of several vendors, or no cards of their own.
+        If the cards are of one kind, too many, of several vendors, or not cards for a slot.
     """
-    _check(key, cards)
+    facts = _facts()
+    _check(key, cards, facts)
     parts = tuple(sorted(cards, key=lambda card: (-card.memory_bandwidth_bytes_per_s, card.key)))
     oldest = min(parts, key=lambda card: (card.year, card.compute_capability or ""))
     formats = set.intersection(*({*card.peak_flops_per_s} for card in parts))
@@ -49,7 +51,7 @@ def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
         segment=Segment.CONSUMER if home else oldest.segment,
         form_factor="cards of one computer",
         memory_marketed_bytes=sum(card.memory_marketed_bytes for card in parts),
-        memory_reported_bytes=total - (len(parts) - 1) * FURTHER_CARD_BYTES,
+        memory_reported_bytes=total - (len(parts) - 1) * facts.further_card_gib * GIB,
         memory_reported_derived=any(card.memory_reported_derived for card in parts),
         memory_bandwidth_bytes_per_s=mean([card.memory_bandwidth_bytes_per_s for card in parts]),
         peak_flops_per_s={
@@ -59,7 +61,7 @@ def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
         },
         board_power_w=None if None in powers else sum(power or 0.0 for power in powers),
         interconnect=None,
-        pcie_generation=min(card.pcie_generation or 3 for card in parts),
+        pcie_generation=min(card.pcie_generation or facts.pcie_generation for card in parts),
         pcie_lanes=min(card.pcie_lanes for card in parts),
         purchase_usd=sum(price or 0.0 for price in prices) if priced else None,
         purchase_date=min(card.purchase_date or "" for card in parts) if priced else None,
@@ -68,21 +70,22 @@ def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
         provenance=provenance,
         inference_only=True,
         parts=parts,
+        usable_share=facts.usable_share,
     )
 
 
-def _check(key: str, cards: Sequence[Accelerator]) -> None:
+def _check(key: str, cards: Sequence[Accelerator], facts: UnlikeFacts) -> None:
     kinds = {card.key for card in cards}
     vendors = {card.vendor for card in cards}
-    alone = [card.name for card in cards if card.shares_host_memory or card.is_instance]
+    alone = [card.name for card in cards if not card.form_factor.startswith(facts.form_factor)]
     if len(kinds) == 1:
         what, allowed = "these cards are of one kind", "different cards"
         remedy = f"Give the number instead: {cards[0].key}:{len(cards)}, or --count {len(cards)}."
-    elif len(cards) > MOST_CARDS:
-        what, allowed = "too many cards for one computer", f"up to {MOST_CARDS}"
+    elif len(cards) > facts.most_cards:
+        what, allowed = "too many cards for one computer", f"up to {facts.most_cards}"
         remedy = "Name fewer cards."
     elif alone:
-        what, allowed = f"{alone[0]} takes no other card beside it", "cards with their own memory"
+        what, allowed = f"{alone[0]} takes no other card beside it", "cards for a slot"
         remedy = "Ask for it alone."
     elif len(vendors) > 1:
         what, allowed = "these cards are of several vendors", "cards of one vendor"

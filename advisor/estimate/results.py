@@ -4,6 +4,7 @@ from advisor.architecture.table.model import Unit
 from advisor.estimate.beside_results import ApiComparison, Curve, Day
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.nouns.hardware import JOIN
 from advisor.nouns.layout import ParallelLayout
 
 
@@ -305,6 +306,11 @@ class Estimate(Noun):
     """Software or options that make the work faster or smaller on the same cards, with effect."""
     neighbours: tuple[Neighbour, ...] = ()
     """Layouts one step away, fastest first; only the first plan of each ranking has them."""
+
+    @property
+    def memory_place(self) -> str:
+        """Where the memory of the breakdown is: unlike cards hold one model together."""
+        return "on all cards together" if JOIN in self.accelerator else "on each accelerator"
 
     @property
     def cards(self) -> int:

@@ -121,7 +121,7 @@ class Section:
 def term_sections(estimate: Estimate) -> tuple[Section, ...]:
     """Return every number of an estimate that has terms."""
     total = memory(estimate.memory.total_bytes, with_range=True)
-    sections = [Section(f"Memory on each accelerator: {total}", "", estimate.memory.terms)]
+    sections = [Section(f"Memory {estimate.memory_place}: {total}", "", estimate.memory.terms)]
     if estimate.time is not None:
         time = estimate.time
         sections.append(

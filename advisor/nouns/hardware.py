@@ -130,8 +130,8 @@ class Accelerator(Noun):
 
     @property
     def stands_alone(self) -> bool:
-        """Whether no link joins it to another of its kind: MIG instances, whole computers."""
-        return self.is_instance or isinstance(self, UnlikeCards)
+        """Whether no link joins it to another of its kind: MIG instances, computers, laptops."""
+        return self.is_instance or self.form_factor == "laptop" or isinstance(self, UnlikeCards)
 
     @property
     def shares_host_memory(self) -> bool:
@@ -174,7 +174,25 @@ class UnlikeCards(Accelerator):
 
     parts: Annotated[tuple[Accelerator, ...], Field(min_length=2)]
     """The cards, the one with the fastest memory first."""
+    usable_share: Annotated[float, Field(gt=0, le=1)]
+    """Of each card's memory, for layers and their cache."""
 
+
+class UnlikeFacts(Noun):
+    """``data/unlike_cards.yaml``: which cards go together, and what each of them keeps."""
+
+    form_factor: Text
+    """Start of the form factors that go into a slot."""
+    most_cards: Annotated[int, Field(ge=2)]
+    further_card_gib: Annotated[float, Field(ge=0)]
+    """Driver context and compute buffers of each card after the first. [GiB]"""
+    usable_share: Annotated[float, Field(gt=0, le=1)]
+    pcie_generation: Annotated[int, Field(ge=1)]
+    source: Text
+
+
+JOIN: Final = "+"
+"""Between the keys of unlike cards."""
 
 SYSTEM_BYTES: Final = 8.0 * GIB
 """Memory that a computer with unified memory keeps for its system and programs. Assumed."""

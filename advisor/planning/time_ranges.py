@@ -114,7 +114,12 @@ class TimeSpreads:
             interval = calibration.served_interval(quantity, weights, measured=measured)
             if not generates(architecture):
                 interval = batch_interval(
-                    architecture, weights, accelerator, calibration, measured=measured
+                    architecture,
+                    self._workload,
+                    weights,
+                    accelerator,
+                    calibration,
+                    measured=measured,
                 )
         else:
             step = calibration.training_interval(

@@ -214,18 +214,17 @@ def fit_sentence(estimate: Estimate) -> str:
     """Return whether the work fits in memory, with needed and usable bytes."""
     breakdown = estimate.memory
     needed, usable = memory_against(breakdown.total_bytes, breakdown.usable_bytes)
+    usable = f"{usable} usable {estimate.memory_place}"
     if breakdown.fits:
-        return f"Fits: needs {needed} of {usable} usable on each accelerator."
+        return f"Fits: needs {needed} of {usable}."
     if breakdown.total_bytes.high <= breakdown.usable_bytes:
         held = memory(breakdown.host_bytes.expected)
         return f"Does not fit: {held} for each accelerator is too much for the host's memory."
     if breakdown.total_bytes.expected <= breakdown.usable_bytes:
-        return f"May not fit: needs {needed}, {usable} usable on each accelerator."
+        return f"May not fit: needs {needed}, {usable}."
     # The high end of the range decides whether it fits.
     short = memory(breakdown.total_bytes.high - breakdown.usable_bytes)
-    return (
-        f"Does not fit: needs {needed}, {usable} usable on each accelerator; up to {short} short."
-    )
+    return f"Does not fit: needs {needed}, {usable}; up to {short} short."
 
 
 def numbers(estimate: Estimate) -> list[Row]:
@@ -362,7 +361,7 @@ def _unit(estimate: Estimate) -> str:
 
 def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
     """Yield the terms of each number under its title."""
-    yield "Memory on each accelerator", estimate.memory.terms
+    yield f"Memory {estimate.memory_place}", estimate.memory.terms
     yield "Operations", estimate.flops.terms
     if estimate.time is not None:
         yield "Time of a step", estimate.time.terms

@@ -3,6 +3,7 @@
 import pytest
 
 from advisor.catalog import load_catalog
+from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import UnlikeCards
@@ -33,6 +34,9 @@ def test_unlike_cards_share_the_formats_of_the_oldest() -> None:
         ("rtx-3090+rtx-3090", "--count 2"),
         ("rtx-3090+rx-7900-xtx", "several vendors"),
         ("rtx-3090+jetson-agx-orin-64gb", "no other card beside it"),
+        # No computer takes a module for a server's board or a laptop's chip beside a card.
+        ("rtx-4090+h100-sxm", "no other card beside it"),
+        ("rtx-4090+rtx-4060-laptop", "no other card beside it"),
         ("a100-sxm-40gb-mig-1g-5gb+rtx-3090", "no other card beside it"),
         ("+".join(["rtx-3090"] * 8 + ["rtx-4090"]), "too many cards"),
         ("rtx-3090+rtx-9999", "unknown accelerator"),
@@ -43,3 +47,11 @@ def test_unlike_cards_share_the_formats_of_the_oldest() -> None:
 def test_what_cannot_work_together_is_refused(key: str, what: str) -> None:
     with pytest.raises(InputError, match=what):
         load_catalog().accelerator(key)
+
+
+def test_a_laptop_is_one_computer_with_one_card() -> None:
+    card = load_catalog().accelerator("rtx-4090-laptop")
+    assert node_for(card).accelerators == 1
+    # 576 GB/s; TGP 80 to 150 W, and 120 W with 1,695 MHz in TechPowerUp's entry.
+    assert (card.memory_bandwidth_bytes_per_s, card.board_power_w) == (576e9, 120)
+    assert "80 to 150 W" in card.notes

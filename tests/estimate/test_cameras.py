@@ -80,3 +80,19 @@ def test_the_search_has_the_range_of_the_estimate() -> None:
     assert spread.high == pytest.approx(found.tpot_ms.high / found.tpot_ms.expected)
     # Ten published runs are of a T4.
     assert spreads.proven(card, "fp16")
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "wide"),
+    [("yolo11n", 1, False), ("yolo11n", 8, True), ("vit-base-patch16-224", 1, True)],
+)
+def test_the_range_of_tensorrt_is_narrow_only_where_it_was_measured(
+    model: str, batch: int, wide: bool
+) -> None:
+    workload = {"kind": "serving", "concurrency": batch, "engine": "tensorrt"}
+    case = {"model": {"preset": model}, "hardware": {"accelerator": "t4"}, "workload": workload}
+    found = advisor.estimate(case)
+    assert found.serving is not None
+    rate = found.serving.output_tokens_per_s
+    assert (rate.high / rate.low > 1.5) == wide
+    assert any("the range is wider elsewhere" in text for text in found.assumptions) == wide

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import advisor
+from advisor.terminal.estimate import fit_sentence
 
 THREE = "rtx-3090+rtx-3060-12gb+rtx-3060-12gb"
 
@@ -49,6 +50,20 @@ def test_the_answer_says_what_each_card_holds() -> None:
     [said] = [text for text in found.assumptions if "--tensor-split" in text]
     assert "RTX 3090 69 % (22.3 GiB), NVIDIA GeForce RTX 3060 12 GB 31 %" in said
     assert found.layout.gpu_layers is None
+    assert "usable on all cards together." in fit_sentence(found)
+
+
+def test_a_pascal_card_keeps_its_cache_in_16_bits() -> None:
+    # llama.cpp's --cache-type-k is f16 on every card: 8 GB for 65,536 tokens of Llama 3.1 8B.
+    found = estimated("llama-3.1-8b", "p40", "q4_k_m", input_tokens=65280)
+    assert found.memory.kv_cache_bytes.expected == pytest.approx(65536 * 131072, rel=0.02)
+
+
+def test_the_speed_of_a_laptop_as_published() -> None:
+    # substrate.lol/site/benchmarks, 2026-03-11: Ollama on an RTX 4060 Laptop, Q4_0.
+    found = estimated("llama-3.1-8b", "rtx-4060-laptop", "q4_0")
+    assert found.serving is not None
+    assert 1e3 / found.serving.tpot_ms.expected == pytest.approx(38, rel=0.25)
 
 
 @pytest.mark.parametrize(

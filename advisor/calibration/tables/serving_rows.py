@@ -89,9 +89,10 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     stack = choice(filled(row, "serving"), "software", known_stacks())
     count = integer(row, "num_accelerators", 1)
     batch = {"concurrency": integer(row, "concurrency", 1)}
+    workload = built(Serving, stated(row, Serving, leave=(*SIZES, "engine")) | batch)
     times = batch_times(
         architecture,
-        built(Serving, stated(row, Serving, leave=(*SIZES, "engine")) | batch),
+        workload,
         stored,
         Candidates(
             layout=LayoutArrays.of(ParallelLayout(data=count)),
@@ -105,7 +106,9 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
         calibration,
         stack=stack.name,
     )
-    interval = batch_interval(architecture, stored, accelerator, calibration, measured=known)
+    interval = batch_interval(
+        architecture, workload, stored, accelerator, calibration, measured=known
+    )
     rate = float(times.per_s[0])
     kind = "eager" if stack.eager else "compiled"
     if image_kernels(architecture, stored, calibration):

@@ -244,8 +244,28 @@ def _compiled(
     return BatchShares(matmul=matmul, attention=attention, elementwise=zero, launch=launch)
 
 
+def in_measured_runs(
+    architecture: ModelArchitecture,
+    kernels: ImageKernels,
+    accelerator: Accelerator,
+    images: int,
+) -> bool:
+    """Whether the runs that fitted compiled kernels cover a network, a card and a batch."""
+    products = [op for op in architecture.operators if is_product(op)]
+    whole = sum(op.layers * op.flops_per_token for op in products)
+    convolved = sum(
+        op.layers * op.flops_per_token for op in products if op.kind is OperatorKind.CONVOLUTION
+    )
+    return (
+        accelerator.architecture in kernels.generations
+        and images <= kernels.largest_batch
+        and convolved >= kernels.convolutions * whole
+    )
+
+
 def batch_interval(
     architecture: ModelArchitecture,
+    workload: Serving,
     weight_format: WeightFormat,
     accelerator: Accelerator,
     calibration: Calibration,
@@ -257,7 +277,7 @@ def batch_interval(
     quantity = "serving_denoising" if architecture.denoises else "serving_batch"
     if kernels is None:
         return calibration.interval(quantity, measured=measured)
-    if accelerator.architecture in kernels.generations:
+    if in_measured_runs(architecture, kernels, accelerator, workload.concurrency):
         return calibration.intervals["serving_batch_tensorrt"]
     return calibration.interval(quantity, measured=False)
 

@@ -127,7 +127,7 @@ def describe_batch(
     )
     times = batch_times(architecture, workload, weight_format, candidates, calibration)
     interval = batch_interval(
-        architecture, weight_format, accelerator, calibration, measured=measured
+        architecture, workload, weight_format, accelerator, calibration, measured=measured
     )
     widening = shape_widening(architecture)
     known = kernels.evidence.weakest(architecture.evidence)

@@ -42,5 +42,9 @@ def serves_in(accelerator: Accelerator, name: str) -> bool:
 
 
 def cache_format(workload: Serving, accelerator: Accelerator) -> str:
-    """Return the format of the key-value cache: the asked one, or that of 16-bit weights."""
-    return workload.kv_cache_format or stored_format(accelerator, "bf16")
+    """Return the format of the key-value cache: the asked one, or 16 bits.
+
+    Engines for cards without 16-bit units keep it in fp16 (``--cache-type-k`` of llama.cpp).
+    """
+    usual = stored_format(accelerator, "bf16")
+    return workload.kv_cache_format or ("fp16" if usual == "fp32" else usual)

@@ -6,6 +6,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import (
     generates,
     image_kernels,
+    in_measured_runs,
     inputs_per_answer,
     passes_per_answer,
 )
@@ -68,7 +69,7 @@ def _text_notes(
 
 def _batch_notes(
     workload: Serving,
-    _placement: Placement,
+    placement: Placement,
     architecture: ModelArchitecture,
     weight_format: WeightFormat,
     calibration: Calibration,
@@ -76,6 +77,12 @@ def _batch_notes(
     fused = image_kernels(architecture, weight_format, calibration)
     how = "compiled and fused kernels" if fused else "plain eager inference"
     yield f"weights in {weight_format.title}, {how}"
+    card = placement.accelerator
+    if fused and not in_measured_runs(architecture, fused, card, workload.concurrency):
+        yield (
+            f"fitted on convolutional networks at batch {fused.largest_batch} on "
+            f"{' and '.join(fused.generations)} cards; the range is wider elsewhere"
+        )
     steps = passes_per_answer(architecture, workload)
     if steps > 1:
         guided = "with" if inputs_per_answer(architecture, workload) > 1 else "without"

@@ -1,7 +1,5 @@
 """How much of a model each of several unlike cards holds, and how fast they are together."""
 
-from typing import Final
-
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -20,10 +18,6 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.workload import Serving
 
-USABLE_SHARE: Final = 0.93
-"""Of each card's memory, for layers and their cache; the rest is for context and buffers. Assumed:
-a 24 GB card keeps about 1.6 GiB."""
-
 
 def bytes_by_card(
     card: UnlikeCards, architecture: ModelArchitecture, workload: Serving, form: WeightFormat
@@ -37,7 +31,7 @@ def bytes_by_card(
     weights = architecture.total_parameters * mean_bytes_per_parameter(architecture, form)
     return filled_in_order(
         weights + workload.concurrency * float(each[0]),
-        [USABLE_SHARE * part.memory_reported_bytes for part in card.parts],
+        [card.usable_share * part.memory_reported_bytes for part in card.parts],
     )
 
 

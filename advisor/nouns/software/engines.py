@@ -86,6 +86,10 @@ class ImageKernels(Noun):
     """Fixed cost of a batch on boards that share memory with a slow host. [s]"""
     generations: tuple[str, ...]
     """Of the runs on which these were fitted."""
+    largest_batch: Annotated[int, Field(ge=1)]
+    """Of those runs."""
+    convolutions: Fraction
+    """Least share of convolutions in the FLOPs of the networks of those runs."""
     source: str
 
 
