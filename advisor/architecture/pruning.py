@@ -53,10 +53,7 @@ def pruned_transformer(shape: TransformerShape, share: float) -> tuple[Transform
 
     Raises InputError if the share removes nothing from the network.
 
-    Parameters
-    ----------
-    share : float
-        Share to remove, from 0 to 0.9.
+    ``share``: share to remove, from 0 to 0.9.
 
     Returns
     -------

@@ -134,10 +134,7 @@ def estimate_configuration(
 ) -> Estimate:
     """Estimate memory, FLOPs, time and cost of one configuration.
 
-    Parameters
-    ----------
-    run : TrainingRun, optional
-        The resolved training workload, if the caller has it already.
+    ``run``: the resolved training workload, if the caller has it already.
 
     Raises
     ------

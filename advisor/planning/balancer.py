@@ -18,10 +18,7 @@ def balancer_usd_per_month(
 ) -> float:
     """Return the price of the provider's load balancer; 0 where none is known to be sold. [USD]
 
-    Parameters
-    ----------
-    tokens_per_s : float or None
-        Generated tokens of all replicas. [tokens/s]
+    ``tokens_per_s``: generated tokens of all replicas. [tokens/s]
     """
     sold = None if offer is None else load_balancers().get(offer.provider)
     if sold is None:

@@ -28,10 +28,7 @@ def hardware_systems(
     The user's own machine; otherwise every kind of machine that the limits allow to rent; otherwise
     a standard machine without a price. Raises InputError if the user owns fewer accelerators.
 
-    Parameters
-    ----------
-    together : int
-        Accelerators that links have to join: those of one replica.
+    ``together``: accelerators that links have to join: those of one replica.
     """
     owned = [
         item.count

@@ -32,10 +32,7 @@ def with_measured(
     The same objects if nothing was measured. Ranges become narrower only if every card in question
     was measured, because all cards share an interval.
 
-    Parameters
-    ----------
-    only : str, optional
-        The one accelerator that is estimated; by default, all owned ones.
+    ``only``: the one accelerator that is estimated; by default, all owned ones.
     """
     machines = {item.accelerator: item.measured for item in limits.owned if item.measured}
     if not machines:

@@ -29,10 +29,7 @@ def estimate_placed(
 ) -> Estimate:
     """Estimate one configuration, as every plan and every row of a sweep shows it.
 
-    Parameters
-    ----------
-    run : TrainingRun, optional
-        The resolved training workload, if the caller has it already.
+    ``run``: the resolved training workload, if the caller has it already.
     """
     found = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration, run=run

@@ -125,11 +125,6 @@ def nearest(
 
     On as many cards as are owned, else on one. None if no card failed for its memory, or nothing
     would make it fit.
-
-    Parameters
-    ----------
-    rejections : sequence of Rejection
-        Of a case that has no plan.
     """
     short = [item for item in rejections if item.code is RejectionCode.MEMORY]
     if not short:

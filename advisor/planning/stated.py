@@ -261,10 +261,7 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
 
     Serving takes the largest weight format that fits in the leanest layout, or else the narrowest.
 
-    Parameters
-    ----------
-    short : bool
-        The search has layouts, and none of them fits.
+    ``short``: the search has layouts, and none of them fits.
     """
     if not asked.serving:
         return asked.usual

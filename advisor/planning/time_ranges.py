@@ -73,10 +73,7 @@ class TimeSpreads:
     def proven(self, accelerator: Accelerator, weights: str | None = None) -> bool:
         """Whether published runs on cards of this generation are behind the range.
 
-        Parameters
-        ----------
-        weights : str, optional
-            Served weight format; an engine with its own kernels has its own runs.
+        ``weights``: served weight format; an engine with its own kernels has its own runs.
         """
         form = WEIGHT_FORMATS[weights] if weights else None
         engine = self._calibration.engine_for(form) if form else None

@@ -32,12 +32,9 @@ def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping
 
     Empty for a type without a table.
 
-    Parameters
-    ----------
-    sizes : bool or collection of str
-        Which of hidden size, layers, heads and vocabulary have defaults: all in the text
-        configuration of a multimodal model, which states only what differs; otherwise those in
-        ``sized_by_class`` of the family's row.
+    ``sizes``: which of hidden size, layers, heads and vocabulary have defaults: all in the text
+    configuration of a multimodal model, which states only what differs; otherwise those in
+    ``sized_by_class`` of the family's row.
     """
     tables = _tables()
     # A multimodal class passes unknown fields to its text configuration.

@@ -46,11 +46,6 @@ def fetch_config(hub_id: str) -> bytes:
     The unparsed content, at most ``MAX_CONFIG_BYTES``. Raises InputError if the library is not
     installed, the hub cannot be reached, or the repository is unknown, private, gated, has no
     ``config.json``, or one that is too large.
-
-    Parameters
-    ----------
-    hub_id : str
-        ``organisation/name``.
     """
     if find_spec("huggingface_hub") is None:
         _refuse(

@@ -46,11 +46,6 @@ def text_tower(
 
     Raises InputError if a nested configuration is not an object.
 
-    Parameters
-    ----------
-    config : mapping
-        Parsed ``config.json``.
-
     Returns
     -------
     Mapping

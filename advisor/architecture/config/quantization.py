@@ -65,10 +65,7 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
 
     Raises InputError if a field of the block has the wrong type.
 
-    Parameters
-    ----------
-    config : mapping
-        A ``config.json``, or the nested configuration of its text tower.
+    ``config``: a ``config.json``, or the nested configuration of its text tower.
 
     Returns
     -------

@@ -60,11 +60,6 @@ def alternating_head(shape: AlternatingUpdates, *, hidden_size: int) -> Iterator
 def hyper_connection_rows(*, layers: int, hidden_size: int, streams: int) -> Iterator[Operator]:
     """Yield the rows that mix several residual streams around both branches of a block.
 
-    Parameters
-    ----------
-    streams : int
-        Number of copies of the residual stream.
-
     References
     ----------
     .. [1] Xie et al., mHC: manifold-constrained hyper-connections, 2025, arXiv:2512.24880.

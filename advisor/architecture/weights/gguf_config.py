@@ -70,10 +70,7 @@ def config_from_gguf(header: GgufHeader) -> dict[str, object]:
 
     Fields as in ``config.json``, for ``architecture_from_config``.
 
-    Parameters
-    ----------
-    header : GgufHeader
-        Header of the whole model, with all parts if the file is split.
+    ``header``: header of the whole model, with all parts if the file is split.
 
     Raises
     ------

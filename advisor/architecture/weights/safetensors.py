@@ -58,11 +58,6 @@ def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str
 
     Raises InputError if the tensors are not those of a Llama, Qwen 2 or Qwen 3 model.
 
-    Parameters
-    ----------
-    table : TensorTable
-        All tensors of the model.
-
     Returns
     -------
     dict

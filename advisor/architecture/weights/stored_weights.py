@@ -78,10 +78,7 @@ def with_stored_bytes(
     The rows, unchanged if the block states no sizes that this module knows. Raises InputError if a
     field of the block has the wrong type.
 
-    Parameters
-    ----------
-    config : mapping
-        Configuration with the file's ``quantization_config``.
+    ``config``: configuration with the file's ``quantization_config``.
     """
     fields = ConfigFields(config)
     block = ConfigFields(fields.mapping("quantization_config") or {})

@@ -178,10 +178,7 @@ def read_achievable(path: Path | None = None) -> list[Achieved]:
 
     Raises CatalogError if the table is broken.
 
-    Parameters
-    ----------
-    path : Path, optional
-        The shipped table by default.
+    ``path``: the shipped table by default.
     """
     return read_table(path or data_path(ACHIEVABLE), Achieved, key=("accelerator", "format"))
 
@@ -191,10 +188,7 @@ def read_kernel_tables(folder: Path) -> KernelTables:
 
     Raises CatalogError if a column is missing or a value is not a positive number.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder; its ``README.md`` describes the files.
+    ``folder``: the folder; its ``README.md`` describes the files.
     """
     matmul, prefill = _Csv(folder / "matmul.csv"), _Csv(folder / "attention_prefill.csv")
     decode, exchange = _Csv(folder / "attention_decode.csv"), _Csv(folder / "collectives.csv")

@@ -91,10 +91,7 @@ class HeldOutPeak:
 def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
     """Predict the tensors of the shipped runs that state a peak.
 
-    Parameters
-    ----------
-    engine : Engine
-        Its reserve and communicators only fill in a row's open settings.
+    ``engine``: its reserve and communicators only fill in a row's open settings.
     """
     facts = engine.calibration.memory
     found = []
@@ -135,10 +132,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
 def fit_reserve(runs: Sequence[PeakRun]) -> float:
     """Reserve with the least mean absolute log error; groups of similar runs weigh equally.
 
-    Parameters
-    ----------
-    runs : sequence of PeakRun
-        Runs with guessed settings are left out.
+    ``runs``: runs with guessed settings are left out.
 
     Returns
     -------
@@ -173,10 +167,7 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
     By name. What too few groups state in full takes those with guessed settings too, every run
     weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more.
 
-    Parameters
-    ----------
-    facts : MemoryFacts
-        Stated bounds of reserve and context, which widen a range besides the interval.
+    ``facts``: stated bounds of reserve and context, which widen a range besides the interval.
     """
     pool = _bounds(held_out, facts, [item.run.group for item in held_out])
     found = {}
@@ -246,10 +237,7 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
 
     ``memory`` and ``intervals``.
 
-    Parameters
-    ----------
-    kernels : dict
-        The sections that the kernel tables and serving runs determine.
+    ``kernels``: the sections that the kernel tables and serving runs determine.
     """
     given = kernels.get("intervals")
     served: Section = given if isinstance(given, dict) else {}

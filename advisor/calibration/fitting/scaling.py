@@ -62,10 +62,7 @@ class Curve:
 def read_curves(name: str, engine: Engine) -> tuple[Curve, ...]:
     """Read the curves of a table that ships.
 
-    Parameters
-    ----------
-    name : str
-        Table of curves, whose columns ``table``, ``first`` and ``last`` name the runs.
+    ``name``: table of curves, whose columns ``table``, ``first`` and ``last`` name the runs.
     """
     return tuple(_curve(row, engine) for row in shipped_rows(name))
 

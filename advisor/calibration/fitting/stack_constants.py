@@ -113,10 +113,7 @@ class RunTimes:
 
         A constant without runs takes the value of the kernels.
 
-        Parameters
-        ----------
-        left_out : str, optional
-            Source of runs that have no part in the fit.
+        ``left_out``: source of runs that have no part in the fit.
         """
         kept = [index for index, run in enumerate(self.runs) if run.source != left_out]
         routed = [index for index in kept if _has_fitted_experts(self.runs[index])]

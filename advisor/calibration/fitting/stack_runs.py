@@ -119,10 +119,7 @@ def without_slowdown(calibration: Calibration) -> Calibration:
 def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
     """Predict the shipped training runs that state a speed, without slowdown.
 
-    Parameters
-    ----------
-    engine : Engine
-        The slowdowns of its constants are not used.
+    ``engine``: the slowdowns of its constants are not used.
     """
     rows = shipped_rows(TABLE)
     timed = [row for row in rows if cell(row, "primary_quantity") in (*RATES, *TIMES)]

@@ -78,10 +78,7 @@ class WholeRun:
 def whole_run_sections(engine: Engine) -> tuple[Section, Section]:
     """Return the sections ``delivery`` and, of ``intervals``, those of whole runs.
 
-    Parameters
-    ----------
-    engine : Engine
-        Its constants lose nothing yet.
+    ``engine``: its constants lose nothing yet.
     """
     runs = _runs(engine)
     delivery: Section = {
@@ -175,10 +172,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
 
     ``network``, ``sustained``, ``software``, ``intervals``, ``trained`` and ``delivery``.
 
-    Parameters
-    ----------
-    kernels : dict
-        The sections that the kernel tables determine.
+    ``kernels``: the sections that the kernel tables determine.
     """
     given = kernels.get("intervals")
     stated: Section = given if isinstance(given, dict) else {}

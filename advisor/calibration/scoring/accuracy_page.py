@@ -64,10 +64,7 @@ LEAST_GROUPS: Final = 3
 def score_tables(names: Iterable[str] = ALL_TABLES) -> dict[str, ValidationReport]:
     """Score the engine on the shipped tables.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Keys of ``ALL_TABLES``.
+    ``names``: keys of ``ALL_TABLES``.
     """
     folder = data_path(FOLDER).parent
     return {name: validate(folder / f"{name}.csv") for name in names}

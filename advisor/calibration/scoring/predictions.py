@@ -63,10 +63,7 @@ def rounded(report: ValidationReport) -> ValidationReport:
 def predictions_csv(reports: Mapping[str, ValidationReport]) -> str:
     """Text of ``data/predictions.csv``: one line for each measured quantity of a row.
 
-    Parameters
-    ----------
-    reports : mapping of str to ValidationReport
-        By key of ``accuracy.ALL_TABLES``.
+    ``reports``: by key of ``accuracy.ALL_TABLES``.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -117,10 +117,7 @@ def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...
 def predicted_now(run: PublishedRun) -> PublishedRun:
     """Return a measurement with a new prediction, to all digits.
 
-    Parameters
-    ----------
-    run : PublishedRun
-        One of :func:`published_runs`.
+    ``run``: one of :func:`published_runs`.
     """
     row = _rows_of(run.table)[run.row.id]
     engine = shipped_engine()

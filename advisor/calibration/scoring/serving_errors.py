@@ -230,10 +230,7 @@ def fit_serving_intervals(
     engines with kernels of their own hold for cards whose vendor kernels nobody measured too; for
     servers wider ones are stated.
 
-    Parameters
-    ----------
-    others : sequence of ServedReading
-        Readings of engines that are called directly and have no fitted constants.
+    ``others``: readings of engines that are called directly and have no fitted constants.
     """
     sure = [item for item in held_out if not item.reading.excluded]
     served = [item for item in sure if item.interval not in DIRECT]

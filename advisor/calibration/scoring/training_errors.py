@@ -38,10 +38,7 @@ class CurveError(Noun):
 def scaling_errors(unseen: str) -> tuple[CurveError, ...]:
     """Score the shipped curves.
 
-    Parameters
-    ----------
-    unseen : str
-        Table of curves that no fit uses.
+    ``unseen``: table of curves that no fit uses.
     """
     engine = shipped_engine()
     return tuple(

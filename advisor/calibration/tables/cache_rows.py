@@ -75,11 +75,6 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     The row's primary quantity: GiB per accelerator, or tokens of the whole cache; both if it is GiB
     of cache and the log also states tokens. Raises InputError if the model or its format is
     unknown, or the device's memory is not stated.
-
-    Parameters
-    ----------
-    row : mapping
-        A row of a table of start-up logs.
     """
     quantity = cell(row, "primary_quantity") or "kv_cache_gib"
     if quantity not in QUANTITIES or not number(row, quantity):
@@ -129,11 +124,6 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
     """Return how the engine of a log divides memory among weights, itself and the cache.
 
     Raises InputError if the model or its format is unknown, or the device's memory is not stated.
-
-    Parameters
-    ----------
-    quantity : str
-        The quantity to predict.
     """
     architecture = engine.architecture(row)
     calibration = engine.calibration
@@ -180,10 +170,7 @@ def fit_cache_interval(engine: Engine) -> Interval:
     The interval of :meth:`CacheLog.factor`. No constant is fitted on these logs, so each log counts
     as unseen.
 
-    Parameters
-    ----------
-    engine : Engine
-        Of its calibration, only stated facts count.
+    ``engine``: of its calibration, only stated facts count.
     """
     factors, groups = [], []
     for row in shipped_rows(LOGS):

@@ -217,10 +217,7 @@ def stored_configs(folder: Path) -> dict[str, Path]:
     By ``org__name`` and, where no other ends so, by ``name``, in lower case. Raises InputError if
     it cannot be listed, or has more files than are looked through.
 
-    Parameters
-    ----------
-    folder : Path
-        Of files named ``org__name.json``.
+    ``folder``: of files named ``org__name.json``.
     """
     files: dict[str, Path] = {}
     problem = None

@@ -253,11 +253,8 @@ def benchmark_times(
 ) -> BenchmarkTimes:
     """Return the times of a benchmark, which starts all its requests at once.
 
-    Parameters
-    ----------
-    kind : str
-        ``ONLINE``: requests pass through a server, each followed by another. ``BURST``: a finite
-        number of requests. Otherwise the engine is called directly.
+    ``kind``: ``ONLINE``: requests pass through a server, each followed by another. ``BURST``: a
+    finite number of requests. Otherwise the engine is called directly.
 
     Notes
     -----

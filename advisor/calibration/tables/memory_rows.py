@@ -101,10 +101,7 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ``peak_total`` in bytes. Only tensors, without driver context, libraries and the allocator's
     reserve. Raises InputError if the model is unknown or a cell unusable.
 
-    Parameters
-    ----------
-    row : mapping
-        A row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
+    ``row``: a row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
     """
     measured = number(row, "peak_total")
     if measured is None or measured <= 0:
@@ -140,12 +137,7 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
 def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict a row that names the batch and the side of its images instead of a length.
 
-    As :func:`predict_memory_row`.
-
-    Parameters
-    ----------
-    row : mapping
-        ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, and ``attn`` if stated.
+    As :func:`predict_memory_row`; ``attn`` is read too, if stated.
     """
     names = (cell(row, name) for name in ("model", "batch", "px", "mode"))
     known = {

@@ -56,10 +56,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 def shipped_rows(name: str) -> list[dict[str, str]]:
     """Read a table of measurements that ships.
 
-    Parameters
-    ----------
-    name : str
-        File name in ``data/measurements``, with or without its ending.
+    ``name``: file name in ``data/measurements``, with or without its ending.
 
     Raises
     ------

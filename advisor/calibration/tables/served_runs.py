@@ -203,11 +203,8 @@ def predicted_s(
 ) -> Floats:
     """Return the predicted time of every reading. [s]
 
-    Parameters
-    ----------
-    remembered : dict, optional
-        Times of earlier calls with these packs. A pack whose constants did not change is not
-        predicted again: a fit moves the constants of one generation at a time.
+    ``remembered``: times of earlier calls with these packs. A pack whose constants did not change
+    is not predicted again: a fit moves the constants of one generation at a time.
     """
     known: dict[tuple[str, str, str, int], HardwareArrays] = {}
 

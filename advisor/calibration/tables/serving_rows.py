@@ -57,11 +57,6 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
     Raises InputError if the row has no measured rate, the network takes no images, or a cell is
     unusable.
-
-    Parameters
-    ----------
-    row : mapping
-        A row of kind ``vision`` or ``diffusion`` of a table of serving measurements.
     """
     measured = number(row, QUANTITY)
     if measured is None or measured <= 0:
@@ -159,11 +154,6 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
     Its primary quantity and, if it has one, its secondary, in the column's unit. Raises InputError
     if the row's model cannot be served or does not fit its card, or if a cell is unusable.
-
-    Parameters
-    ----------
-    row : mapping
-        A row of a table of serving measurements.
     """
     if cell(row, "kind") in IMAGE_KINDS:
         return predict_image_row(row, engine)

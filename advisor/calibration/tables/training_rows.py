@@ -79,11 +79,6 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Its primary quantity and, if the row asks for it, its peak memory; empty for a row that only
     states whether it fitted. Raises InputError if the engine has no builder for the row's model or
     work, or a cell is unusable.
-
-    Parameters
-    ----------
-    row : mapping
-        A row of a table of training runs.
     """
     accelerator = engine.accelerator(row)
     calibration = engine.calibration
@@ -239,11 +234,6 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
 
     None if the row states neither a memory nor that it ran out. Raises InputError if the engine has
     no builder for the row's model or work, or a cell is unusable.
-
-    Parameters
-    ----------
-    row : mapping
-        A row of a table of training runs.
     """
     outcome = cell(row, "outcome") or RAN
     states_outcome = number(row, "peak_memory_gib") is not None or outcome != RAN

@@ -27,10 +27,7 @@ def step_in_cache(
 
     As in :func:`in_cache`, with unsharded parameters, gradients and states.
 
-    Parameters
-    ----------
-    tokens : ndarray
-        Of one micro-batch. [tokens or samples]
+    ``tokens``: of one micro-batch. [tokens or samples]
     """
     each = (
         FORMAT_BYTES[run.recipe.master or run.recipe.working]

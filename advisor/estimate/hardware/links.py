@@ -69,10 +69,7 @@ def exchange_links(
 ) -> tuple[Floats, Floats, Floats]:
     """Links of an all-to-all exchange: ranks in one node, and both bandwidths.
 
-    Parameters
-    ----------
-    ranks, stride : ndarray
-        Group size, and distance of neighbours in accelerators.
+    ``ranks`` and ``stride``: group size, and distance of neighbours in accelerators.
 
     Returns
     -------

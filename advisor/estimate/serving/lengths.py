@@ -48,10 +48,7 @@ def shortened(
 
     New values by field.
 
-    Parameters
-    ----------
-    given : collection of str
-        Fields that the user gave.
+    ``given``: fields that the user gave.
     """
     limit = architecture.max_position_embeddings
     if architecture.unit is not Unit.TOKEN or limit is None:

@@ -270,10 +270,7 @@ def loaded_factor(factor: float, engine: ServingFacts) -> float:
 def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Floats:
     """Return the weights of the fullest pipeline stage's rank, in bytes.
 
-    Parameters
-    ----------
-    on_host : bool
-        The embedding stays in the host's memory, unless it is the output matrix too.
+    ``on_host``: the embedding stays in the host's memory, unless it is the output matrix too.
     """
     model = served.model
     part_bytes = {part: np.zeros_like(layout.tensor) for part in Part}

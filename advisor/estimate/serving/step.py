@@ -64,10 +64,7 @@ def engine_step(
 
     Infinite if the card lacks the format or a group needs a missing network.
 
-    Parameters
-    ----------
-    candidates : Candidates
-        Hardware rates are for the compute format of the stored weights.
+    ``candidates``: hardware rates are for the compute format of the stored weights.
 
     Notes
     -----

@@ -88,10 +88,7 @@ class ToolRules:
     def choose(self, card: Accelerator, weight_format: str | None = None) -> Tool | Lack:
         """Return the first tool that does the work on a card, or why there is none.
 
-        Parameters
-        ----------
-        weight_format : str, optional
-            Of serving; None takes the asked one, or any that the tool may choose.
+        ``weight_format``: of serving; None takes the asked one, or any that the tool may choose.
         """
         workload = self.case.workload
         if isinstance(workload, Serving) and weight_format not in (None, workload.weight_format):
@@ -110,10 +107,7 @@ class ToolRules:
         First the tool of :meth:`choose` in its formats, largest first. Then, for text, tools that
         serve narrower weights, and last those that keep layers in the host's memory.
 
-        Parameters
-        ----------
-        many : bool, optional
-            More cards than share a model by whole layers: then the next tool is tried, too.
+        ``many``: more cards than share a model by whole layers: then the next tool is tried, too.
         """
         key = card.key, many
         if key not in self._ways:

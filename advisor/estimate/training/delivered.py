@@ -61,11 +61,6 @@ def delivered_interval(
     """Return the range of a run's hours: that of its step, and over machines that of whole runs.
 
     Never narrower than ``step``, and never narrower over more machines.
-
-    Parameters
-    ----------
-    step : Interval
-        Of the time of a step.
     """
     whole = calibration.intervals[f"{WHOLE_RUN}_{operator.value}"]
     weight = float(spread_out(machines=machines, ramp_machines=calibration.delivery.ramp_machines))
@@ -129,10 +124,7 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
 
     With a longer run, the term of the interruptions, and a smaller goodput.
 
-    Parameters
-    ----------
-    hours : Range
-        Hours of the run for an hour of work.
+    ``hours``: hours of the run for an hour of work.
     """
     share = time.goodput
     added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)

@@ -86,10 +86,7 @@ def evaluate_memory(
 ) -> Floats:
     """High end of every configuration's total, which decides what fits. [bytes]
 
-    Parameters
-    ----------
-    lengths : ndarray, optional
-        Sequence length of each configuration, if it is not the run's. [tokens]
+    ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
     """
     allocated = training_memory(architecture, run, layout, calibration.memory, lengths).allocated
     return memory_totals(
@@ -111,10 +108,7 @@ def describe_memory(
 ) -> MemoryBreakdown:
     """Memory of one configuration with ranges and terms.
 
-    Parameters
-    ----------
-    interval : Interval, optional
-        Replaces the run's interval if its settings are guessed.
+    ``interval``: replaces the run's interval if its settings are guessed.
     """
     interval = interval or memory_interval(run, calibration)
     widening = shape_widening(architecture)

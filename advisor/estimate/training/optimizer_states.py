@@ -37,10 +37,7 @@ def state_format_bytes(run: TrainingRun) -> float:
 def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: TrainingRun) -> float:
     """Optimizer states of one trained parameter, on average. [bytes]
 
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-        Shapes decide what Adafactor and Muon keep.
+    ``architecture``: shapes decide what Adafactor and Muon keep.
 
     Notes
     -----

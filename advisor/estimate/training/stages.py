@@ -79,10 +79,7 @@ def stages_of(
     The first and the last, and the second if the first holds one layer less. Without a pipeline,
     only the last.
 
-    Parameters
-    ----------
-    layout : LayoutArrays
-        As asked; see :func:`in_effect`.
+    ``layout``: as asked; see :func:`in_effect`.
     """
     fold = fold_parameters(architecture)
     layers = float(architecture.num_hidden_layers)

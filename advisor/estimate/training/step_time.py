@@ -83,10 +83,7 @@ def training_time(
 
     Infinite if a layout needs a network that the hardware lacks.
 
-    Parameters
-    ----------
-    candidates : Candidates
-        One element per configuration; hardware rates are for ``run.recipe.compute``.
+    ``candidates``: one element per configuration; hardware rates are for ``run.recipe.compute``.
 
     Notes
     -----

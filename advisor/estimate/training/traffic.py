@@ -202,10 +202,8 @@ def exposed_exchange(
 
     Includes the time by which the exchanges slow the computation.
 
-    Parameters
-    ----------
-    exchange_s, cover_s : ndarray
-        The exchanges on their own, and the computation of the same micro-batch. [s]
+    ``exchange_s`` and ``cover_s``: the exchanges on their own, and the computation of the same
+    micro-batch. [s]
     """
     beside = overlapped_exchange_s(
         exchange_s=exchange_s, cover_s=cover_s, overlap=software.expert_overlap

@@ -59,10 +59,7 @@ def as_candidates(
 ) -> tuple[Candidate, ...]:
     """Return options with ranges and names, in the given order.
 
-    Parameters
-    ----------
-    on_frontier : set of Option
-        Options that no other beats in both cost and time.
+    ``on_frontier``: options that no other beats in both cost and time.
     """
     serving = isinstance(workload, Serving)
     spreads = TimeSpreads(architecture, calibration, workload)

@@ -30,10 +30,7 @@ def memory_curves(
     One curve over the micro-batch (training) or the concurrent requests (serving). One over the
     length of a sequence, if the model takes tokens.
 
-    Parameters
-    ----------
-    placement : Placement
-        The configuration; everything but the batch or the length stays.
+    ``placement``: the configuration; everything but the batch or the length stays.
     """
 
     def estimated(changed: Case, place: Placement) -> Estimate:

@@ -68,10 +68,7 @@ def buying_advice(
 ) -> Sequence[Advice]:
     """Return which devices to buy instead of renting, cheapest first; empty if none is known.
 
-    Parameters
-    ----------
-    rent_usd : float or None
-        Of the best plan. [USD/month]
+    ``rent_usd``: of the best plan. [USD/month]
     """
     named: list[tuple[float, Accelerator, Option]] = []
     for key, option in found.items():

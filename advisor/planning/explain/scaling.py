@@ -59,10 +59,7 @@ def scaling(
 
     Raises InputError if the workload serves.
 
-    Parameters
-    ----------
-    placement : Placement
-        Fixes accelerator, machine, precision and price.
+    ``placement``: fixes accelerator, machine, precision and price.
     """
     if isinstance(case.workload, Serving):
         raise InputError(

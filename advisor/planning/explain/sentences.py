@@ -32,11 +32,8 @@ from advisor.planning.search.systems import System
 def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
     """Return one sentence for each limit that a configuration does not meet.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        A latency is judged at the accepted risk, other values at the expected one, as in the
-        search.
+    ``estimate``: a latency is judged at the accepted risk, other values at the expected one, as in
+    the search.
     """
     return tuple(
         item.missed for item in _limited(estimate, limits) if item.value.at(item.share) > item.limit
@@ -333,13 +330,7 @@ def nothing_works(
 
 
 def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
-    """Return a change with the memory it needs and the time it costs.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The configuration that does not fit.
-    """
+    """Return a change with the memory it needs and the time it costs."""
     need, usable = memory_against(way.needed_bytes, way.usable_bytes)
     host = f" and {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
     serving = estimate.serving

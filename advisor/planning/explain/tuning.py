@@ -48,10 +48,7 @@ def served_improvements(
     Each with the speeds before and after; empty for networks that do not write text, and for those
     whose prompts pass an encoder: engines neither cache nor draft for them.
 
-    Parameters
-    ----------
-    case : Case
-        Of serving. What it states already is not offered.
+    ``case``: of serving. What it states already is not offered.
     """
     workload = case.workload
     if not isinstance(workload, Serving) or not generates(architecture):
@@ -137,10 +134,7 @@ def improvements(
 
     At most three; those that make a plan fit come first, then the fastest.
 
-    Parameters
-    ----------
-    placement : Placement
-        The plan. Each change may recompute less and keep less on the host, if that fits.
+    ``placement``: the plan. Each change may recompute less and keep less on the host, if that fits.
     """
     usable = placement.accelerator.memory_reported_bytes
     before = _best(run, placement, architecture, calibration, fixed=True)

@@ -39,10 +39,7 @@ def what_ifs(
     First the configuration as it is. A change that the software cannot run is left out. Raises
     InputError if the hardware is unknown or lacks the precision.
 
-    Parameters
-    ----------
-    case : Case
-        With hardware. A stated layout is left out: each change has its own best one.
+    ``case``: with hardware. A stated layout is left out: each change has its own best one.
 
     Notes
     -----

@@ -130,10 +130,7 @@ class StepBound:
     def tightened(self, least: Floats, system: Indices, policy: Indices, row: Indices) -> Floats:
         """Raise bounds of ``step_s`` by the exposed traffic of data parallelism. [s]
 
-        Parameters
-        ----------
-        least : ndarray
-            What ``step_s`` returned. [s]
+        ``least``: what ``step_s`` returned. [s]
         """
         candidates = Candidates(
             layout=self._grid.layouts.take(policy * self._grid.rows + row),

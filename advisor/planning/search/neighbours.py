@@ -43,10 +43,7 @@ def neighbours(
     Fastest first; those that need a network the hardware lacks are left out. Empty where only data
     parallelism divides the work of a server.
 
-    Parameters
-    ----------
-    run : TrainingRun, optional
-        The resolved training workload, if the caller has it already.
+    ``run``: the resolved training workload, if the caller has it already.
     """
     if isinstance(case.workload, Serving):
         if not generates(architecture):

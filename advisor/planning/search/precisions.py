@@ -48,10 +48,7 @@ def search_and_host(
     The searched systems, each with its tool, and the result. If the host's memory is used, systems
     are separate for each host memory size.
 
-    Parameters
-    ----------
-    advising : bool, optional
-        Also try lower precisions, as ``alternatives``.
+    ``advising``: also try lower precisions, as ``alternatives``.
     """
     systems = with_host(systems, case.host)
     workload = case.workload

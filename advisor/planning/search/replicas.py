@@ -61,10 +61,7 @@ def fewest_machines(
 
     In the order of ``options``.
 
-    Parameters
-    ----------
-    options : sequence of Option
-        Of each accelerator, the fewest of the searched numbers that meet the limits.
+    ``options``: of each accelerator, the fewest of the searched numbers that meet the limits.
 
     Notes
     -----

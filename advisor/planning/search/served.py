@@ -52,10 +52,8 @@ def search_served(
     Smaller weights than usual, and layers in the host's memory, become options only if nothing
     else fits on any system. Otherwise they are in ``SearchResult.smaller``.
 
-    Parameters
-    ----------
-    advising : bool
-        Also try formats that are worth naming where a larger one fits, as ``alternatives``.
+    ``advising``: also try formats that are worth naming where a larger one fits, as
+    ``alternatives``.
 
     Returns
     -------
@@ -173,10 +171,8 @@ class _Served:
     ) -> None:
         """Search with layers or experts in the hosts' memory.
 
-        Parameters
-        ----------
-        briefly : bool
-            Only whether each accelerator can: its first machine, with the fewest accelerators.
+        ``briefly``: only whether each accelerator can: its first machine, with the fewest
+        accelerators.
         """
         parted: list[System] = []
         hosted: list[list[Way]] = []

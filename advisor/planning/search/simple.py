@@ -36,10 +36,7 @@ ODD: Final = 1.0
 def complexity(layouts: LayoutArrays, *, layers: int) -> Floats:
     """Return the points of each layout without those of its recomputation.
 
-    Parameters
-    ----------
-    layers : int
-        Layers of the model.
+    ``layers``: layers of the model.
 
     Examples
     --------

@@ -96,10 +96,7 @@ def search_training(
 
     At most one entry per system and count: its fastest layout that fits.
 
-    Parameters
-    ----------
-    space : LayoutSpace
-        Holds the layouts of all counts of the systems.
+    ``space``: holds the layouts of all counts of the systems.
 
     Notes
     -----
@@ -285,10 +282,8 @@ def _fastest(
 ) -> tuple[Indices, Floats]:
     """Return the simplest of the fastest configurations of every system and count, and its hours.
 
-    Parameters
-    ----------
-    system, policy, row : ndarray
-        Configurations that fit; those of one system and count lie side by side.
+    ``system``, ``policy``, ``row``: configurations that fit; those of one system and count lie side
+    by side.
     """
     if not len(row):
         return np.zeros(0, dtype=np.intp), np.zeros(0)
