@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.equations.goodput import goodput
+from advisor.equations.training.goodput import goodput
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 
 Number = float | NDArray[np.float64]

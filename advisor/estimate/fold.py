@@ -8,7 +8,7 @@ from typing import Final
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.equations.flops import attended_keys
-from advisor.equations.memory import adapter_parameters
+from advisor.equations.training.memory import adapter_parameters
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.software.stacks import SelectiveRecompute
 

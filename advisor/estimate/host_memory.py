@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.equations.training_memory import resident_share
+from advisor.equations.training.peaks import resident_share
 from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.stages import SHARD_GRAD_OP

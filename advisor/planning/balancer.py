@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from advisor.catalog.economy import load_balancers
-from advisor.equations.autoscaling import load_balancer_usd_per_hour
+from advisor.equations.serving.autoscaling import load_balancer_usd_per_hour
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import count
 from advisor.foundation.quantities import Term

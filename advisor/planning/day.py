@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.economy import Commitment, load_economy
-from advisor.equations.autoscaling import (
+from advisor.equations.serving.autoscaling import (
     awake_share,
     billed_replicas,
     late_share,

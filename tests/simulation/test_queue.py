@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-
-from advisor.equations.continuous_batching import prompt_service_s
-from advisor.equations.queueing import state_grid, state_probabilities
-from advisor.equations.serving import (
+from advisor.equations.serving.continuous_batching import prompt_service_s
+from advisor.equations.serving.engine import (
     prefill_wait_s,
     request_rate_per_s,
     time_per_output_token_s,
 )
+from advisor.equations.serving.queueing import state_grid, state_probabilities
+
 from advisor.estimate.serving.queue import PERCENTILES, Arrivals, EngineCurve, Queued, queued
 from tests.simulation.engine import Engine, poisson
 

@@ -33,7 +33,7 @@ from advisor.calibration.tables.training_rows import settled_run
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.catalog.nodes import node_for
-from advisor.equations.whole_runs import spread_out, straggling
+from advisor.equations.training.goodput import spread_out, straggling
 from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path

@@ -10,7 +10,7 @@ from advisor.calibration.tables.formats import cache_bytes, weight_format
 from advisor.calibration.tables.guesses import filled
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import owned_node
-from advisor.equations.bursts import start_burst_quantile_s, start_burst_s
+from advisor.equations.serving.bursts import start_burst_quantile_s, start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format

@@ -30,7 +30,7 @@ from advisor.calibration.tables.formats import weight_format
 from advisor.calibration.tables.guesses import filled
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import node_for
-from advisor.equations.bursts import overload_wait_s
+from advisor.equations.serving.bursts import overload_wait_s
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_interval, batch_times, image_kernels
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays

@@ -6,7 +6,7 @@ from dataclasses import fields
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.equations.bursts import periodic_wait_share
+from advisor.equations.serving.bursts import periodic_wait_share
 from advisor.estimate.batch.forward import (
     BatchShares,
     BatchTimes,

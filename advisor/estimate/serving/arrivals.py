@@ -6,8 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from advisor.equations.bursts import burst_first_token_quantile_s, burst_first_token_s, burst_s
-from advisor.equations.queueing import log_normal_scv, state_grid
+from advisor.equations.serving.bursts import (
+    burst_first_token_quantile_s,
+    burst_first_token_s,
+    burst_s,
+)
+from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
 from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued

@@ -17,8 +17,8 @@ from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, Phase
 from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
-from advisor.equations.memory import stage_share as layer_share
-from advisor.equations.serving import cache_share
+from advisor.equations.serving.engine import cache_share
+from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
 from advisor.nouns.software.engines import ServingFacts

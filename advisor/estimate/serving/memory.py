@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.operators import Division, OperatorKind, Part
-from advisor.equations.serving_memory import (
+from advisor.equations.serving.memory import (
     forward_peak_bytes,
     longest_in_piece,
     sampler_bytes,

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.equations.queueing import (
+from advisor.equations.serving.queueing import (
     gamma_quantile,
     gated_cycle_s,
     many_servers_wait_s,
@@ -17,7 +17,12 @@ from advisor.equations.queueing import (
     tail_quantile_s,
     weighted_quantile,
 )
-from advisor.equations.shared_steps import MOST_READ, Number, token_time_s, token_time_variance
+from advisor.equations.serving.shared_steps import (
+    MOST_READ,
+    Number,
+    token_time_s,
+    token_time_variance,
+)
 from advisor.estimate.candidates import Floats
 
 PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

@@ -7,7 +7,7 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Phase
-from advisor.equations.serving import mean_attended_tokens
+from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays

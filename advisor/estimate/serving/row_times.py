@@ -13,7 +13,7 @@ from advisor.equations.roofline import (
     memory_roof_s,
     product_bytes,
 )
-from advisor.equations.serving import experts_touched, mean_attended_tokens
+from advisor.equations.serving.engine import experts_touched, mean_attended_tokens
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import (
     SIXTEEN_BIT_BYTES,

@@ -14,8 +14,8 @@ from advisor.equations.collectives import (
     direct_all_reduce_time_s,
     point_to_point_time_s,
 )
-from advisor.equations.continuous_batching import pipeline_batches
 from advisor.equations.offload import host_layers_s
+from advisor.equations.serving.continuous_batching import pipeline_batches
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Shares
 from advisor.estimate.hardware.links import group_link
 from advisor.estimate.serving.demand import SIXTEEN_BIT_BYTES, HostParts, ServedModel, host_parts

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.equations.continuous_batching import (
+from advisor.equations.serving.continuous_batching import (
     first_token_s,
     most_generating,
     others_extra_s,
@@ -18,7 +18,7 @@ from advisor.equations.continuous_batching import (
     prompt_service_s,
     prompts_sharing_step,
 )
-from advisor.equations.serving import (
+from advisor.equations.serving.engine import (
     prefill_wait_s,
     request_latency_s,
     request_rate_per_s,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.equations.serving import filled_in_order, rate_in_turn
+from advisor.equations.serving.engine import filled_in_order, rate_in_turn
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.serving.demand import (

@@ -4,8 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.equations.goodput import lost_time
-from advisor.equations.whole_runs import beyond_named, blended_bound, spread_out, straggling
+from advisor.equations.training.goodput import (
+    beyond_named,
+    blended_bound,
+    lost_time,
+    spread_out,
+    straggling,
+)
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.results import StepTime
 from advisor.estimate.terms import RUN_TIME, term

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.equations.input_pipeline import input_time_s
+from advisor.equations.training.input_pipeline import input_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.nouns.hardware import Node
 from advisor.nouns.training_choices import DataLoading

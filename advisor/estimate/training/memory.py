@@ -12,8 +12,8 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Part
-from advisor.equations.memory import logits_bytes, saved_activation_bytes, stage_share
-from advisor.equations.training_memory import (
+from advisor.equations.training.memory import logits_bytes, saved_activation_bytes, stage_share
+from advisor.equations.training.peaks import (
     backward_block_bytes,
     boundary_bytes,
     resident_parameters,

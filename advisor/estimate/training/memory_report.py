@@ -3,7 +3,7 @@
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.equations.training_memory import reserved_bytes
+from advisor.equations.training.peaks import reserved_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import trainable_parameters
 from advisor.estimate.results import MemoryBreakdown

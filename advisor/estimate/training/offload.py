@@ -3,9 +3,9 @@
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.equations.memory import nf4_bytes
 from advisor.equations.offload import host_transfer_s, host_update_s
-from advisor.equations.pipeline import exposed_time_s
+from advisor.equations.training.memory import nf4_bytes
+from advisor.equations.training.pipeline import exposed_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.memory import stored_per_micro_batch

@@ -6,8 +6,8 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
-from advisor.equations.memory import blockwise_state_bytes, factored_state_elements
-from advisor.equations.optimizers import (
+from advisor.equations.training.memory import blockwise_state_bytes, factored_state_elements
+from advisor.equations.training.optimizers import (
     MUON_BYTES,
     factored_state_share,
     muon_state_elements,

@@ -7,8 +7,8 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
 from advisor.equations.flops import adapter_flops_per_token, least_time_s, training_flops_per_token
-from advisor.equations.goodput import goodput
 from advisor.equations.pricing import checkpoint_interval_s
+from advisor.equations.training.goodput import goodput
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import (

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.equations.memory import end_stage_layers, in_flight, stage_share
-from advisor.equations.training_memory import dualpipe_in_flight
+from advisor.equations.training.memory import end_stage_layers, in_flight, stage_share
+from advisor.equations.training.peaks import dualpipe_in_flight
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.training.run import TrainingRun

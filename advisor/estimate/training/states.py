@@ -6,8 +6,8 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Part
-from advisor.equations.memory import nf4_bytes, stage_share, state_bytes
-from advisor.equations.training_memory import (
+from advisor.equations.training.memory import nf4_bytes, stage_share, state_bytes
+from advisor.equations.training.peaks import (
     dequantised_bytes,
     frozen_weight_bytes,
     gradients_present_bytes,

@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.equations.memory import stage_share
-from advisor.equations.optimizers import update_bytes
-from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
-from advisor.equations.training_traffic import slowest_s
+from advisor.equations.training.memory import stage_share
+from advisor.equations.training.optimizers import update_bytes
+from advisor.equations.training.pipeline import (
+    bubble_time_s,
+    dualpipe_bubble_time_s,
+    exposed_time_s,
+)
+from advisor.equations.training.traffic import slowest_s
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.fold import fold_adapters
 from advisor.estimate.hardware.caching import step_in_cache

@@ -14,9 +14,9 @@ from advisor.equations.collectives import (
     point_to_point_time_s,
     ring_start_s,
 )
-from advisor.equations.memory import nf4_bytes
-from advisor.equations.pipeline import dualpipe_pair_time_s
-from advisor.equations.training_traffic import (
+from advisor.equations.training.memory import nf4_bytes
+from advisor.equations.training.pipeline import dualpipe_pair_time_s
+from advisor.equations.training.traffic import (
     context_traffic_s,
     expert_traffic_s,
     key_value_message_bytes,

@@ -328,7 +328,7 @@ class Calibration(Noun):
 
         ``measured`` is True if the accelerator's kernels were measured (:meth:`kernels_for`). The
         wait for the slowest of more than ``WIDENING_RANKS`` accelerators, in steps of a second, may
-        be nothing or twice as long (:func:`advisor.equations.training_traffic.slowest_s`).
+        be nothing or twice as long (:func:`advisor.equations.training.traffic.slowest_s`).
         """
         beyond = self.beyond_training(accelerator, compute=compute, count=count)
         found = self.interval(quantity, measured=measured and not beyond)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.equations.memory import stage_share
-from advisor.equations.pipeline import bubble_time_s
+from advisor.equations.training.memory import stage_share
+from advisor.equations.training.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.kernel_times import dispatch_time, queue_time
 from advisor.estimate.training.micro_batch import one_micro_batch

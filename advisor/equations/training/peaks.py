@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.equations.memory import nf4_bytes
+from advisor.equations.training.memory import nf4_bytes
 
 Number = float | NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.equations.pipeline import exposed_time_s
+from advisor.equations.training.pipeline import exposed_time_s
 
 Number = float | NDArray[np.float64]
 

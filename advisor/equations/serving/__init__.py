@@ -1,0 +1,1 @@
+"""An engine that serves requests: batching, queues, memory and replicas."""

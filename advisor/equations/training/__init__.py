@@ -1,0 +1,1 @@
+"""A step of training, and a whole run: memory, traffic and losses."""
