@@ -2,6 +2,11 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.equations.collectives import direct_all_reduce_time_s
+from advisor.equations.flops import attended_keys
 from advisor.equations.serving.bursts import start_burst_s
 from advisor.equations.serving.engine import (
     cache_share,
@@ -11,11 +16,6 @@ from advisor.equations.serving.engine import (
     request_rate_per_s,
     time_per_output_token_s,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from advisor.equations.collectives import direct_all_reduce_time_s
-from advisor.equations.flops import attended_keys
 
 times = st.floats(1e-4, 10.0)
 counts = st.integers(1, 1000)

@@ -6,12 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from advisor.equations.serving.bursts import periodic_wait_share
 
 import advisor
 from advisor.architecture.presets import load_preset
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
+from advisor.equations.serving.bursts import periodic_wait_share
 from advisor.nouns.workload import Serving
 from advisor.planning.time_ranges import TimeSpreads
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+
 from advisor.equations.serving.continuous_batching import prompt_service_s
 from advisor.equations.serving.engine import (
     prefill_wait_s,
@@ -13,7 +14,6 @@ from advisor.equations.serving.engine import (
     time_per_output_token_s,
 )
 from advisor.equations.serving.queueing import state_grid, state_probabilities
-
 from advisor.estimate.serving.queue import PERCENTILES, Arrivals, EngineCurve, Queued, queued
 from tests.simulation.engine import Engine, poisson
 
