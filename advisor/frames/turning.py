@@ -9,7 +9,7 @@ from advisor.architecture.titles import in_letters
 from advisor.foundation.formatting import duration, hourly_price, milliseconds, money
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
-from advisor.planning.explain.turning import AMOUNTS, Cell, Turn
+from advisor.planning.explain.turning import AMOUNTS, PROMPT, Cell, Turn
 from advisor.planning.results import RejectionCode
 
 TITLES: Final = {
@@ -17,6 +17,7 @@ TITLES: Final = {
     "samples": "Samples",
     "concurrency": "Users at once",
     "requests_per_s": "Requests per second",
+    "input_tokens": "Tokens of a prompt",
     "deadline_hours": "Deadline",
     "budget_usd": "Budget",
     "usd_per_hour": "Price of",
@@ -65,7 +66,7 @@ def turns_sentence(found: Sequence[Turn]) -> str:
 
 def _turned(item: Turn) -> str:
     text = _text(item.field, item.at)
-    if item.field in AMOUNTS:
+    if item.field in (*AMOUNTS, PROMPT):
         return f"{text} or {'more' if item.above else 'fewer'}"
     return f"{'above' if item.above else 'below'} {text}"
 

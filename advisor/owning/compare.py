@@ -1,5 +1,6 @@
 """Owning against renting: break-even hours and month, timeline, effects of inputs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ LIMITS: Final = {
     "discount_rate": (0.0, 1.0),
     "rent_change": (-0.9, 1.0),
 }
+HORIZONS: Final = (12, 60)
+"""The shortest and the longest. [months]"""
 GRID: Final = 257
 ROUNDS: Final = 3
 """Each round narrows an interval to one step of the grid: in all to 6e-8 of it."""
@@ -251,6 +254,34 @@ class Comparison:
         return self._exact_effect(
             "hours_per_month", "Hours in use", "h a month", self.hours, even or None
         )
+
+    def horizon_effect(self, at: "Callable[[int], Comparison]") -> tuple[Effect, ...]:
+        """Effect of the horizon, if a shorter or longer one turns the answer.
+
+        ``at`` makes the comparison over a number of months, after which machines are worth less.
+        """
+
+        def saving(months: int) -> float:
+            there = at(months)
+            return there.saving(there.spread.base)
+
+        flips = []
+        for end in HORIZONS:
+            inside, outside = self.months, end
+            before, after = saving(inside), saving(outside)
+            if (before >= 0) == (after >= 0):
+                continue
+            while abs(outside - inside) > 1:
+                middle = (inside + outside) // 2
+                if ((found := saving(middle)) >= 0) == (before >= 0):
+                    inside, before = middle, found
+                else:
+                    outside, after = middle, found
+            flips.append(inside + (outside - inside) * before / (before - after))
+        if not flips:
+            return ()
+        nearest = min(flips, key=lambda months: abs(months - self.months))
+        return (self._exact_effect("months", "Horizon", "months", self.months, nearest),)
 
     def _exact_effect(
         self, field: str, title: str, unit: str, value: float, flips_at: float | None

@@ -1,6 +1,7 @@
 """The whole answer to rent or buy: each way of renting beside one purchase."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
 from advisor.catalog import Catalog
@@ -24,6 +25,7 @@ from advisor.owning.compare import Comparison, break_even_by_input
 from advisor.owning.costs import owning_cost
 from advisor.owning.rents import Tenancy, run_rent_usd, tenancies
 from advisor.owning.results import (
+    Assumption,
     BreakEven,
     BudgetAnswer,
     Ownership,
@@ -186,7 +188,12 @@ def rent_or_buy(
     hours = owning.hours_per_month or (
         HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH
     )
-    inputs = resolve(accelerator, owning=owning, renting=case.renting, size=size, economy=economy)
+
+    def resolved(months: int) -> tuple[Assumption, ...]:
+        kept = owning.model_copy(update={"months": months})
+        return resolve(accelerator, owning=kept, renting=case.renting, size=size, economy=economy)
+
+    inputs = resolved(owning.months)
     spread, work = Spread(inputs), work_of(case, estimate).times(groups)
     ways = tenancies(
         case,
@@ -204,6 +211,11 @@ def rent_or_buy(
     )
     rents = tuple(rent_cost(item, work, today) for item in compared)
     main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
+
+    def kept_for(months: int) -> Comparison:
+        assert main is not None
+        return replace(main, spread=Spread(resolved(months)), months=months)
+
     place = economy.place(owning.place)
     verdict = answer(estimate, compared, rents, main, hours, size.accelerators)
     return Ownership(
@@ -221,7 +233,7 @@ def rent_or_buy(
         against=compared.index(main) if main else None,
         saving_usd=main.saving_range() if main else None,
         timeline=main.timeline() if main else (),
-        effects=main.effects() if main else (),
+        effects=(*main.effects(), *main.horizon_effect(kept_for)) if main else (),
         strips=break_even_by_input(main) if main else (),
         processors=processors,
         budget=budget,

@@ -118,7 +118,7 @@ def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterabl
             priced(first, catalog), load_calibration(), first.limits
         )
         wide = first if len(members) == 1 else _unlimited(first)
-        found = Searched.of(wide, architecture, catalog, calibration)
+        found = Searched.of(wide, architecture, catalog, calibration, advising=False)
     except InputError as error:
         return [error] * len(members)
     cases = [case.model_copy(update={"workload": first.workload}) for case in members]
@@ -128,7 +128,7 @@ def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterabl
 def _best(case: Case, found: Searched, catalog: Catalog) -> _Chosen:
     own = found.within(case)
     if not own.feasible and found.pace:  # A budget may allow only slower plans.
-        own = Searched.of(case, found.architecture, catalog, found.calibration)
+        own = Searched.of(case, found.architecture, catalog, found.calibration, advising=False)
     best = best_option(own.feasible, case.objective)
     return None if best is None else partial(own.estimate, best)
 

@@ -62,26 +62,39 @@ class Searched:
 
     @classmethod
     def of(
-        cls, case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+        cls,
+        case: Case,
+        architecture: ModelArchitecture,
+        catalog: Catalog,
+        calibration: Calibration,
+        *,
+        advising: bool = True,
     ) -> Searched:
         """Search the catalog for a case; its deadline and budget only choose afterwards.
 
         Answers come at reading speed if a case states no latency limit and some plan can.
+        ``advising`` also searches what only advice names.
         """
         paced = at_reading_speed(case, architecture)
-        found = cls._of(paced, architecture, catalog, calibration)
+        found = cls._of(paced, architecture, catalog, calibration, advising=advising)
         if paced is case:
             return found
         if found.feasible:
             return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated {CHANGE}")
-        slower = cls._of(case, architecture, catalog, calibration)
+        slower = cls._of(case, architecture, catalog, calibration, advising=advising)
         if not slower.feasible:
             return slower
         return replace(slower, pace=f"nothing within the limits answers {_pace(paced.limits)}")
 
     @classmethod
     def _of(
-        cls, case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+        cls,
+        case: Case,
+        architecture: ModelArchitecture,
+        catalog: Catalog,
+        calibration: Calibration,
+        *,
+        advising: bool,
     ) -> Searched:
         limits = case.limits
         check_names(limits, catalog)
@@ -89,7 +102,7 @@ class Searched:
         training = not isinstance(case.workload, Serving)
         decoding = decodes_images(case.workload, architecture)
         offered = find_systems(catalog, limits, training=training, decoding=decoding)
-        found = search_and_host(case, architecture, offered, calibration)
+        found = search_and_host(case, architecture, offered, calibration, advising=advising)
         return cls(case, architecture, calibration, *found)
 
     def within(self, case: Case) -> Searched:

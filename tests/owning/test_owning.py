@@ -64,6 +64,20 @@ def test_a_flip_value_makes_both_cost_the_same() -> None:
     assert again.saving_usd.expected == pytest.approx(0, abs=0.05)
 
 
+def test_the_horizon_turns_the_answer_at_its_value() -> None:
+    quote = {"usd_per_hour": 0.5}
+    kept: dict[str, Any] = {"hours_per_month": 118, "months": 24}
+    found = own(owning=kept, renting=quote)
+    [at] = [effect.flips_at for effect in found.effects if effect.field == "months"]
+    assert at is not None
+    signs = [
+        saving.expected >= 0
+        for months in (int(at), int(at) + 1)
+        if (saving := own(owning=kept | {"months": months}, renting=quote).saving_usd) is not None
+    ]
+    assert signs in ([False, True], [True, False])
+
+
 def test_dearer_cards_and_power_raise_the_break_even() -> None:
     quote = {"usd_per_hour": 0.5}
     base = hours(own(renting=quote))

@@ -34,6 +34,11 @@ def turns() -> tuple[Turn, ...]:
     return api.turning(TRAINED).turns()
 
 
+@pytest.fixture(scope="module")
+def served() -> tuple[Turn, ...]:
+    return api.turning(SERVED).turns()
+
+
 def test_a_limit_turns_the_answer_exactly_at_its_value(turns: tuple[Turn, ...]) -> None:
     now = answer(TRAINED)
     [deadline] = [item for item in turns if item.field == "deadline_hours" and not item.above]
@@ -51,13 +56,16 @@ def test_an_amount_of_work_turns_the_answer_at_its_value(turns: tuple[Turn, ...]
         assert item.then.endswith(there)
 
 
-def test_users_are_whole_and_turn_the_answer() -> None:
+@pytest.mark.parametrize("field", ["concurrency", "input_tokens"])
+def test_users_and_prompts_are_whole_and_turn_the_answer(
+    served: tuple[Turn, ...], field: str
+) -> None:
     now = answer(SERVED)
-    found = [item for item in api.turning(SERVED).turns() if item.field == "concurrency"]
+    found = [item for item in served if item.field == field]
     assert found
     for item in found:
         assert item.at == int(item.at)
-        there = answer(SERVED, "workload", concurrency=int(item.at))
+        there = answer(SERVED, "workload", **{field: int(item.at)})
         assert there != now
         assert item.then.endswith(there)
 

@@ -9,6 +9,7 @@ from typing import Final
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.errors import InputError
+from advisor.estimate.batch.forward import generates
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
@@ -25,13 +26,15 @@ NARROWINGS: Final = 4
 ANY: Final = {"deadline_hours": None, "budget_usd": None}
 AMOUNTS: Final = ("tokens", "samples", "concurrency", "requests_per_s")
 """Fields of a workload that say how much work there is; a case has one of them."""
+PROMPT: Final = "input_tokens"
+"""The length of prompts is an amount, too, if a model writes text."""
 
 
 class Turn(Noun):
     """One input with the value beyond which another accelerator is the answer."""
 
     field: str
-    """``deadline_hours``, ``budget_usd``, ``usd_per_hour``, or one of `AMOUNTS`."""
+    """``deadline_hours``, ``budget_usd``, ``usd_per_hour``, `PROMPT` or one of `AMOUNTS`."""
     of: str = ""
     """The plan whose price it is."""
     now: float | None
@@ -76,7 +79,8 @@ class Turning:
 
     def _search(self, case: Case) -> Searched:
         wide = case.model_copy(update={"limits": case.limits.model_copy(update=ANY)})
-        return Searched.of(wide, self.architecture, self.catalog, self.calibration)
+        given = self.architecture, self.catalog, self.calibration
+        return Searched.of(wide, *given, advising=False)
 
     def _best(self, searched: Searched) -> Option | None:
         return best_option(searched.within(self.case).feasible, self.case.objective)
@@ -96,7 +100,11 @@ class Turning:
         best = self._best(self.searched)
         if best is None:
             return ()
-        found = [*self._amount(best)]
+        workload = self.case.workload
+        amounts = [name for name in AMOUNTS if getattr(workload, name, None)][:1]
+        if isinstance(workload, Serving) and generates(self.architecture):
+            amounts.append(PROMPT)
+        found = [turn for name in amounts for turn in self._amount(best, name)]
         if best.first_token_s is None:
             found += self._limit(best, "deadline_hours", lambda option: option.time)
         if best.cost_usd > 0:
@@ -153,15 +161,13 @@ class Turning:
                     then=self._named(second),
                 )
 
-    def _amount(self, best: Option) -> Iterator[Turn]:
+    def _amount(self, best: Option, field: str) -> Iterator[Turn]:
         """Yield below and above which amount of work another accelerator is the answer.
 
         Each amount is a search of its own, of all accelerators at once.
         """
         workload = self.case.workload
-        field = next((name for name in AMOUNTS if getattr(workload, name, None)), None)
-        if field is None:
-            return
+        whole_steps = field in ("concurrency", PROMPT)
         now, card = float(getattr(workload, field)), self._card(best)
 
         def answer(amount: float) -> Option | None:
@@ -176,7 +182,7 @@ class Turning:
             inside = now
             for factor in FACTORS:
                 outside = now * factor if above else now / factor
-                if field == "concurrency":
+                if whole_steps:
                     outside = max(1, math.ceil(outside) if above else math.floor(outside))
                 then = answer(outside)
                 if then is None or self._card(then) != card:
@@ -188,7 +194,7 @@ class Turning:
                 continue
             for _ in range(NARROWINGS):
                 middle = (inside + outside) / 2
-                if field == "concurrency":
+                if whole_steps:
                     middle = round(middle)
                     if middle in (inside, outside):
                         break
