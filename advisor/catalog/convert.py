@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from advisor.catalog.checks import USD
 from advisor.catalog.economy import billing_of
@@ -12,6 +13,7 @@ from advisor.catalog.records import (
     CatalogFile,
     MemoryRule,
     OfferRecord,
+    Record,
 )
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 from advisor.nouns.hardware import (
@@ -41,6 +43,17 @@ _NOUN_FIELDS: Mapping[str, str] = {
     "purchase": "purchase_usd",
 }
 
+_ALIKE = (
+    *("name", "vendor", "architecture", "year", "segment", "form_factor", "memory_type"),
+    *("board_power_w", "pcie_generation", "pcie_lanes", "compute_capability", "no_purchase"),
+    *("inference_only", "notes"),
+)
+"""Fields that the record and the noun of an accelerator share."""
+
+
+def _alike(record: Record, *fields: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in fields}
+
 
 def software_of(
     capability: str, record: CapabilityRecord, provenance: Mapping[str, Provenance]
@@ -48,11 +61,7 @@ def software_of(
     """Return what software a compute capability needs."""
     return SoftwareSupport(
         capability=capability,
-        cuda=record.cuda,
-        last_cuda=record.last_cuda,
-        driver=record.driver,
-        pytorch=record.pytorch,
-        notes=record.notes,
+        **_alike(record, "cuda", "last_cuda", "driver", "pytorch", "notes"),
         provenance={field: provenance[source] for field, source in record.sources.items()},
     )
 
@@ -73,23 +82,16 @@ def accelerator_of(
     link, purchase = record.interconnect, record.purchase
     return Accelerator(
         key=key,
-        name=record.name,
-        vendor=record.vendor,
-        architecture=record.architecture,
-        year=record.year,
-        segment=record.segment,
-        form_factor=record.form_factor,
+        **_alike(record, *_ALIKE),
         memory_marketed_bytes=record.memory_gb * GB,
         memory_reported_bytes=_reported_bytes(record, rules),
         memory_reported_derived=record.memory_reported_rule is not None,
-        memory_type=record.memory_type,
         memory_bandwidth_bytes_per_s=record.memory_bandwidth_gb_per_s * GB,
         cache_bytes=record.cache_mib * MIB if record.cache_mib else None,
         peak_flops_per_s={name: rate * TFLOP for name, rate in record.dense_tflops.items()},
         peak_flops_per_s_fp16_accumulate={
             name: rate * TFLOP for name, rate in record.fp16_accumulate_tflops.items()
         },
-        board_power_w=record.board_power_w,
         interconnect=Interconnect(
             name=link.name,
             bytes_per_s=link.bidirectional_gb_per_s * GB / BOTH_DIRECTIONS,
@@ -100,16 +102,10 @@ def accelerator_of(
         network_bytes_per_s=record.network_gbit_per_s * GIGABIT_PER_S
         if record.network_gbit_per_s
         else None,
-        pcie_generation=record.pcie_generation,
-        pcie_lanes=record.pcie_lanes,
-        compute_capability=record.compute_capability,
         purchase_usd=purchase.usd if purchase else None,
         purchase_date=purchase.date if purchase else None,
         purchase_kind=purchase.kind if purchase else None,
-        no_purchase=record.no_purchase,
         provenance=by_field,
-        inference_only=record.inference_only,
-        notes=record.notes,
     )
 
 
@@ -131,27 +127,19 @@ def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
     quote = _quote(record, content)
     offer = Offer(
         key=key_of(record),
-        provider=record.provider,
-        instance_type=record.instance_type,
-        tier=record.tier,
-        region=record.region,
-        accelerator=record.accelerator,
-        accelerators=record.accelerators,
-        vcpus=record.vcpus,
+        **_alike(record, "provider", "instance_type", "tier", "region", "accelerator"),
+        **_alike(record, "accelerators", "vcpus", "price_date", "intra_node", "notes"),
         host_memory_bytes=memory * GIB if memory else None,
         on_demand_usd_per_hour=record.on_demand_per_hour,
         spot_usd_per_hour=record.spot_per_hour,
         billing=billing_of(record.provider),
         quote=quote,
-        price_date=record.price_date,
-        intra_node=record.intra_node,
         inter_node_bytes_per_s=network * GIGABIT_PER_S if network else None,
         provenance=Provenance(
             source=record.source,
             date=content.sources[record.source].date,
             confidence=record.confidence,
         ),
-        notes=record.notes,
     )
     return converted(offer, usd=quote.usd, rate_date=quote.rate_date) if quote else offer
 

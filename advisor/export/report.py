@@ -12,9 +12,11 @@ from advisor.catalog.offer_list import OfferLine, OfferList
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
 from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
+from advisor.foundation.data_files import read_text
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import citation, memory, money, term_value
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import round_significant
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Plan, Recommendation
@@ -30,28 +32,7 @@ from advisor.terminal.recommendation import (
     spread,
 )
 
-STYLE: Final = """\
-:root { color-scheme: light; font: 15px/1.45 system-ui, sans-serif; color: #171614; }
-body { max-width: 48rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
-h1 { font-size: 1.4rem; line-height: 1.3; } h2 { font-size: 1.05rem; margin-top: 1.6rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; hyphens: auto; vertical-align: top; padding: .2rem .6rem .2rem 0;
-  border-bottom: 1px solid #8A867E; }
-.bars { display: grid; grid-template-columns: 2fr 3fr; gap: .2rem .6rem; font-size: .85rem;
-  break-inside: avoid; }
-.bars i { display: inline-block; height: .8em; margin-right: .4rem; background: #1E64FA;
-  print-color-adjust: exact; }
-p.made, li.source { color: #6B6862; font-size: .85rem; }
-@media screen and (max-width: 480px) { table { font-size: .9rem; } }
-@page { size: A4; margin: 12mm 16mm; }
-@media print {
-  :root { font-size: 7.5pt; line-height: 1.25; } body { max-width: none; margin: 0; padding: 0; }
-  h2 { margin: .7rem 0 .2rem; } p { margin: .3rem 0; } th, td { padding: .05rem .6rem .05rem 0; }
-  ul { columns: 2; margin: .2rem 0; } .bars { gap: 0 .6rem; }
-  thead { display: table-header-group; } tr, li, p { break-inside: avoid; }
-  h1, h2 { break-after: avoid; }
-}
-"""
+STYLE: Final = "report.css"
 
 OPENS: Final = "Opens again at"
 LONGEST_BAR: Final = 70.0
@@ -269,7 +250,7 @@ def _html(report: Report) -> str:
     parts = [
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}</title><style>{STYLE}</style></head><body>",
+        f"<title>{title}</title><style>{read_text(data_path(STYLE))}</style></head><body>",
         f'<h1>{title}</h1>\n<p class="made">{html_text(report.made + opens)}</p>',
     ]
     if report.answer:
