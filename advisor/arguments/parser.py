@@ -21,7 +21,7 @@ MAX_ARGUMENTS: Final = 5_000
 def bounded(argv: Sequence[str] | None) -> Sequence[str]:
     """Return the arguments, or the process's own.
 
-    ``InputError`` if parsing them would take long.
+    Raises ``InputError`` if parsing them would take long.
     """
     given = sys.argv[1:] if argv is None else argv
     if len(given) > MAX_ARGUMENTS:

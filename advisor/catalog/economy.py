@@ -200,7 +200,7 @@ class Economy(Noun):
     def default(self, field: str, *groups: str) -> Default:
         """Return the default of the first of ``groups`` that has one, or that of ``all``.
 
-        Else ``KeyError``.
+        Raises ``KeyError`` if neither exists.
         """
         for group in (*groups, "all"):
             if (field, group) in self._by_default:

@@ -176,7 +176,7 @@ def read_own_facts(path: Path) -> OwnFacts:
 def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
     """Return the facts of a file's content, with the errors of :func:`read_own_facts`.
 
-    ``.csv`` has offers.
+    A name that ends in ``.csv`` is a table of offers.
     """
     text = content.decode("utf-8-sig", errors="replace")
     try:

@@ -34,11 +34,9 @@ def in_usd(amount: float | None, *, usd: float) -> float | None:
 
 
 def converted(offer: Offer, *, usd: float, rate_date: str) -> Offer:
-    """Return an offer with its quoted price converted.
+    """Return an offer with its quoted price converted; a quote in US dollars as it is.
 
-    ``usd`` buy one unit of the quote's currency.
-
-    ``rate_date`` is empty if the user gave the rate. A quote in US dollars is returned unchanged.
+    ``usd`` buy one unit of the quote's currency. ``rate_date`` is empty if the user gave the rate.
     """
     quote = offer.quote
     if quote is None:
@@ -62,7 +60,7 @@ def with_upper_ends(offers: Sequence[Offer], *, file: str) -> tuple[Offer, ...]:
     """Give each price "from" an upper end, taken from other providers' firm prices for the card.
 
     Its ``price_factor`` is the median of the firm list prices per card divided by this price, at
-    least 1. ``CatalogError`` if no provider has a firm price for the card.
+    least 1. Raises ``CatalogError`` if no provider has a firm price for the card.
     """
     firm: dict[str, list[float]] = {}
     for offer in offers:

@@ -30,7 +30,7 @@ STRONGEST: Final = 0.5
 def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = False) -> go.Figure:
     """Return a heat map by ``usd`` or ``time``: the stronger, the better.
 
-    Grey where it does not work.
+    Cells that do not work are grey.
 
     ``frame`` is `advisor.frames.grid_frame`'s; without a cell it is a ``ValueError``. ``compact``
     has fewer cards and numbers, and short names.

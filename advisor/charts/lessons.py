@@ -20,7 +20,7 @@ SHORT_LABEL: Final = 20
 def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
     """Return a horizontal bar for each value, from zero.
 
-    ``ValueError`` below two: that is no chart.
+    Raises ``ValueError`` if there are fewer than two: one point is no chart.
     """
     if len(figures.bars) < 2:
         msg = "a chart needs two bars at least"

@@ -100,7 +100,7 @@ METRICS: Final = (
 def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spread, ...]:
     """Return a quantity of cards: its value, or its range over the providers.
 
-    Known ones, in order.
+    Cards with an unknown value are left out.
     """
     by_card = rents(catalog, keys) if metric.priced else {}
     found = []

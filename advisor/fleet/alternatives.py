@@ -22,7 +22,6 @@ STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
 MOST_TIMES: Final = 64.0
 HEADROOM_STEP: Final = 1.1
-HEADROOM_STEPS: Final = 10
 WORTH_TELLING: Final = 1e-3
 """Savings below this share of the cost are none: the solver's own gap is of that size."""
 

@@ -41,7 +41,7 @@ class Upkeep:
 
     @classmethod
     def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Self:
-        """Return the inputs of a machine; ``InputError`` if no tariff is known or given."""
+        """Return the inputs of a machine; raises ``InputError`` if no tariff is known or given."""
         groups = machine.groups
         off = owning.idle_share is None and unused_off(groups, owning)
         years = owning.life_years or machine.row.life_years

@@ -33,7 +33,7 @@ def rates_table(rows: Sequence[RateComparison]) -> pd.DataFrame:
 def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
     """Return the measured products with intensity and rates.
 
-    ``expected_s`` by the catalog's constants.
+    ``expected_s`` holds times by the catalog's constants, in the order of ``found.matmuls``. [s]
     """
     rows = [
         (

@@ -66,7 +66,7 @@ class Asked:
     def variant(self, *, layout: ParallelLayout | None = None, **changes: Any) -> Estimate | None:
         """Estimate the plan's layout, or another, after changes of the workload.
 
-        None if it cannot be.
+        None if the case cannot be computed with them.
         """
         layout = layout or self.plan.layout
         layout = ParallelLayout(**layout.model_dump())  # every field stated: nothing is searched

@@ -59,7 +59,7 @@ class _Texts(Noun):
 def lesson_texts() -> Mapping[str, LessonText]:
     """Return the words of all lessons by topic.
 
-    ``CatalogError`` without figures or a known source.
+    Raises ``CatalogError`` if the file is damaged, a topic has no figures, or a source is unknown.
     """
     from advisor.foundation.data_files import read_yaml
     from advisor.foundation.data_records import checked, refuse

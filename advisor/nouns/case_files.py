@@ -113,7 +113,7 @@ def _refuse_many(source: Mapping[str, Any]) -> None:
 def read_case(path: Path) -> Mapping[str, Any]:
     """Read the content of a case file without checking its fields.
 
-    ``InputError`` if it has no mapping.
+    Raises ``InputError`` if it cannot be read or holds no mapping.
     """
     content = read_file(
         path,
@@ -149,7 +149,7 @@ def case_text(content: bytes, *, name: str) -> str:
 def parse_case(text: str) -> Mapping[str, Any]:
     """Parse the text of a case file, YAML or JSON.
 
-    ``InputError`` if it is none or not a mapping.
+    Raises ``InputError`` if it is none or not a mapping.
     """
     try:
         content = read_yaml(text)

@@ -64,7 +64,7 @@ class Kind:
 
     @property
     def purchase_usd(self) -> float:
-        """Price of one card; ``ValueError`` if it is unknown. [USD]"""
+        """Price of one card; raises ``ValueError`` if it is unknown. [USD]"""
         price = self.owning.purchase_usd or self.card.purchase_usd
         if price is None:
             msg = f"{self.card.key} has no price"
@@ -97,9 +97,9 @@ class Kind:
         )
 
     def rated_w(self, count: float) -> float:
-        """Rated power of a number of cards with their machines.
+        """Rated power of a number of cards with their machines. [W]
 
-        ``ValueError`` if it is unknown. [W]
+        Raises ``ValueError`` if it is unknown.
         """
         if self.card.board_power_w is None:
             msg = f"{self.card.key} has no board power"

@@ -155,7 +155,8 @@ def doors() -> dict[str, Door]:
 def asked(door: Door, content: object) -> Noun:
     """Return the question that a program sends.
 
-    ``InputError`` if it reaches for this machine's files.
+    Raises ``InputError`` if it is not valid, or names a file of this machine or a model that
+    would be downloaded.
     """
     if not isinstance(content, Mapping):
         raise InputError(

@@ -40,7 +40,7 @@ class Work:
     def answer(self, door: Door, question: Noun) -> Future[str]:
         """Return the future answer as JSON text.
 
-        ``BusyError`` if as many are under way as it takes.
+        Raises ``BusyError`` if as many are under way as the service takes.
         """
         place = self._place(door, question)
         kept = self._shelf.find(place)

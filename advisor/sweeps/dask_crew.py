@@ -72,7 +72,7 @@ def dask_address(text: str) -> str:
 class DaskCrew:
     """The workers of a Dask cluster; its scheduler gives a dead worker's chunks to others.
 
-    ``InputError`` if the address is none, or Dask is not installed.
+    Raises ``InputError`` if the address is none, or Dask is not installed.
     """
 
     def __init__(self, address: str) -> None:
@@ -82,7 +82,7 @@ class DaskCrew:
     def __call__(self, chunks: Iterator[Chunk], catalog: Catalog) -> Iterator[Answered]:
         """Answer chunks.
 
-        ``TransferError`` if the cluster cannot be reached or runs another version.
+        Raises ``TransferError`` if the cluster cannot be reached or runs another version.
         """
         try:
             client = self._dask.Client(self._address, timeout=CONNECT_S, set_as_default=False)

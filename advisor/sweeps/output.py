@@ -31,7 +31,7 @@ FORMATS: Final = (".parquet", ".csv")
 def check_output(path: Path) -> Path:
     """Return the path of a file in a known format.
 
-    ``InputError`` for another name, or if a folder is there.
+    Raises ``InputError`` for another name, or if a folder or a device is there.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(

@@ -84,7 +84,7 @@ def answer_rows(
 ) -> list[Row]:
     """Answer cases (content for `load_case`, or its error), each as a row.
 
-    A mistake changes no other.
+    A mistake in one changes no other.
     """
     rows: list[Row | None] = []
     valid: list[Case] = []

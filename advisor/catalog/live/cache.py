@@ -65,7 +65,7 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
 def write_cache(path: Path, prices: LivePrices) -> None:
     """Write the prices.
 
-    A reader sees the old file or the new one. ``RefreshError`` if it cannot be.
+    A reader sees the old file or the new one. Raises ``RefreshError`` if it cannot be written.
     """
     body = prices.model_dump_json()
     if len(body) > MAX_BYTES - MAX_HEAD_BYTES:

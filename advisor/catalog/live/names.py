@@ -77,7 +77,7 @@ def find_name(provider: str, instance: str, gpu_name: str, gpu_memory_gb: float)
 
 @cache
 def names() -> tuple[Name, ...]:
-    """Return the lines of the table in file order; ``CatalogError`` if one is broken."""
+    """Return the lines of the table in file order; raises ``CatalogError`` if one is broken."""
     pattern = ("provider", "instance", "gpu_name", "gpu_memory_gb")
     return tuple(read_table(data_path(FILE), Name, key=pattern))
 

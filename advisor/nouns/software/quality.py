@@ -11,7 +11,6 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.precision import WEIGHT_FORMATS
 
 QUALITY: Final = "quality_loss.csv"
-PERPLEXITY: Final = "perplexity"
 Figure = Annotated[float, Field(gt=0, lt=1000)]
 
 

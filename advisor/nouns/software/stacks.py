@@ -168,7 +168,7 @@ _FITTED: Final = frozenset(SoftwareFacts.model_fields) - frozenset(SoftwareStack
 def stack_rows() -> dict[str, dict[str, Any]]:
     """Return the rows of ``data/software.yaml`` unchecked, by name.
 
-    ``CatalogError`` if it has none.
+    Raises ``CatalogError`` if the file is no mapping of rows.
     """
     # Help names stacks without reading their rows: it needs no reader of YAML.
     from advisor.foundation.data_files import read_yaml

@@ -158,7 +158,7 @@ class TrainingOffer(Noun):
     def lacking(self, layout: ParallelLayout, *, four_bit: bool) -> tuple[str, ...]:
         """Return what a layout (with a base in 4 bits) asks beyond this offer, in words.
 
-        Empty if nothing.
+        Empty if it asks nothing.
         """
         beyond = [
             f"{name} parallelism"

@@ -37,7 +37,7 @@ class Found:
 def find_devices(library: Library = Library.AUTO) -> Found:
     """Find the accelerators, or else the processors.
 
-    ``ProbeError`` if a chosen PyTorch is missing.
+    Raises ``ProbeError`` if a chosen PyTorch is missing.
     """
     problems: list[str] = []
     nvml = _nvml(problems)

@@ -50,7 +50,7 @@ class Nvml:
     def open(cls) -> Nvml:
         """Start a session.
 
-        ``ProbeError`` if the Python package, the driver or a device is missing.
+        Raises ``ProbeError`` if the Python package, the driver or a device is missing.
         """
         try:
             import pynvml
@@ -69,7 +69,7 @@ class Nvml:
     def of(cls, library: ModuleType) -> Nvml:
         """Start a session with a library.
 
-        ``ProbeError`` if the driver is missing, silent, or has no device.
+        Raises ``ProbeError`` if the driver is missing, silent, or has no device.
         """
         try:
             library.nvmlInit()

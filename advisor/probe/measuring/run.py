@@ -86,7 +86,7 @@ class Session:
     def run(self, task: Task, clock: Clock, *, budget_s: float) -> None:
         """Measure one task.
 
-        A failure becomes a sentence. ``StoppedError`` if cancelled or out of time.
+        A failure becomes a sentence. Raises ``StoppedError`` if cancelled or out of time.
         """
         kind = task.number_format if isinstance(task, MatmulTask) else task.title
         if kind in self._lacking:
