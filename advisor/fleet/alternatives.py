@@ -130,6 +130,26 @@ def limit_prices(problem: Problem, best: Account) -> tuple[ConstraintPrice, ...]
     return tuple(sorted(found, key=lambda item: -item.saves_usd))
 
 
+def obstacles(problem: Problem) -> tuple[str, ...]:
+    """Return what would let all work be done, in words: one limit at a time is taken away."""
+    limits = {
+        "power_kw": "more power",
+        "rack_units": "more rack units",
+        "machines": "room for more machines",
+        "purchase_usd": "a larger budget for machines",
+        "usd_per_year": "a larger budget a year",
+    }
+    freed = {
+        words: replace(problem, limits=replace(problem.limits, **{field: None}))
+        for field, words in limits.items()
+        if getattr(problem.limits, field) is not None
+    }
+    freed |= {words.lower(): changed for _, words, changed in _unbarred(problem)}
+    return tuple(
+        words for words, changed in freed.items() if solve(changed, gap=1.0, rough=True).feasible
+    )
+
+
 def headroom(problem: Problem) -> float:
     """Return how many times the work the purchase budget carries, to within a tenth."""
 
@@ -176,6 +196,11 @@ def _looser(problem: Problem) -> Iterator[tuple[str, str, Problem]]:
         more = STEP * limits.usd_per_year
         words = f"Another {money(more)} a year"
         yield "year", words, changed(usd_per_year=limits.usd_per_year + more)
+    yield from _unbarred(problem)
+
+
+def _unbarred(problem: Problem) -> Iterator[tuple[str, str, Problem]]:
+    """Yield what keeps machines out, in words, with the problem that has them."""
     for reason, words in ((NOISE, "A room where noise does not matter"), (USED, "Used machines")):
         if any(supply.barred == reason for supply in problem.supplies):
             supplies = tuple(

@@ -16,6 +16,7 @@ from advisor.fleet.alternatives import (
     budget_curve,
     headroom,
     limit_prices,
+    obstacles,
     other_ways,
 )
 from advisor.fleet.build import Built, Tell, build, untold
@@ -92,6 +93,7 @@ def plan_fleet(
     found, feasible = chosen.solution, chosen.solution.feasible
     if not feasible:
         found = solve(built.problem, leave_out=True)
+        chosen = replace(chosen, obstacles=obstacles(whole))
     tell(SOLVED, "Comparing other ways")
     planned = _Planned(portfolio, built, Account(built.problem, found), economy, chosen)
     others: tuple[Variant, ...] = ()

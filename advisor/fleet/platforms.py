@@ -30,6 +30,8 @@ class Chosen:
     """Whether the plan had to choose a platform."""
     forced: bool = False
     """Whether no choice of a platform does all work."""
+    obstacles: tuple[str, ...] = ()
+    """What would let all work be done, if the limits do not."""
 
 
 def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:

@@ -60,6 +60,11 @@ def answer(
         text += f" The limits do not allow everything: left out are {names}."
         if len(left) > SHOWN:
             text += f" So are {len(left) - SHOWN} more."
+        text += (
+            f" All of it could be done with {', or with '.join(chosen.obstacles)}."
+            if chosen.obstacles
+            else " No single limit is the reason: several are too narrow."
+        )
     return text
 
 

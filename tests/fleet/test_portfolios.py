@@ -46,3 +46,17 @@ def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
 def test_there_are_twelve_with_their_reasons() -> None:
     assert len(PORTFOLIOS) == 12
     assert all(len(row["why"]) > 100 for row in PORTFOLIOS.values())
+
+
+def test_a_plan_that_leaves_work_out_says_what_would_let_it_all_be_done() -> None:
+    row = PORTFOLIOS["too little power"]
+    plan = plan_fleet(row["portfolio"], alternatives=False)
+    assert "with more power." in plan.sentence
+
+    # Without a limit of power, the same work needs no help.
+    free = plan_fleet({**row["portfolio"], "site": {}}, alternatives=False)
+    assert free.feasible
+
+    # A budget of nothing besides: neither limit is the only reason.
+    both = {**row["portfolio"], "budget": {"purchase_usd": 1000}}
+    assert "No single limit is the reason" in plan_fleet(both, alternatives=False).sentence
