@@ -86,7 +86,12 @@ SERVERS: Final = (
     _server("vllm"),
     _server("tensorrt_llm", "layer_overhead_s", "unpacked_compute"),
     _server(
-        "sglang", "layer_overhead_s", "sequence_overhead_s", "prompt_overhead_s", "unpacked_compute"
+        "sglang",
+        "layer_overhead_s",
+        "sequence_overhead_s",
+        "prompt_overhead_s",
+        "request_overhead_s",
+        "unpacked_compute",
     ),
 )
 """The first engine gives ``serving``; the others take from it what they do not fit."""

@@ -345,7 +345,8 @@ rule states its reason, and many need only `framework`. More columns say what th
   `weight_precision`, `weight_bits_per_parameter`, `kv_precision`, `num_accelerators`,
   `tensor_parallel`, `pipeline_parallel`, `attention_data_parallel`, `concurrency`, `input_tokens`,
   `output_tokens`, `arrival` (burst, closed, poisson, constant, bursty), `requests_per_s`,
-  `burst_requests` (1,000 if empty) and `percentile` (mean, p50, p95, p99).
+  `burst_requests` (1,000 if empty), `pcie_generation`, `peer_to_peer` and `percentile` (mean, p50,
+  p95, p99).
 - Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
   `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
   `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.

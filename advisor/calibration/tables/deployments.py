@@ -9,7 +9,7 @@ from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.formats import cache_bytes, weight_format
 from advisor.calibration.tables.guesses import filled
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
-from advisor.catalog.nodes import owned_node
+from advisor.catalog.nodes import PCIE_X16_BYTES_PER_S, owned_node
 from advisor.equations.serving.bursts import start_burst_quantile_s, start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -45,6 +45,10 @@ ARRIVALS: Final = {
     "bursty": Arrivals.BURSTY,
 }
 """Words of the column ``arrival`` that need a rate."""
+DIRECT_RANKS: Final = 2
+"""Cards without NVLink whose reduction vLLM's own kernel does; more of them take NCCL
+(vllm/distributed/device_communicators/custom_all_reduce.py)."""
+PCIE_GENERATIONS: Final = {str(generation): generation for generation in PCIE_X16_BYTES_PER_S}
 PERCENTILE: Final = {"": None, "mean": None, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 """Words of the column ``percentile``, with the share of the requests that are faster."""
 BURST_REQUESTS: Final = 1000
@@ -84,12 +88,22 @@ class Deployment:
 
 
 def row_node(row: Row, accelerator: Accelerator) -> Node:
-    """Return the machine of a row: one for its cards, with the bandwidth that the row states."""
+    """Return the machine of a row: one for its cards, with the rates that the row states."""
     node = owned_node(accelerator, integer(row, "num_accelerators", 1))
+    stated: dict[str, object] = {}
     rate = number(row, "host_memory_bandwidth_gb_s")
-    if rate is None:
-        return node
-    return node.model_copy(update={"host_memory_bandwidth_bytes_per_s": rate * GB})
+    if rate is not None:
+        stated["host_memory_bandwidth_bytes_per_s"] = rate * GB
+    if cell(row, "pcie_generation"):
+        # No bridge joins the cards: all of them talk over their slots.
+        generation = choice(row, "pcie_generation", PCIE_GENERATIONS)
+        stated |= {
+            "accelerators": max(node.accelerators, integer(row, "num_accelerators", 1)),
+            "pcie_bytes_per_s": PCIE_X16_BYTES_PER_S[generation],
+            "intra_bytes_per_s": PCIE_X16_BYTES_PER_S[generation],
+            "intra_domain": 1,
+        }
+    return node.model_copy(update=stated)
 
 
 BENCH: Final = "llama-bench"
@@ -104,6 +118,10 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
     if cell(row, "harness") == BENCH:
         found["step_overhead_s"] = 0.0
+    if row_kind(row) == ONLINE and cell(row, "burst_requests"):
+        # Only the first round of a closed loop starts together.
+        rounds = integer(row, "burst_requests", 1) / integer(row, "concurrency", 1)
+        found["start_wave"] = 1 / max(rounds, 1.0)
     if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
         found["running_sequences"] = integer(row, "concurrency", 1)
     return tuple(found.items())
@@ -175,17 +193,17 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     elif row_kind(row) in FIXED and strange:
         # Scripts with a fixed batch schedule nothing, and replay captured graphs.
         settings += (("sequence_overhead_s", 0.0), ("prompt_overhead_s", 0.0))
+    hardware = HardwareArrays.of(
+        accelerator,
+        row_node(row, accelerator),
+        kernels,
+        compute=compute_format(accelerator, stored),
+    )
+    if cell(row, "peer_to_peer") == "yes" and layout.tensor <= DIRECT_RANKS:
+        hardware = replace(hardware, staged=np.zeros(1))
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
-        candidates=Candidates(
-            layout=LayoutArrays.of(layout),
-            hardware=HardwareArrays.of(
-                accelerator,
-                row_node(row, accelerator),
-                kernels,
-                compute=compute_format(accelerator, stored),
-            ),
-        ),
+        candidates=Candidates(layout=LayoutArrays.of(layout), hardware=hardware),
         engine=facts.model_copy(update=dict(settings)) if settings else facts,
         engine_name=name,
         interface=interface,

@@ -147,7 +147,8 @@ def traffic_s(
     layout = candidates.layout
     one = np.ones_like(layout.tensor)
     hidden = SIXTEEN_BIT_BYTES * served.model.hidden_size * tokens
-    bandwidth, latency = group_link(candidates, network, layout.tensor, one)
+    # Cards without peer-to-peer reduce through the host, as in training.
+    bandwidth, latency = group_link(candidates, network, layout.tensor, one, staged=True)
     fast = layout.tensor <= candidates.hardware.intra_domain
     gain = 1.0 + fast * network.rank_gain * np.log2(np.maximum(layout.tensor / 2, 1.0))
     reduction = direct_all_reduce_time_s(
