@@ -42,10 +42,10 @@ BOUNDS = (
     Bound("outside_kv_logs", "kv_tokens", 9, 3, 2),
     Bound("outside_serving", "decode_tokens_per_s", 138, 10, 5),
     Bound("outside_serving", "prefill_tokens_per_s", 63, 13, 7),
-    Bound("outside_serving", "latency_ms", 24, 17, 15),
-    Bound("outside_serving", "total_output_tokens_per_s", 44, 16, 8),
+    Bound("outside_serving", "latency_ms", 24, 16, 12),
+    Bound("outside_serving", "total_output_tokens_per_s", 44, 10, 2),
     Bound("outside_serving", "tpot_ms", 168, 14, 1),
-    Bound("outside_serving", "ttft_ms", 174, 33, 14),
+    Bound("outside_serving", "ttft_ms", 174, 28, 9),
     Bound("outside_desktop", "decode_tokens_per_s", 40, 10, 2),
     Bound("outside_desktop", "total_output_tokens_per_s", 38, 5, 4),
     # Nearly all are of one site, whose builds of one month were slow on one card.

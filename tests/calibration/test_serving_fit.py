@@ -8,6 +8,7 @@ import pytest
 
 from advisor.calibration.fitting.serving import (
     LLAMA_CPP_2024,
+    SERVED,
     SERVERS,
     EngineFit,
     engine_packs,
@@ -44,10 +45,7 @@ def test_constants_behind_generated_times_come_back(engine):
     # SGLang's runs with times of an engine that is known: the fit must find its constants.
     truth = {"step_overhead_s": 2e-3, "request_overhead_s": 0.1, "start_wave": 0.2}
     calibration = engine.calibration
-    sglang = next(one for one in SERVERS if one.name == "sglang")
-    fit = EngineFit(
-        "sglang", ("llm_online",), tuple(one for one in sglang.parameters if one.name in truth)
-    )
+    fit = EngineFit("sglang", ("llm_online",), tuple(one for one in SERVED if one.name in truth))
     packs = engine_packs(fit, engine)
     times = iter(predicted_s(packs, calibration, with_values(calibration.serving, truth)).tolist())
     known = tuple(
