@@ -32,7 +32,7 @@ SECTIONS: Final = {
     FACTS: _names(
         "relatives processor_half_tiles processor_overhead_s vector_compute "
         "processor_tile_compute processor_sustained processor_fresh_memory sustained network "
-        "serving memory intervals reliability delivery engines"
+        "serving memory pipeline intervals reliability delivery engines"
     ),
 }
 """Required sections of each file: without one, its constants would silently keep their defaults."""

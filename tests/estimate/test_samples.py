@@ -360,3 +360,29 @@ def test_refusals_name_what_was_given_as_it_is_written() -> None:
     case = pretrain("vgg-16", "t4", 1, samples=1e6, layout={"recompute": "full"})
     with pytest.raises(InputError, match="got 'full'; allowed: none"):
         advisor.estimate(case)
+
+
+@pytest.mark.parametrize(
+    ("preset", "card", "pixels", "steps", "seconds"),
+    [
+        # siliconflow/onediff @98898c4, README of sd1.5 and sdxl: diffusers, whole image. Stable
+        # Diffusion 1.5 on A800 and RTX 4090 fitted the host's time; the others are held out.
+        ("sd-1.5-unet", "rtx-4090", 512, 20, 0.61),
+        ("sd-1.5-unet", "a800-sxm-80gb", 512, 20, 0.64),
+        ("sd-1.5-unet", "rtx-3090", 512, 20, 1.07),
+        ("sdxl-unet", "a800-sxm-80gb", 1024, 20, 2.28),
+        ("sdxl-unet", "rtx-3090", 1024, 20, 5.72),
+        # fal-ai/stable-diffusion-benchmarks; diffusers, tutorial fast_diffusion.
+        ("sd-1.5-unet", "a100-sxm-80gb", 512, 50, 1.604),
+        ("sdxl-unet", "a100-sxm-80gb", 1024, 50, 5.932),
+        ("sdxl-unet", "a100-sxm-80gb", 1024, 30, 3.315),
+    ],
+)
+def test_seconds_of_an_image_by_an_eager_pipeline(
+    preset: str, card: str, pixels: int, steps: int, seconds: float
+) -> None:
+    found = advisor.estimate(
+        serve(preset, card, 1, concurrency=1, image_size=pixels, denoising_steps=steps)
+    ).serving
+    assert found is not None
+    assert found.ttft_ms.expected / 1e3 == pytest.approx(seconds, rel=0.25)

@@ -4,7 +4,7 @@ Images of a classifier or of a diffusion model, sequences of a text encoder. The
 one configuration and a million.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,8 @@ class BatchShares(Shares):
     elementwise: Floats
     launch: Floats
     """Time that the accelerator waits for the host: launches and small copies."""
+    pipeline: Floats
+    """Text encoder, decoder of latents and host around the passes of a denoising network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,15 @@ def batch_times(
     Notes
     -----
     Guidance doubles the batch, because conditional and unconditional inputs pass together;
-    denoising steps repeat the pass. Leaves out the text encoder and the latent decoder of a
-    diffusion model, resizing of images and transport. The slowdown of training does not apply: a
+    denoising steps repeat the pass. The host of an eager pipeline is slower than that of a plain
+    loop, and the decoder of latents reads and writes at the memory's rate. Leaves out resizing of
+    images and transport. The slowdown of training does not apply: a
     forward pass has no slow ranks and no gaps for an optimizer.
     """
     software = calibration.software[stack or usual_stack(Work.BATCHES).name]
+    pipeline = calibration.pipeline
+    if architecture.denoises and software.eager:
+        software = software.model_copy(update={"launch_s": pipeline.launch_s})
     layout = candidates.layout
     inputs = inputs_per_answer(architecture, workload)
     run = _run(architecture, workload, weight_format, software.name)
@@ -147,6 +153,12 @@ def batch_times(
             for item in fields(BatchShares)
         }
     )
+    side = architecture.sample.image_size if architecture.sample else None
+    if architecture.denoises and side is not None:
+        decoded = np.ceil(workload.concurrency / layout.data) * side**2
+        bandwidth = candidates.hardware.memory_bandwidth_bytes_per_s
+        rest = pipeline.image_s + decoded * pipeline.decoded_bytes_per_pixel / bandwidth
+        shares = replace(shares, pipeline=shares.pipeline + rest)
     latency = shares.total
     memory = calibration.memory
     zero = np.zeros_like(latency)
@@ -241,7 +253,9 @@ def _compiled(
         launch += op.layers * kernels.kernel_s
     launch += hardware.shared_memory * kernels.shared_memory_s
     launch += copies_time(ANSWER_COPIES, hardware)
-    return BatchShares(matmul=matmul, attention=attention, elementwise=zero, launch=launch)
+    return BatchShares(
+        matmul=matmul, attention=attention, elementwise=zero, launch=launch, pipeline=zero
+    )
 
 
 def in_measured_runs(
@@ -313,7 +327,9 @@ def _forward(
     kernels = matmul + attention + elementwise
     launch = launch_time(launches, kernels, candidates.hardware, software)
     launch = launch + copies_time(ANSWER_COPIES, candidates.hardware)
-    return BatchShares(matmul=matmul, attention=attention, elementwise=elementwise, launch=launch)
+    return BatchShares(
+        matmul=matmul, attention=attention, elementwise=elementwise, launch=launch, pipeline=zero
+    )
 
 
 def activation_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:

@@ -77,6 +77,11 @@ BATCH_TIME = {
         "Norms, activations, residuals", "bytes / (bandwidth e_m)", "williams2009"
     ),
     "launch": TRAINING_TIME["launch"],
+    "pipeline": TermText(
+        "Text encoder, decoder of latents and host",
+        "seconds per image + pixels x bytes per pixel / bandwidth",
+        None,
+    ),
 }
 BATCH_MEMORY = {
     "weights": TermText("Weights", "parameters x bytes per parameter", None),

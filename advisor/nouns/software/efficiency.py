@@ -101,6 +101,18 @@ class MemoryFacts(Noun):
     source: str
 
 
+class PipelineFacts(Noun):
+    """What a pipeline of a denoising network adds to the network's kernels."""
+
+    launch_s: Seconds
+    """Host time of eager code for each kernel of the network. [s]"""
+    image_s: Seconds
+    """Text encoder, scheduler and host around an image. [s]"""
+    decoded_bytes_per_pixel: Bytes
+    """Memory traffic of the decoder of latents. [bytes/pixel]"""
+    source: str
+
+
 UNMEASURED: Final = "_unmeasured"
 """Suffix of the intervals for generations without measured kernels."""
 
@@ -175,6 +187,7 @@ class Calibration(Noun):
     engines: dict[str, ServingFacts] = Field(default_factory=dict)
     """Constants of other engines. A missing field takes its value from ``serving``."""
     memory: MemoryFacts
+    pipeline: PipelineFacts
     intervals: dict[str, Interval]
     """By quantity: training_time, serving_time, serving_first_token, serving_memory,
     training_memory. Suffixes name special cases: ``_routed`` (mixture of experts, for both
