@@ -7,8 +7,8 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Offer, PriceKind, SoftwareSupport
-from advisor.planning.price_age import upper_factor
 from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
+from advisor.planning.spot import upper_factor
 
 MAX_CARDS: Final = 12
 """Most cards in one comparison: more are not readable side by side."""

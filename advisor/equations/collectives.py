@@ -5,9 +5,8 @@ and what it contributes to a reduce-scatter. A group of one rank takes no time.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def all_gather_time_s(

@@ -5,12 +5,8 @@ Every function takes floats or arrays and broadcasts.
 
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from advisor.equations import Number
 from advisor.foundation.units import HOURS_PER_MONTH
-
-Number = float | NDArray[np.float64]
 
 WATTS_PER_KW: Final = 1000.0
 GRAMS_PER_KG: Final = 1000.0

@@ -3,9 +3,8 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 FLASH_BACKWARD_FLOPS: Final = 2.5
 """Backward over forward FLOPs of flash attention: five products against two (Dao 2023)."""

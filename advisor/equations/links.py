@@ -1,9 +1,8 @@
 """The link that a regularly placed group of accelerators uses, and its bandwidth."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def group_bytes_per_s(
@@ -16,13 +15,15 @@ def group_bytes_per_s(
     pcie_bytes_per_s: Number,
     inter_bytes_per_s: Number,
 ) -> Number:
-    r"""Bandwidth per rank that a ring over a regularly placed group reaches.
+    r"""Bandwidth per rank that a ring over a regularly placed group reaches. [bytes/s]
 
     Rank ``i`` of the group is on accelerator ``i * stride``. Accelerators are numbered along the
     link domain, then along the node, then across nodes. A group inside one link domain uses the
     link, and a group inside one node uses PCIe. A wider group crosses the network: its ``g`` ranks
     in each node or domain share the crossing, so the ring reaches ``g`` times one accelerator's
     network bandwidth, limited by the bandwidth inside.
+
+    0 if the group needs a network and has none.
 
     Parameters
     ----------
@@ -34,11 +35,6 @@ def group_bytes_per_s(
         Accelerators in a node, and in one link domain.
     intra_bytes_per_s, pcie_bytes_per_s, inter_bytes_per_s : float or ndarray
         Link, PCIe and network, per accelerator and direction. [bytes/s]
-
-    Returns
-    -------
-    float or ndarray
-        0 if the group needs a network and has none. [bytes/s]
 
     Notes
     -----

@@ -1,9 +1,8 @@
 """Traffic between accelerator and host, and the update of weights on the host."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:

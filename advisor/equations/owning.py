@@ -6,9 +6,8 @@ Every function takes floats or arrays and broadcasts.
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 MONTHS_PER_YEAR: Final = 12.0
 LEVEL: Final = 1e-12

@@ -6,12 +6,10 @@ Every function takes floats or arrays and broadcasts.
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.equations.training.goodput import goodput
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
-
-Number = float | NDArray[np.float64]
 
 UPPER_TENTH: Final = 1.2816
 """Standard deviations above the mean that a tenth of a normal distribution exceeds."""

@@ -6,9 +6,8 @@ Every function takes floats or arrays and broadcasts.
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 TILE_ELEMENTS: Final = 128.0 * 128.0
 """Output elements of one tile, the unit for the saturation of matmuls."""

@@ -17,9 +17,8 @@ from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
 from advisor.planning.beside_api import Hosted
-from advisor.planning.price_age import upper_factor
 from advisor.planning.search.systems import allowed_offers, price_usd_per_hour
-from advisor.planning.spot import Interruptions
+from advisor.planning.spot import Interruptions, upper_factor
 
 SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3, RentKind.API: 2}
 """The cheapest of each kind, one for each provider."""

@@ -9,9 +9,9 @@ from advisor.estimate.training.loading import decodes_images
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.workload import Serving
-from advisor.planning.price_age import upper_factor
 from advisor.planning.search.options import cheapest_offer
 from advisor.planning.search.systems import System, find_systems, owned_system
+from advisor.planning.spot import upper_factor
 
 
 def hardware_systems(

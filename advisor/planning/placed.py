@@ -15,8 +15,8 @@ from advisor.planning.day import with_day
 from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
-from advisor.planning.price_age import with_price_age
 from advisor.planning.search.neighbours import neighbours
+from advisor.planning.spot import with_price_age
 
 
 def estimate_placed(

@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.calibration.fitting.ranges import fit_intervals
-from advisor.calibration.fitting.stack_constants import HeldOut, RunTimes, hold_out_sources
+from advisor.calibration.fitting.stack_constants import (
+    HeldOut,
+    RunTimes,
+    fit_intervals,
+    hold_out_sources,
+)
 from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns
 from advisor.calibration.tables.guesses import filled
 from advisor.catalog.constants import load_calibration

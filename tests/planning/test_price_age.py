@@ -12,9 +12,9 @@ from advisor.catalog import load_catalog
 from advisor.catalog.price_drift import drift_of, history_of
 from advisor.foundation.dates import current_day
 from advisor.nouns.hardware import Offer, PriceKind
-from advisor.planning.price_age import aged_factor
 from advisor.planning.search.options import cheapest_offer
 from advisor.planning.search.systems import System, find_systems
+from advisor.planning.spot import aged_factor
 from tests.cases import serve
 
 TODAY = date(2026, 11, 21)

@@ -24,11 +24,11 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared
-from advisor.planning.price_age import upper_factor
 from advisor.planning.results import RejectionCode
 from advisor.planning.search.precisions import equipped
 from advisor.planning.search.serving import most_replicas
 from advisor.planning.search.systems import allowed_offers, find_systems
+from advisor.planning.spot import upper_factor
 from advisor.planning.time_ranges import TimeSpreads
 
 DENSE, ROUTED = "llama-3.1-8b", "qwen3-30b-a3b"

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from advisor.calibration.fitting.ranges import fit_intervals
 from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.scaling import scaling_section
 from advisor.calibration.fitting.stack_constants import (
     LASTING,
     Overheads,
     RunTimes,
+    fit_intervals,
     hold_out_sources,
 )
 from advisor.calibration.fitting.stack_runs import (

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from advisor.calibration.fitting.ranges import fit_intervals
 from advisor.calibration.fitting.scaling import CURVES, read_curves
-from advisor.calibration.fitting.stack_constants import HeldOut, RunTimes, hold_out_sources
+from advisor.calibration.fitting.stack_constants import (
+    HeldOut,
+    RunTimes,
+    fit_intervals,
+    hold_out_sources,
+)
 from advisor.calibration.fitting.stack_runs import fit_slowdowns, timed_runs
 from advisor.calibration.scoring.report import percentile
 from advisor.calibration.tables.context import shipped_engine

@@ -10,7 +10,7 @@ from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow, next_interval, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.engine_releases import EngineRelease, Share, engine_release
-from advisor.calibration.tables.formats import CACHE_BYTES, weight_format
+from advisor.calibration.tables.guesses import CACHE_BYTES, weight_format
 from advisor.calibration.tables.reading import Row, cell, choice, integer, number, shipped_rows
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.candidates import Floats, LayoutArrays

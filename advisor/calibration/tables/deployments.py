@@ -6,8 +6,7 @@ from typing import Final
 import numpy as np
 
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.formats import cache_bytes, weight_format
-from advisor.calibration.tables.guesses import filled
+from advisor.calibration.tables.guesses import cache_bytes, filled, weight_format
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import PCIE_X16_BYTES_PER_S, owned_node
 from advisor.equations.serving.bursts import start_burst_quantile_s, start_burst_s

@@ -26,8 +26,7 @@ from advisor.calibration.tables.deployments import (
     row_kind,
     row_load,
 )
-from advisor.calibration.tables.formats import weight_format
-from advisor.calibration.tables.guesses import filled
+from advisor.calibration.tables.guesses import filled, weight_format
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import node_for
 from advisor.equations.serving.bursts import overload_wait_s

@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.foundation.units import GB, HOUR_S
 
 Floats = NDArray[np.float64]
-Number = float | Floats
-
 PROMPT_TOKEN_BYTES: Final = 4.0
 """Of a token of a prompt, in JSON. Assumed. [bytes]"""
 STREAMED_TOKEN_BYTES: Final = 250.0

@@ -6,9 +6,8 @@ Every function takes floats or arrays and broadcasts.
 from math import exp, lgamma, log, log1p
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def burst_s(

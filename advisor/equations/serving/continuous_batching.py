@@ -10,9 +10,8 @@ References
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def pipeline_batches(*, stages: Number, share: Number) -> Number:

@@ -8,9 +8,8 @@ request waits, a chunk of its prompt.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:

@@ -9,9 +9,8 @@ References
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 RESIDUAL_COPIES = 3.0
 """Residual stream, block input and block output live beside the widest operator's tensors."""

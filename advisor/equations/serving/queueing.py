@@ -17,23 +17,21 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
+
 Floats = NDArray[np.float64]
 
 
 def state_grid(most: int) -> Floats:
     r"""Numbers of requests in flight at which an engine is evaluated.
 
+    All numbers to 20; further ones lie about :math:`\sqrt{n} / 2` apart, half the spread of a
+    Poisson number.
+
     Parameters
     ----------
     most : int
         Largest number.
-
-    Returns
-    -------
-    ndarray
-        All numbers to 20; further ones lie about :math:`\sqrt{n} / 2` apart, half the spread of a
-        Poisson number.
 
     Examples
     --------
@@ -55,6 +53,9 @@ def state_probabilities(
 ) -> tuple[Floats, Floats, Floats]:
     r"""How often an engine is in each state, when requests arrive on their own.
 
+    Probability of no request, of each grid state (with the states that it stands for), and of more
+    requests than the limit, which wait outside. All 0 if :math:`\lambda \ge X(c)`.
+
     Parameters
     ----------
     states : ndarray
@@ -67,12 +68,6 @@ def state_probabilities(
         Squared coefficient of variation of the times between arrivals; 1 for Poisson, :math:`C_a`.
     answer_scv : float, optional
         The same of the time that a request takes, :math:`C_s`, taken as log-normal.
-
-    Returns
-    -------
-    tuple of ndarray
-        Probability of no request, of each grid state (with the states that it stands for), and of
-        more requests than the limit, which wait outside. All 0 if :math:`\lambda \ge X(c)`.
 
     Notes
     -----

@@ -6,9 +6,8 @@ each second. Every function takes floats or arrays and broadcasts.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 MOST_READ = 0.99
 """Largest share of the time for prompts; an engine beyond it does not keep up."""
@@ -25,7 +24,9 @@ def token_time_s(
     arrival_scv: float,
     output_tokens: float,
 ) -> Number:
-    r"""Mean time per token of one answer.
+    r"""Mean time per token of one answer. [s]
+
+    Between :math:`d` and :math:`D`.
 
     Parameters
     ----------
@@ -41,11 +42,6 @@ def token_time_s(
         Squared coefficient of variation of the times between arrivals, :math:`C_a`.
     output_tokens : float
         Tokens of the answer, :math:`O`.
-
-    Returns
-    -------
-    float or ndarray
-        Between :math:`d` and :math:`D`. [s]
 
     Notes
     -----

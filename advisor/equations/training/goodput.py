@@ -1,11 +1,9 @@
 """From the time of a step to that of a run: failures, checkpoints, and what whole runs lose."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.foundation.units import HOUR_S
-
-Number = float | NDArray[np.float64]
 
 
 def straggling(*, machines: Number, slow_machines: float, slow_by: float) -> Number:

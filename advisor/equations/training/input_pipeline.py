@@ -1,9 +1,8 @@
 """Input pipeline: the host reads, decodes and augments samples while the accelerator computes."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def input_time_s(

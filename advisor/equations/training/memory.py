@@ -1,9 +1,8 @@
 """Training memory, term by term. Every function takes floats or arrays and broadcasts."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Number) -> Number:

@@ -3,9 +3,8 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 MUON_BYTES: Final = 9.0
 """Bytes per element of the matrix that Muon is at work on: its update and the products of the

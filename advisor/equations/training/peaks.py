@@ -3,11 +3,9 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.equations.training.memory import nf4_bytes
-
-Number = float | NDArray[np.float64]
 
 RESIDENT_LAYERS: Final = 2.0
 """Layers on the accelerator while the rest is on its host: the one at work and the next, in

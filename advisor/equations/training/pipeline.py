@@ -1,9 +1,8 @@
 """Pipeline schedules: idle time while the pipeline fills and drains, and hidden traffic."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
+from advisor.equations import Number
 
 
 def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Number) -> Number:

@@ -1,11 +1,9 @@
 """Traffic of a training step: how often each way of parallelism sends, and what of it shows."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.equations.training.pipeline import exposed_time_s
-
-Number = float | NDArray[np.float64]
 
 
 def tensor_traffic_s(

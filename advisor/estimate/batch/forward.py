@@ -259,10 +259,7 @@ def _compiled(
 
 
 def in_measured_runs(
-    architecture: ModelArchitecture,
-    kernels: ImageKernels,
-    accelerator: Accelerator,
-    images: int,
+    architecture: ModelArchitecture, kernels: ImageKernels, accelerator: Accelerator, images: int
 ) -> bool:
     """Whether the runs that fitted compiled kernels cover a network, a card and a batch."""
     products = [op for op in architecture.operators if is_product(op)]

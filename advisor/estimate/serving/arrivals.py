@@ -51,10 +51,7 @@ def burst_times(
     The parameters are those of ``times.serving_times``; the time to the first token is the mean,
     or that under which this share of the requests stays.
 
-    Returns
-    -------
-    BurstTimes
-        Lengths of answers are taken as exponentially distributed, as those of chats nearly are.
+    Lengths of answers are taken as exponentially distributed, as those of chats nearly are.
     """
     layout = candidates.layout
     memory = candidates.hardware.served_memory_bytes

@@ -6,13 +6,7 @@ from advisor.architecture.table.model import Unit
 from advisor.export.formats import Format, cannot
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT
-from advisor.export.training.hugging_face import (
-    AXOLOTL,
-    DEEPSPEED,
-    LLAMA_FACTORY,
-    TRL,
-    UNSLOTH,
-)
+from advisor.export.training.hugging_face import AXOLOTL, DEEPSPEED, LLAMA_FACTORY, TRL, UNSLOTH
 from advisor.export.training.megatron import MEGATRON
 from advisor.export.training.samples import SDXL, TIMM, WHISPER
 from advisor.export.training.tool import Tool

@@ -28,11 +28,8 @@ def devices_to_buy(
 
     Processors are left out: most of what they need for a model is memory, which they do not hold.
 
-    Returns
-    -------
-    dict of str to Option
-        The fastest way by catalog key, for those that hold the model. Empty unless few users of
-        text are served, which is what people buy a device for.
+    The fastest way by catalog key, for those that hold the model. Empty unless few users of text
+    are served, which is what people buy a device for.
     """
     workload, limits = case.workload, case.limits
     few = (

@@ -24,9 +24,9 @@ from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import Offer
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.fits.results import ModelFit
-from advisor.planning.price_age import price_age
 from advisor.planning.search.options import Option
 from advisor.planning.search.systems import System
+from advisor.planning.spot import price_age
 
 
 def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:

@@ -21,9 +21,8 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.balancer import balancer_usd_per_month
-from advisor.planning.price_age import upper_factor
 from advisor.planning.search.systems import System, price_usd_per_hour
-from advisor.planning.spot import Interruptions
+from advisor.planning.spot import Interruptions, upper_factor
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""

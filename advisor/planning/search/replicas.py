@@ -293,6 +293,8 @@ def fewest_replicas(
     Only layouts that can still be the cheapest of their accelerator are followed. Experts that are
     spread over all replicas keep the searched numbers.
 
+    The rows that were found beside those of ``table``.
+
     Parameters
     ----------
     table : ndarray
@@ -305,11 +307,6 @@ def fewest_replicas(
         The same for other rows.
     spares : int, optional
         Replicas that stay beyond those of a row.
-
-    Returns
-    -------
-    ndarray
-        The rows that were found beside those of ``table``.
     """
     gaps, least = _gaps(table, enough, systems, prices, spares)
     while True:

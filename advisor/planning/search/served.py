@@ -55,10 +55,7 @@ def search_served(
     ``advising``: also try formats that are worth naming where a larger one fits, as
     ``alternatives``.
 
-    Returns
-    -------
-    list of System, SearchResult
-        The systems with their tools; one with another tool or another host is separate.
+    The systems with their tools; one with another tool or another host is separate.
     """
     check_context(workload, architecture)
     rules = ToolRules.of(case, architecture)
