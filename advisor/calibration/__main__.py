@@ -105,12 +105,7 @@ def add_rows(source: Path, table: str) -> int:
     Rows that were added; the table's other columns stay empty. Raises InputError if the table is
     unknown, a column is none of its columns, a row has no id or source, or an id is taken.
 
-    Parameters
-    ----------
-    source : Path
-        Some of the table's columns in any order, ``id`` and ``source`` among them.
-    table : str
-        Name of the table, without its ending.
+    ``source``: some of the table's columns in any order, ``id`` and ``source`` among them.
     """
     tables = {path.stem: path for path in data_path(MEASUREMENTS).glob("*.csv")}
     check_known(table, sorted(tables), what="table of measurements")

@@ -27,12 +27,7 @@ def states_on_host(
 
     The rest on the accelerator, and the part on the host.
 
-    Parameters
-    ----------
-    states : StageStates
-        Of one stage. [bytes]
-    resident : ndarray
-        Gathered embedding, head and layers that stay when the weights move. [bytes]
+    ``resident``: gathered embedding, head and layers that stay when the weights move. [bytes]
 
     Notes
     -----

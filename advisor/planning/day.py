@@ -183,12 +183,7 @@ def _most_per_replica(
 def bills(load: Load, start_s: float, fixed: int) -> Day:
     """Return the bills of a fixed and of an autoscaled fleet.
 
-    Parameters
-    ----------
-    start_s : float
-        Until a new unit answers. [s]
-    fixed : int
-        Replicas of the fixed fleet.
+    ``start_s``: until a new unit answers. [s]
     """
     rates, needed = load.rates, load.needed
     fixed_units = -(-fixed // load.replicas)

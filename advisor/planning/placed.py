@@ -56,8 +56,6 @@ def explained(
     ----------
     case : Case
         With open lengths filled in.
-    catalog : Catalog
-        Where ways out look for other accelerators.
     curves : bool
         Also compute how batch and length change memory and speed.
     """

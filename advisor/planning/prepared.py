@@ -97,12 +97,7 @@ def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
 
     The same object if nothing changes.
 
-    Parameters
-    ----------
-    case : Case
-        Only serving that writes answers token by token changes.
-    architecture : ModelArchitecture
-        The model of the case, resolved.
+    ``case``: only serving that writes answers token by token changes.
     """
     workload, limits = case.workload, case.limits
     if not (
@@ -215,12 +210,7 @@ def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> d
 
     New values by field of the workload; empty if all fit.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        Of serving.
-    given : collection of str
-        Fields of the workload that the user gave; they stay.
+    ``given``: fields of the workload that the user gave; they stay.
     """
     case = as_case(case)
     if not isinstance(case.workload, Serving):

@@ -51,8 +51,6 @@ class TimeSpreads:
             Machine of a training run, whose range depends on their number.
         precision : str
             Recipe of the training run, or weight format of the served model.
-        count : int
-            Accelerators.
         """
         machines = 1 if node is None else -(-count // node.accelerators)
         key: tuple[object, ...] = (accelerator.key, precision, 0, 0)

@@ -44,13 +44,6 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
     """Fit all constants that the kernel tables determine.
 
     Raises CatalogError if a table is broken.
-
-    Parameters
-    ----------
-    folder : Path
-        The kernel tables.
-    cards : mapping of str to Accelerator
-        The catalog by key.
     """
     tables = read_kernel_tables(folder)
     shares = best_shares(tables.best_rates, cards)
@@ -213,12 +206,7 @@ def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str,
     Median over the readings of a card; then, for the narrowest name of each generation, the median
     over its measured cards. Above 1 if a card's clocks exceed those of its data sheet.
 
-    Parameters
-    ----------
-    rates : BestRates
-        Readings, several for some cards.
-    cards : mapping of str to Accelerator
-        The catalog by key.
+    ``rates``: readings, several for some cards.
     """
     readings = defaultdict(list)
     for card, rate in zip(rates.accelerator.tolist(), rates.flops_per_s.tolist(), strict=True):

@@ -39,14 +39,7 @@ def fit_experts(
 
     Empty if nothing was measured.
 
-    Parameters
-    ----------
-    tables : Experts
-        Measurements.
-    cards : mapping of str to Accelerator
-        The catalog by key: peaks and bandwidths.
-    accelerators : iterable of str
-        Keys of the cards to fit on.
+    ``accelerators``: keys of the cards to fit on.
     """
     found = {}
     of_group = tables.of(accelerators)

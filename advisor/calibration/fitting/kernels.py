@@ -129,16 +129,7 @@ def fit_generation(
     Held-out errors are those of each card under constants fitted on the group's other cards; for a
     card alone in its group, on all other NVIDIA cards.
 
-    Parameters
-    ----------
-    tables : KernelTables
-        Measurements.
-    cards : mapping of str to Accelerator
-        The catalog by key: peaks and bandwidths.
-    accelerators : tuple of str
-        Keys of the cards to fit on.
-    source : str
-        Where the measurements come from.
+    ``accelerators``: keys of the cards to fit on.
     """
     matmul = {}
     for name, (peak, kernels) in FORMATS.items():

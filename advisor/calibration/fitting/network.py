@@ -56,13 +56,6 @@ class NetworkFit(Noun):
 def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkFit:
     """Latency and bandwidth shares, with errors in sample and on unseen accelerators.
 
-    Parameters
-    ----------
-    rows : Collectives
-        Measurements.
-    cards : mapping of str to Accelerator
-        The catalog by key: rates of the fast links.
-
     Notes
     -----
     Library collectives follow the ring formula, the direct kernels of serving engines the

@@ -199,12 +199,7 @@ def rounded(value: float, digits: int = 4) -> float:
 def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, float]:
     """Move the bounds of one kind of runs towards the bounds of all runs.
 
-    Parameters
-    ----------
-    own, pool : sequence of float
-        Low and high bound of the kind, and of all runs.
-    groups : int
-        Groups of runs of the kind; the fewer, the more the pool counts.
+    ``groups``: groups of runs of the kind; the fewer, the more the pool counts.
 
     Examples
     --------

@@ -274,8 +274,6 @@ def fit_engine(
     ----------
     facts : ServingFacts or mapping
         Everything that is not fitted; of several engines, by name.
-    packs : sequence of Pack
-        Runs of these engines.
     without : int, optional
         Part of the readings to leave out, see :func:`folds_of`.
     tolerance : float, optional

@@ -85,8 +85,6 @@ class RunTimes:
 
     Parameters
     ----------
-    runs : sequence of TimedRun
-        With their work.
     calibration : Calibration
         All other constants.
     """

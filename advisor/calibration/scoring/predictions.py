@@ -94,12 +94,7 @@ def stored_predictions(table: str, measured: Mapping[str, Row]) -> list[Validati
 
     Raises CatalogError if a prediction has no measurement: the file is older than the table.
 
-    Parameters
-    ----------
-    table : str
-        Key of ``accuracy.ALL_TABLES``.
-    measured : mapping of str to Row
-        The table's rows by id.
+    ``measured``: the table's rows by id.
     """
     return [_joined(line, measured) for line in _stored()[table]]
 

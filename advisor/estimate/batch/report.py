@@ -110,14 +110,7 @@ def describe_batch(
     If the memory does not fit, ``fits`` is False and the times are those of a card with enough
     memory.
 
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-        A network that does not generate token after token.
-    workload : Serving
-        Inputs at a time, their size, and the passes for one image of a diffusion model.
-    layout : ParallelLayout
-        ``data`` ranks share the batch.
+    ``workload``: inputs at a time, their size, and the passes for one image of a diffusion model.
 
     Raises
     ------

@@ -57,13 +57,6 @@ def launch_time(
     """Time that launches add to the kernels. [s]
 
     Waiting time of accelerators, and dispatch time of processors.
-
-    Parameters
-    ----------
-    launches : ndarray
-        Kernels launched. [1]
-    kernels : ndarray
-        Their time. [s]
     """
     queue_s = queue_time(launches, hardware, software)
     waits = np.asarray(launch_wait_s(queue_s=queue_s, kernels_s=kernels))

@@ -89,15 +89,8 @@ def serving_memory(
 
     One element per configuration.
 
-    Parameters
-    ----------
-    layout : LayoutArrays
-        ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide the
-        weights.
-    memory_bytes : ndarray
-        Memory that the driver reports. [bytes]
-    calibration : Calibration
-        Facts of the engine and of a process on an accelerator.
+    ``layout``: ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide
+    the weights.
 
     Notes
     -----
@@ -163,12 +156,7 @@ def serving_capacity(
 
     Counts are 0 if the weights alone do not fit.
 
-    Parameters
-    ----------
-    served, load, layout, memory_bytes, calibration
-        As for :func:`serving_memory`.
-    host_memory_bytes : float or ndarray, optional
-        Memory of the host, which layers and experts may fill. [bytes]
+    ``host_memory_bytes``: memory of the host, which layers and experts may fill. [bytes]
     """
     memory = serving_memory(served, load, layout, memory_bytes, calibration)
     interval = calibration.interval("serving_memory", measured=True)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.equations.serving.queueing import (
     gamma_quantile,
     gated_cycle_s,
@@ -19,7 +20,6 @@ from advisor.equations.serving.queueing import (
 )
 from advisor.equations.serving.shared_steps import (
     MOST_READ,
-    Number,
     token_time_s,
     token_time_variance,
 )
@@ -140,13 +140,6 @@ class Queued:
 
 def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     """Return the steady state of engines under arrivals.
-
-    Parameters
-    ----------
-    curve : EngineCurve
-        Of engines in a closed system.
-    arrivals : Arrivals
-        At each engine.
 
     Notes
     -----

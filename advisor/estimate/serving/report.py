@@ -81,12 +81,7 @@ def describe_serving(
     If the memory does not fit, ``fits`` is False and the times are those of a card with enough
     memory.
 
-    Parameters
-    ----------
-    layout : ParallelLayout
-        ``data`` ranks answer in parallel; ``expert`` of them share the routed experts.
-    cache_bytes : float
-        Bytes of one cached element. [bytes]
+    ``layout``: ``data`` ranks answer in parallel; ``expert`` of them share the routed experts.
     """
     engine = calibration.engine_for(weight_format)
     accelerator = working_card(accelerator, architecture, workload, weight_format)

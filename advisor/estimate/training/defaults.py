@@ -102,10 +102,6 @@ def default_batch(
         Tokens of one item; 1 for images and samples.
     tokens : float
         Of the whole run; images or samples for networks that take those.
-    paired : bool
-        Whether items are pairs of answers.
-    assumptions : list of str
-        Receives the choice.
     """
     row = usual(architecture, method)
     if row.batch is None:

@@ -92,8 +92,6 @@ def run_terms(
 
     Parameters
     ----------
-    lost : Losses
-        Of one configuration.
     accelerators : int
         Accelerators of the job; any failure stops all of them.
     training_s, evaluation_s : float

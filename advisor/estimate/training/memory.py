@@ -80,12 +80,7 @@ def training_memory(
 
     Terms of the fullest stage at the fullest moment.
 
-    Parameters
-    ----------
-    layout : LayoutArrays
-        One element per configuration.
-    lengths : ndarray, optional
-        Sequence length of each configuration, if it is not the run's. [tokens]
+    ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
 
     Notes
     -----

@@ -31,14 +31,7 @@ def offload_time(
 ) -> Floats:
     """Exposed traffic with the host and the host's update, of one step. [s]
 
-    Parameters
-    ----------
-    updated : ndarray
-        Parameters that this rank updates. [elements]
-    weights : ndarray
-        Working weights of this rank that are on the host. [elements]
-    cover_s : ndarray
-        Computation of one micro-batch. [s]
+    ``weights``: working weights of this rank that are on the host. [elements]
 
     Notes
     -----

@@ -228,8 +228,6 @@ def sample_phases(
 
     Parameters
     ----------
-    samples : ndarray
-        Samples of a micro-batch on one rank.
     recompute : ndarray
         Level of the policy; only full recomputation changes anything here.
     loss : ndarray

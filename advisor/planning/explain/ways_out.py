@@ -117,14 +117,7 @@ def ways_out(
 
     Smallest sacrifice first, then the fastest; empty if no change fits.
 
-    Parameters
-    ----------
-    placement : Placement
-        The placement that does not fit.
-    estimate : Estimate
-        The estimate of that placement.
-    catalog : Catalog
-        Cards and offers for the changes of hardware.
+    ``catalog``: cards and offers for the changes of hardware.
     """
     tight = _Tight(case, placement, estimate, architecture, catalog, calibration)
     found: list[WayOut] = []

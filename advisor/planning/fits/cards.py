@@ -78,14 +78,6 @@ def what_fits(
 
     Parameters
     ----------
-    architectures : sequence of (str, ModelArchitecture)
-        Presets and their shapes.
-    system : System
-        The accelerator and its links.
-    count : int
-        Accelerators.
-    precision : str
-        Training recipe.
     context_tokens : int
         Prompt and answer together (serving), the sequence (training). [tokens]
     concurrency : int
@@ -252,14 +244,7 @@ def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
 
     0 if the first length does not fit.
 
-    Parameters
-    ----------
-    lengths : ndarray, shape (n,)
-        Rising sequence lengths. [tokens]
-    needs : ndarray, shape (n, m)
-        Memory of ``m`` configurations at each length. [bytes]
-    usable_bytes : float
-        Usable memory. [bytes]
+    ``needs``: memory of ``m`` configurations at each length. [bytes]
 
     Notes
     -----

@@ -30,8 +30,6 @@ class StepBound:
 
     Parameters
     ----------
-    systems : HardwareArrays
-        One element per system.
     card : ndarray
         Equal numbers for systems of the same accelerator, counted from 0.
 
@@ -108,17 +106,7 @@ class StepBound:
         self._shown = np.where(rows.dual, 0.0, shown)
 
     def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
-        """Lower bound of the step time, one element per configuration. [s]
-
-        Parameters
-        ----------
-        system : ndarray
-            Place in ``systems``.
-        policy : ndarray
-            Recompute level.
-        row : ndarray
-            Row of the grid.
-        """
+        """Lower bound of the step time, one element per configuration. [s]"""
         everything = policy == RECOMPUTE_LEVELS - 1
         sent = (self._link[system] * 2 + everything) * self._cuts + self._cut[row]
         traffic = self._traffic[sent]

@@ -26,8 +26,6 @@ class LayoutSpace:
     ----------
     run : TrainingRun
         Fixes batch, sequence and method; precisions may differ later.
-    counts : iterable of int
-        Numbers of accelerators.
     stated : ParallelLayout, optional
         Its stated fields keep their values.
     hosted : bool, optional

@@ -338,8 +338,6 @@ def layout_grid(
 
     Parameters
     ----------
-    counts : iterable of int
-        Numbers of accelerators.
     stated : mapping of str to int, optional
         Fields that keep one value; the others are searched.
     hosted : bool, optional

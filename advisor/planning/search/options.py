@@ -268,8 +268,6 @@ def run_rents(
         Owned hardware (None) has no rent.
     hours : sequence of sequences of float
         Time of each run at several points of its range. [h]
-    usd_per_hour : sequence of float
-        Of all instances. [USD/h]
     """
     times, usd = np.asarray(hours, dtype=float), np.asarray(usd_per_hour)
     rents = np.zeros_like(times)

@@ -259,8 +259,6 @@ def within_reach(
 
     Parameters
     ----------
-    system : System
-        With the run's number format.
     flops : float
         Of the whole run, without recomputation. [FLOPs]
     has_layouts : callable

@@ -297,12 +297,8 @@ def fewest_replicas(
 
     Parameters
     ----------
-    table : ndarray
-        Of :func:`replica_table`.
     enough : ndarray of bool
         Rows that fit and meet the latency targets.
-    prices : sequence of Price
-        Of each system.
     judge : callable
         The same for other rows.
     spares : int, optional

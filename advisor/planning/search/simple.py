@@ -70,8 +70,6 @@ def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> I
     ----------
     points : ndarray
         Complexity of layouts, recomputation included.
-    steps : ndarray
-        Their step times. [s]
     busy : ndarray
         The same without the wait for input, which decides between layouts that are equally simple
         and fast. [s]
