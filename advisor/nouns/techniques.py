@@ -84,6 +84,21 @@ class Techniques(Noun):
         ),
     ] = None
     """Chunked prefill: fewer tokens keep the time per token even, more read prompts faster."""
+    adapters: Annotated[
+        Annotated[int, Field(ge=1, le=1024)] | None,
+        Input(
+            "LoRA adapters that a server holds on the card at once, each request with its own",
+            "--adapters",
+            "LoRA adapters at once",
+            reads=Reads.PLAIN,
+            networks=TEXT,
+            blank="None",
+        ),
+    ] = None
+    adapter_rank: Annotated[
+        Annotated[int, Field(ge=1, le=512)] | None,
+        Input("largest rank of the served adapters (16)", "--adapter-rank"),
+    ] = None
 
 
 class Gain(Noun):
@@ -110,19 +125,81 @@ class SpeculationFacts(Noun):
     source: str
 
 
+class AdapterFacts(Noun):
+    """Published measurements of servers with LoRA adapters."""
+
+    rank: int
+    """Of a case that states none; the default of engines."""
+    ranks: tuple[int, ...]
+    """Sizes that engines reserve."""
+    slowdown: Gain
+    """Time of a step over that without adapters."""
+    runs: str
+    """What was measured, in a few words."""
+    source: str
+
+
 class _TechniqueFile(Noun):
     speculation: dict[Speculation, SpeculationFacts]
+    adapters: AdapterFacts
 
 
 @cache
-def speculation_facts() -> dict[Speculation, SpeculationFacts]:
-    """Return the published measurements of every way to speculate."""
+def _facts() -> _TechniqueFile:
     # A case without techniques needs no file.
     from advisor.foundation.data_files import read_yaml
     from advisor.foundation.data_records import checked
 
     content = read_yaml(data_path(TECHNIQUES))
-    return checked(_TechniqueFile.model_validate, content, file=TECHNIQUES).speculation
+    return checked(_TechniqueFile.model_validate, content, file=TECHNIQUES)
+
+
+def speculation_facts() -> dict[Speculation, SpeculationFacts]:
+    """Return the published measurements of every way to speculate."""
+    return _facts().speculation
+
+
+def adapter_facts() -> AdapterFacts:
+    """Return the published measurements of servers with LoRA adapters."""
+    return _facts().adapters
+
+
+def reserved_rank(stated: Techniques) -> int:
+    """Return the rank that an engine reserves for each adapter; 0 without adapters.
+
+    Raises
+    ------
+    InputError
+        If a rank is given and no adapters.
+    """
+    if stated.adapters is None:
+        if stated.adapter_rank is None:
+            return 0
+        raise InputError(
+            "adapter_rank describes adapters, and the case has none",
+            value=str(stated.adapter_rank),
+            allowed="1 to 1024 adapters",
+            remedy="Add adapters, or leave it out.",
+            field="adapter_rank",
+        )
+    facts = adapter_facts()
+    wanted = stated.adapter_rank or facts.rank
+    return min(rank for rank in facts.ranks if rank >= wanted)
+
+
+def widening(stated: Techniques, *, later: bool) -> tuple[float, float]:
+    """Return the factors by which stated techniques widen the range of a time.
+
+    ``later``: of the tokens after the first, which drafts concern too.
+    """
+    low, high = 1.0, 1.0
+    if stated.adapters:
+        slowdown = adapter_facts().slowdown
+        low, high = slowdown.low / slowdown.expected, slowdown.high / slowdown.expected
+    if later and stated.speculation:
+        drafts = speculated(stated)
+        low, high = low / drafts.high, high / drafts.low
+    return low, high
 
 
 class Speculated(Noun):

@@ -15,6 +15,7 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS
 from advisor.nouns.software.generations import generations
 from advisor.nouns.software.tools import known_tools
+from advisor.nouns.techniques import widening
 from advisor.nouns.workload import Serving, Workload
 
 
@@ -98,6 +99,7 @@ class TimeSpreads:
     ) -> Range:
         architecture, calibration = self._architecture, self._calibration
         evidence, measured = self._evidence(accelerator)
+        least = most = 1.0
         if isinstance(self._workload, Serving):
             weights = WEIGHT_FORMATS[precision]
             engine = calibration.engine_for(weights)
@@ -107,6 +109,7 @@ class TimeSpreads:
                 else later_quantity(architecture, engine, ParallelLayout())
             )
             interval = calibration.served_interval(quantity, weights, measured=measured)
+            least, most = widening(self._workload, later=count >= 0)
             if not generates(architecture):
                 interval = batch_interval(
                     architecture,
@@ -126,12 +129,12 @@ class TimeSpreads:
             )
             interval = delivered_interval(step, self._workload.operator, machines, calibration)
         weakest = interval.evidence.weakest(evidence, architecture.evidence)
-        key = (interval.low, interval.high, weakest)
+        key = (interval.low * least, interval.high * most, weakest)
         if key not in self._ranges:
             self._ranges[key] = Range.around(
                 1.0,
-                low_factor=interval.low / self._widening,
-                high_factor=interval.high * self._widening,
+                low_factor=key[0] / self._widening,
+                high_factor=key[1] * self._widening,
                 evidence=weakest,
             )
         return self._ranges[key]

@@ -471,6 +471,24 @@ def test_techniques_that_a_case_states_are_in_its_file(
     assert ("Nothing is drafted" in text) is left_out
 
 
+@pytest.mark.parametrize(
+    ("to", "option"),
+    [("vllm", "--max-loras"), ("sglang", "--max-loras-per-batch"), ("llama-cpp", None)],
+)
+def test_adapters_that_a_case_states_are_in_its_file(
+    to: str, option: str | None, stubs: Stubs
+) -> None:
+    case = case_of("llama-3.1-8b", "h100-sxm", 1)
+    case["workload"] |= {"adapters": 8, "adapter_rank": 24}
+    text = advisor.export(case, to).content
+    [server] = servers(text, to, stubs)
+    check_documented(server)
+    assert ("No LoRA adapters: no file asks llama.cpp for them." in text) is (option is None)
+    if option is not None:
+        assert {option: "8", "--max-lora-rank": "32"}.items() <= server.options.items()
+        assert "--enable-lora" in server.options
+
+
 def test_drafts_of_another_checkpoint_are_left_out_with_their_gain() -> None:
     case = case_of("llama-3.1-8b", "h100-sxm", 1)
     plain = expectation(advisor.export(case, "vllm").content)

@@ -63,6 +63,36 @@ def forward_peak_bytes(
     )
 
 
+def adapter_bytes(*, rank: Number, in_features: Number, out_features: Number) -> Number:
+    r"""Memory that an engine reserves for LoRA adapters on one matrix, in 16 bits. [bytes]
+
+    Parameters
+    ----------
+    rank : float or ndarray
+        Adapters held at once times the rank reserved for each, :math:`n r`.
+    in_features, out_features : float or ndarray
+        Of the matrix on one card, :math:`k` and :math:`m`. A layer divided over cards keeps one of
+        its two low-rank matrices whole.
+
+    Notes
+    -----
+    .. math:: M = 2\,n\,r\,(k + m)
+
+    Leaves out adapters of the embedding and of the head, and copies in the host's memory.
+
+    References
+    ----------
+    .. [1] vLLM 0.14, ``vllm/config/lora.py``: ``max_loras``, ``max_lora_rank``, and
+       ``fully_sharded_loras``, by default off.
+
+    Examples
+    --------
+    >>> adapter_bytes(rank=4 * 16, in_features=4096, out_features=4096)
+    1048576.0
+    """
+    return 2.0 * rank * (in_features + out_features)
+
+
 def step_buffer_bytes(*, step_tokens: Number, vocab_size: Number, hidden_size: Number) -> Number:
     r"""Buffers of an engine that reserves one step in fp32: its residual stream and its logits.
 

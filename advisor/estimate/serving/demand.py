@@ -22,7 +22,7 @@ from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.techniques import speculated
+from advisor.nouns.techniques import adapter_facts, reserved_rank, speculated
 from advisor.nouns.workload import Serving
 
 SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
@@ -54,6 +54,10 @@ class ServingLoad:
     """Tokens of one sequence that a step yields."""
     drafting: Floats = field(default_factory=lambda: np.zeros(1))
     """Time to draft, over that of a step without drafts."""
+    adapter_rank: Floats = field(default_factory=lambda: np.zeros(1))
+    """Sum of the ranks of the LoRA adapters that the card holds."""
+    slowdown: Floats = field(default_factory=lambda: np.ones(1))
+    """Time of a step over that without adapters."""
 
     def take(self, index: NDArray[np.intp]) -> ServingLoad:
         """Return the loads of selected configurations, or the one load of all."""
@@ -76,6 +80,8 @@ class ServingLoad:
             verified=np.array([drafts.verified]),
             accepted=np.array([drafts.accepted]),
             drafting=np.array([drafts.overhead]),
+            adapter_rank=np.array([float(reserved_rank(workload) * (workload.adapters or 0))]),
+            slowdown=np.array([adapter_facts().slowdown.expected if workload.adapters else 1.0]),
         )
 
     def step_limit(self, engine: ServingFacts, memory_bytes: Floats) -> Floats:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.operators import Division, OperatorKind, Part
 from advisor.equations.serving.memory import (
+    adapter_bytes,
     forward_peak_bytes,
     longest_in_piece,
     sampler_bytes,
@@ -15,6 +16,7 @@ from advisor.equations.serving.memory import (
 )
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import (
+    INPUT_DIVIDED_TARGETS,
     SIXTEEN_BIT_BYTES,
     ServedModel,
     ServingLoad,
@@ -132,7 +134,8 @@ def serving_memory(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
     )
     terms = {
-        "weights": _weights(served, layout, on_host=engine.host_embedding),
+        "weights": _weights(served, layout, on_host=engine.host_embedding)
+        + adapters_bytes(served, load, layout),
         "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
         "activations": np.where(sampling, stream, forward),
         "logits": np.where(sampling, sampler, 0.0),
@@ -277,6 +280,27 @@ def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Flo
     last = head + (embedding if model.tied_embeddings else 0.0)
     split = blocks + np.maximum(embedding, last)
     return np.where(layout.pipeline > 1, split, blocks + embedding + head)
+
+
+def adapters_bytes(served: ServedModel, load: ServingLoad, layout: LayoutArrays) -> Floats:
+    """Return the LoRA adapters on the fullest card, on every matrix of the blocks. [bytes]"""
+    total = np.zeros_like(layout.tensor)
+    if not np.any(load.adapter_rank > 0):
+        return total
+    for row in served.model.operators:
+        if row.kind is not OperatorKind.MATMUL or row.part is not Part.BLOCK or not row.target:
+            continue
+        routed = row.division is Division.EXPERT
+        tensor = 1.0 if row.division is Division.REPLICATED else layout.tensor
+        inner = row.target in INPUT_DIVIDED_TARGETS
+        one = adapter_bytes(
+            rank=load.adapter_rank,
+            in_features=row.in_features / (tensor if inner else 1.0),
+            out_features=row.out_features / (1.0 if inner else tensor),
+        )
+        experts = row.experts / layout.expert if routed else 1.0
+        total = total + row.layers * experts * one
+    return total * stage_share(served.model, layout)
 
 
 def _widest(served: ServedModel) -> float:

@@ -10,20 +10,34 @@ from advisor.estimate.batch.forward import (
     inputs_per_answer,
     passes_per_answer,
 )
+from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import MemoryBreakdown
-from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
+from advisor.estimate.serving.demand import (
+    SIXTEEN_BIT_BYTES,
+    ServedModel,
+    ServingLoad,
+    mean_bytes_per_parameter,
+    stores_as_published,
+)
+from advisor.estimate.serving.memory import adapters_bytes
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.serving.unlike import split_note
-from advisor.foundation.formatting import percent
+from advisor.foundation.formatting import memory, percent
 from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.quality import quality_words
-from advisor.nouns.techniques import Speculation, speculated, speculation_facts
+from advisor.nouns.techniques import (
+    Speculation,
+    adapter_facts,
+    reserved_rank,
+    speculated,
+    speculation_facts,
+)
 from advisor.nouns.workload import Serving
 
 PAGE_BYTES = 4096
@@ -43,6 +57,7 @@ def serving_notes(
         *first(workload, placement, architecture, weight_format, calibration),
         *_engine_notes(placement, architecture, calibration.engine_for(weight_format)),
         *_technique_notes(workload, architecture),
+        *_adapter_note(workload, placement, architecture, weight_format),
         *limit_notes(placement.accelerator, memory),
     )
 
@@ -136,6 +151,29 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
                 "the model's configuration names no layers for multi-token prediction: check that "
                 "the checkpoint has them"
             )
+
+
+def _adapter_note(
+    workload: Serving,
+    placement: Placement,
+    architecture: ModelArchitecture,
+    weight_format: WeightFormat,
+) -> Iterator[str]:
+    if not workload.adapters:
+        return
+    facts, rank = adapter_facts(), reserved_rank(workload)
+    held = adapters_bytes(
+        ServedModel.of(architecture, weight_format=weight_format, cache_bytes=SIXTEEN_BIT_BYTES),
+        ServingLoad.of(workload),
+        LayoutArrays.of(placement.layout),
+    )
+    yield (
+        f"LoRA adapters: {memory(float(held[0]))} of each card for {workload.adapters:,} of rank "
+        f"{rank} on every matrix of the blocks, in 16 bits; published servers take "
+        f"{facts.slowdown.low:g} to {facts.slowdown.high:g} times the time, "
+        f"{facts.slowdown.expected:g} expected ({facts.runs}); one adapter alone, merged into the "
+        "weights, takes none"
+    )
 
 
 def limit_notes(accelerator: Accelerator, memory: MemoryBreakdown) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, ServingFacts
-from advisor.nouns.techniques import speculated
+from advisor.nouns.techniques import widening as technique_widening
 from advisor.nouns.workload import Serving
 
 LONGEST_CONTEXT_TOKENS = 10_000_000
@@ -104,14 +104,13 @@ def describe_serving(
     assumed = architecture.evidence is Evidence.ASSUMED
     known = Evidence.ASSUMED if assumed else kernels.evidence
 
-    drafts = speculated(workload)
-
     def ranges(quantity: str, *, later: bool) -> Callable[[float], Range]:
         interval = calibration.served_interval(quantity, weight_format, measured=measured)
+        least, most = technique_widening(workload, later=later)
         return lambda value: Range.around(
             value,
-            low_factor=interval.low / widening / (drafts.high if later else 1.0),
-            high_factor=interval.high * widening / (drafts.low if later else 1.0),
+            low_factor=interval.low / widening * least,
+            high_factor=interval.high * widening * most,
             evidence=interval.evidence.weakest(known),
         )
 

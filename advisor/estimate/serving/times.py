@@ -3,7 +3,7 @@
 The same code serves one configuration and a million.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -261,6 +261,9 @@ def _steps(
         verified=load.verified if verified is None else verified,
     )
     found = engine_step(served, content, candidates, engine, network)
+    if np.any(load.slowdown > 1):
+        # Adapters add kernels to every layer.
+        found = replace(found, fixed=found.fixed + (load.slowdown - 1) * found.total)
     values = [getattr(found, item.name) for item in fields(StepShares)]
     return [StepShares(*(value[kind] for value in values)) for kind in range(len(kinds))]
 

@@ -204,6 +204,9 @@ def _techniques(
     if workload.step_tokens and not program.steps:
         update["step_tokens"] = None
         differences.append(f"{program.title} takes no limit on the tokens of one step.")
+    if workload.adapters and not program.adapters:
+        update |= dict.fromkeys(("adapters", "adapter_rank"))
+        differences.append(f"No LoRA adapters: no file asks {program.title} for them.")
     return update
 
 

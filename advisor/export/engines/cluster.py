@@ -10,7 +10,7 @@ from advisor.export.formats import cannot
 from advisor.export.quoting import yaml_text
 from advisor.export.script import Launch, Options, Variable
 from advisor.export.versions import pip_install
-from advisor.nouns.techniques import Speculation, drafted
+from advisor.nouns.techniques import Speculation, drafted, reserved_rank
 
 RANK: Final = Variable("NODE_RANK")
 FIRST_HOST: Final = Variable("MASTER_ADDR")
@@ -122,6 +122,12 @@ def vllm(servers: Servers) -> Launch:
         if work.speculation is Speculation.NGRAM:
             drafts["prompt_lookup_max"] = LOOKED_UP
         options += (("--speculative-config", json.dumps(drafts)),)
+    if work.adapters:
+        options += (
+            ("--enable-lora",),
+            ("--max-loras", str(work.adapters)),
+            ("--max-lora-rank", str(reserved_rank(work))),
+        )
     across, before = _vllm_machines(servers)
     return launch_of(servers, ("vllm", "serve", setup.weights), (*options, *across), before=before)
 
@@ -184,6 +190,13 @@ def sglang(servers: Servers) -> Launch:
             ("--speculative-num-steps", str(drafted(work))),
             ("--speculative-eagle-topk", "1"),
             ("--speculative-num-draft-tokens", str(drafted(work) + 1)),
+        )
+    if work.adapters:
+        options += (
+            ("--enable-lora",),
+            ("--max-loras-per-batch", str(work.adapters)),
+            ("--max-lora-rank", str(reserved_rank(work))),
+            ("--lora-target-modules", "all"),
         )
     before: tuple[str, ...] = ()
     if servers.machines > 1:

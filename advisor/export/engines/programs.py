@@ -86,6 +86,8 @@ class Program(Noun):
     """Way to draft without a second checkpoint -> backends on which a file may ask for it."""
     steps: bool = False
     """Whether it takes the tokens of one step."""
+    adapters: bool = False
+    """Whether a file may ask it to hold LoRA adapters."""
     copies: bool = False
     joins: bool = False
     source: Annotated[str, Field(min_length=1)]
