@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 import advisor.ui
+from advisor.ui.parts.chart_view import follow_theme
 from advisor.ui.session.address import survive_restarts
 from advisor.ui.session.server import bound_uploads, settle
 
@@ -40,4 +41,5 @@ page = st.navigation(
 settle()
 bound_uploads()
 survive_restarts()
+follow_theme()
 page.run()

@@ -24,7 +24,7 @@ from advisor.foundation.units import HOURS_PER_MONTH
 HEIGHT: Final = 360
 ROW_PX: Final = 34
 FRAME_PX: Final = 110
-STRIP_PX: Final = 110
+STRIP_PX: Final = 150
 OWN, RENT = 0, 3
 """Hues of the two sides in every chart of the page."""
 BAND_OPACITY: Final = 0.18
@@ -235,7 +235,7 @@ def strip_chart(
         )
     small = {"tickfont": {"size": FONT_SIZE - 3, "color": theme.muted}}
     layout = base_layout(theme, height=STRIP_PX) | {
-        "margin": {"l": 4, "r": 8, "t": 18, "b": 4},
+        "margin": {"l": 4, "r": 8, "t": 18, "b": 48},  # the button is below the ticks
         "xaxis": axis(theme, "", tickformat=ticks, nticks=5, showgrid=False) | small,
         "yaxis": axis(theme, "", range=[0, HOURS_PER_MONTH], tickvals=[0, 365, 730]) | small,
         "shapes": shapes,

@@ -200,6 +200,16 @@ def test_the_charts_follow_the_theme(
     assert fill_of_paper.startswith(f"rgb({color}, ")
 
 
+def test_the_charts_follow_a_switched_theme_at_once(
+    new_page: Callable[..., Page], app_url: str
+) -> None:
+    page = new_page(color_scheme="light")
+    open_answer(page, app_url)
+    page.emulate_media(color_scheme="dark")
+
+    expect(page.locator(".main-svg").first).to_have_css("background-color", "rgb(23, 22, 20)")
+
+
 def test_a_chart_is_saved_as_svg_or_png(new_page: Callable[..., Page], app_url: str) -> None:
     page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE)
     open_answer(page, app_url)

@@ -20,6 +20,34 @@ TABLE_PX: Final = 420
 """A longer table scrolls on its own. [px]"""
 
 
+THEME_KEY: Final = "follow_theme"
+"""Of the element that watches the theme; ``page.css`` hides it."""
+WATCH_THEME: Final = """
+let asked = null  // once for each theme, so that no difference asks for ever
+export default function ({ data, setTriggerValue }) {
+  const app = document.querySelector('[data-testid="stApp"]')
+  const look = () => {
+    const [red, green, blue] = getComputedStyle(app).backgroundColor.match(/\\d+/g).map(Number)
+    const type = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 127 ? "light" : "dark"
+    if (type === data.drawn) { asked = null; return }
+    if (type !== asked) { asked = type; setTriggerValue("switched", type) }
+  }
+  const observer = new MutationObserver(look)
+  observer.observe(app, { attributes: true, attributeFilter: ["class"] })
+  look()
+  return () => observer.disconnect()
+}
+"""
+
+
+def follow_theme() -> None:
+    """Run the page anew as soon as the reader switches the theme, whose colours charts have."""
+    watch = st.components.v2.component(THEME_KEY, js=WATCH_THEME)
+    with st.container(key=THEME_KEY):
+        drawn = {"drawn": st.context.theme.type}
+        watch(key="theme_watched", data=drawn, on_switched_change=lambda: None)
+
+
 def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
     """Ask for one of the plans; the first stands for one that an earlier answer had."""
     titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
@@ -32,7 +60,7 @@ def theme() -> Theme:
     return theme_named(st.context.theme.type)
 
 
-def chart_config(name: str, *, saved: bool = True) -> dict[str, object]:
+def chart_config(name: str) -> dict[str, object]:
     """Return Plotly's settings: of its toolbar only the button that saves a picture."""
     picture = {
         "format": st.session_state.get(PICTURE) or next(iter(PICTURES)),
@@ -40,7 +68,7 @@ def chart_config(name: str, *, saved: bool = True) -> dict[str, object]:
         "scale": 2,
     }
     return {
-        "displayModeBar": saved,
+        "displayModeBar": True,
         "displaylogo": False,
         "modeBarButtons": [["toImage"]],
         "toImageButtonOptions": picture,
@@ -49,12 +77,9 @@ def chart_config(name: str, *, saved: bool = True) -> dict[str, object]:
     }
 
 
-def draw(figure: Figure, *, key: str, alt: str | None = None, saved: bool = True) -> None:
-    """Draw a chart; ``alt`` says it in words, where no caption does.
-
-    ``saved`` is whether it has a button that saves it as a picture.
-    """
-    config = chart_config(key, saved=saved)
+def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:
+    """Draw a chart; ``alt`` says it in words, where no caption does."""
+    config = chart_config(key)
     if on_phone() and figure.layout.showlegend:
         figure = narrowed(figure, theme())
     st.plotly_chart(figure, theme=None, key=key, config=config, alt=alt)

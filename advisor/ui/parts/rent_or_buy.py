@@ -144,7 +144,6 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
                 ),
                 key=f"own_strip_{strip.field}",
                 alt=strip_alt(frame, title="Break-even", value_text=text),
-                saved=False,
             )
 
 
