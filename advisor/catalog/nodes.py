@@ -6,6 +6,7 @@ from advisor.foundation.units import GB, GIGABIT_PER_S
 from advisor.nouns.hardware import (
     DESKTOP_BYTES_PER_S,
     DESKTOP_MEMORY_BYTES,
+    LAPTOP_MEMORY_BYTES,
     Accelerator,
     Node,
     Offer,
@@ -216,7 +217,9 @@ def _host_memory(accelerator: Accelerator) -> dict[str, float]:
     elif accelerator.segment is Segment.DATACENTER:
         size, rate = SERVER_HOST_BYTES, SERVER_HOST_BYTES_PER_S
     else:
-        size, rate = DESKTOP_MEMORY_BYTES, DESKTOP_BYTES_PER_S
+        laptop = accelerator.form_factor == "laptop"
+        size = LAPTOP_MEMORY_BYTES if laptop else DESKTOP_MEMORY_BYTES
+        rate = DESKTOP_BYTES_PER_S
     return {"host_memory_bytes": size, "host_memory_bandwidth_bytes_per_s": rate}
 
 

@@ -198,6 +198,8 @@ SYSTEM_BYTES: Final = 8.0 * GIB
 """Memory that a computer with unified memory keeps for its system and programs. Assumed."""
 DESKTOP_MEMORY_BYTES: Final = 64.0 * GB
 """Memory of a desktop computer for such work. Assumed. [bytes]"""
+LAPTOP_MEMORY_BYTES: Final = 32.0 * GB
+"""Memory of a laptop with a GPU of its own. Assumed; ``host.memory_bytes`` states another."""
 DESKTOP_BYTES_PER_S: Final = 89.6 * GB
 """Two channels of DDR5-5600. [bytes/s]"""
 VCPUS_PER_ACCELERATOR: Final = 16.0

@@ -52,6 +52,7 @@ def test_what_cannot_work_together_is_refused(key: str, what: str) -> None:
 def test_a_laptop_is_one_computer_with_one_card() -> None:
     card = load_catalog().accelerator("rtx-4090-laptop")
     assert node_for(card).accelerators == 1
+    assert node_for(card).host_memory_bytes == 32e9
     # 576 GB/s; TGP 80 to 150 W, and 120 W with 1,695 MHz in TechPowerUp's entry.
     assert (card.memory_bandwidth_bytes_per_s, card.board_power_w) == (576e9, 120)
     assert "80 to 150 W" in card.notes
