@@ -49,6 +49,12 @@ def architecture_from_parameters(
     ``total_parameters`` is ``parameters`` rounded to a whole number, before pruning. Raises
     InputError if the count is out of range or not a number, or the known fields do not fit it.
 
+    The published model ``known.like``, or the nearest by ratio, is scaled: hidden size and depth
+    by the cube root of the ratio. The feed-forward width then takes as much of the rest as fits;
+    if the width is known, the depth does. The remainder is well under 1 % unless much of the
+    shape is known. It becomes a row ``block.unassigned``, which takes memory and computes nothing.
+    A completely known shape is not an assumption.
+
     Parameters
     ----------
     parameters : float
@@ -57,14 +63,6 @@ def architecture_from_parameters(
         Known fields of the shape; the rest follows from them.
     pruning : float
         Share of heads and inner widths to remove from that shape.
-
-    Notes
-    -----
-    The published model ``known.like``, or the nearest by ratio, is scaled: hidden size and depth
-    by the cube root of the ratio. The feed-forward width then takes as much of the rest as fits;
-    if the width is known, the depth does. The remainder is well under 1 % unless much of the
-    shape is known. It becomes a row ``block.unassigned``, which takes memory and computes nothing.
-    A completely known shape is not an assumption.
     """
     known = known or AssumedShape()
     count, published, shape = _shaped(parameters, known)

@@ -29,8 +29,6 @@ def states_on_host(
 
     ``resident``: gathered embedding, head and layers that stay when the weights move. [bytes]
 
-    Notes
-    -----
     The master weights and a copy of the gradients move with the optimizer, because the host does
     the update (Ren et al. 2021, arXiv:2101.06840, section 4.1). Paged states count on the host:
     they move there when the card runs out of memory. Leaves out pinned buffers.

@@ -36,17 +36,15 @@ def expert_rows(
 ) -> Iterator[Operator]:
     """Yield the rows of one kind of routed feed-forward layer.
 
+    Eager code runs the experts in the format of the residual stream, because autocast does not
+    affect PyTorch's grouped matmul.
+
     Parameters
     ----------
     path : str
         Dotted name of the parent row.
     saved : tuple of SavedTensor
         The block's input; empty if the attention's rows already save it.
-
-    Notes
-    -----
-    Eager code runs the experts in the format of the residual stream, because autocast does not
-    affect PyTorch's grouped matmul.
     """
     at, outer = Rows(path, shape.layers), shape.latent_size or hidden_size
     yield _router(shape, at, hidden_size, saved)

@@ -123,6 +123,10 @@ class Rows:
     ) -> Operator:
         """Return the row of a norm over ``rows`` vectors of ``width`` elements per token.
 
+        Unfused RMSNorm keeps its input in fp32 and the normalised vector that the scale
+        multiplies. A fused kernel keeps its input in the original format. Both keep 4 bytes of
+        statistics per vector (8 for LayerNorm, whose PyTorch kernel is always fused).
+
         Parameters
         ----------
         rows : int
@@ -133,12 +137,6 @@ class Rows:
             Format of the input: that of the residual stream or of a matmul's output.
         divided : bool
             Whether tensor parallelism divides the vectors (heads).
-
-        Notes
-        -----
-        Unfused RMSNorm keeps its input in fp32 and the normalised vector that the scale
-        multiplies. A fused kernel keeps its input in the original format. Both keep 4 bytes of
-        statistics per vector (8 for LayerNorm, whose PyTorch kernel is always fused).
         """
         elements, layer_norm = float(width * rows), norm.kind is NormKind.LAYER
         unfused = {"when": SavedWhen.UNFUSED, "divided": divided, "remade": True}

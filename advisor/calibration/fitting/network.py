@@ -56,8 +56,6 @@ class NetworkFit(Noun):
 def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkFit:
     """Latency and bandwidth shares, with errors in sample and on unseen accelerators.
 
-    Notes
-    -----
     Library collectives follow the ring formula, the direct kernels of serving engines the
     formula of two latencies, as the engine has them. The latency is fitted on small direct
     messages, where it decides the time of a decoding step. The shares are fitted on large

@@ -184,6 +184,10 @@ def similar_runs(
 
     Empty if no shipped measurement is of such work.
 
+    Distance counts doublings of the model's size; another number of cards counts a quarter as
+    much, another card of the same generation half a doubling, another generation three, a mixture
+    of experts for a dense model or the reverse two. It orders what is shown and enters no estimate.
+
     Parameters
     ----------
     workload : Pretraining, FineTuning or Serving
@@ -194,12 +198,6 @@ def similar_runs(
         Those that one token uses; all by default.
     most : int
         At most this many, one of each group of similar measurements.
-
-    Notes
-    -----
-    Distance counts doublings of the model's size; another number of cards counts a quarter as
-    much, another card of the same generation half a doubling, another generation three, a mixture
-    of experts for a dense model or the reverse two. It orders what is shown and enters no estimate.
     """
     serving = isinstance(workload, Serving)
     runs = published_runs(

@@ -273,8 +273,6 @@ def benchmark_times(
     ``kind``: ``ONLINE``: requests pass through a server, each followed by another. ``BURST``: a
     finite number of requests. Otherwise the engine is called directly.
 
-    Notes
-    -----
     Requests that wait for the prompts of their wave do not wait for them again: the time that the
     wave adds to the first token is taken from the later ones. A percentile of the first token is
     that of the wave; later tokens of like requests take about the same time.

@@ -268,8 +268,6 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
 
     Raises InputError if a cell is unusable.
 
-    Notes
-    -----
     An engine that does not keep up lets its queue grow until the run ends; so its times depend on
     the number of requests: ``burst_requests``, by default that of ``vllm bench serve``.
     """

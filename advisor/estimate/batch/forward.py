@@ -114,6 +114,12 @@ def batch_times(
 ) -> BatchTimes:
     """Return latency, rate and memory of batches of ``concurrency`` inputs.
 
+    Guidance doubles the batch, because conditional and unconditional inputs pass together;
+    denoising steps repeat the pass. The host of an eager pipeline is slower than that of a plain
+    loop, and the decoder of latents reads and writes at the memory's rate. Leaves out resizing of
+    images and transport. The slowdown of training does not apply: a
+    forward pass has no slow ranks and no gaps for an optimizer.
+
     Parameters
     ----------
     architecture : ModelArchitecture
@@ -125,14 +131,6 @@ def batch_times(
     stack : str, optional
         Name of the software; None takes plain eager inference, the most common. Inference
         engines such as TensorRT are faster.
-
-    Notes
-    -----
-    Guidance doubles the batch, because conditional and unconditional inputs pass together;
-    denoising steps repeat the pass. The host of an eager pipeline is slower than that of a plain
-    loop, and the decoder of latents reads and writes at the memory's rate. Leaves out resizing of
-    images and transport. The slowdown of training does not apply: a
-    forward pass has no slow ranks and no gaps for an optimizer.
     """
     software = calibration.software[stack or usual_stack(Work.BATCHES).name]
     pipeline = calibration.pipeline

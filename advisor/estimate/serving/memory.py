@@ -94,8 +94,6 @@ def serving_memory(
     ``layout``: ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide
     the weights.
 
-    Notes
-    -----
     The engine sizes its activations for a full step of ``batched_tokens`` tokens. Its peak is
     the larger of two moments. In the blocks: the widest operator's tensors and three copies of
     the residual stream, in 16 bits. After the blocks: the sampler's tensors of

@@ -141,8 +141,6 @@ class Queued:
 def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     """Return the steady state of engines under arrivals.
 
-    Notes
-    -----
     The number of requests in flight is a birth-death process with the completions of the curve
     (``equations.queueing``). A request waits for the end of the running step and for the prompts
     before it, then rides with the prompts that arrived with it; beyond the engine's limit it waits

@@ -66,8 +66,6 @@ def engine_step(
 
     ``candidates``: hardware rates are for the compute format of the stored weights.
 
-    Notes
-    -----
     Pipeline stages run one after another. Leaves out overlap of traffic with computation, and
     quantisation of activations (part of the fitted overheads).
     """

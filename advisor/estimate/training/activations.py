@@ -207,8 +207,6 @@ def stream_bytes(run: TrainingRun) -> float:
 def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
     """Bytes that all layers of these rows keep per token, including adapters. [bytes/token]
 
-    Notes
-    -----
     Reproduces PyTorch's own accounting of Hugging Face models (transformers 5.23, PyTorch 2.13)
     for Llama, Qwen 2 and 3, Gemma 2 and GPT-2, eager and compiled; see the tests. Megatron-class
     software keeps the compiled set and shards the gathered inputs too, gathering them again in
@@ -222,19 +220,17 @@ def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBy
 def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
     """Return the bytes that selective recomputation keeps, besides the input of each block.
 
-    Returns
-    -------
-    SavedBytes
-        [bytes/token]
-
-    Notes
-    -----
     Megatron-class software recomputes norms, activation products and score matrices; of
     :func:`fold_saved_bytes`, gates and the tensors of flash attention stay. All other software
     is PyTorch's: its operator-wise policy keeps the output of every second product and what the
     attention kernel writes (:func:`~advisor.estimate.fold.kept_products`). A compiled graph drops
     a block's last product, which only the next block's input needs. Leaves out results of
     reduce-scatters under tensor parallelism.
+
+    Returns
+    -------
+    SavedBytes
+        [bytes/token]
     """
     operators = tuple(operators)
     if run.stack.selective_recompute is SelectiveRecompute.CHEAP_WORK:

@@ -82,8 +82,6 @@ def training_memory(
 
     ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
 
-    Notes
-    -----
     Leaves out imbalance between experts, padding of shards, and the few kilobytes of inputs.
     """
     stages = stages_of(architecture, run, layout)

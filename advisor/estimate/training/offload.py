@@ -33,8 +33,6 @@ def offload_time(
 
     ``weights``: working weights of this rank that are on the host. [elements]
 
-    Notes
-    -----
     No computation hides gradients to the host and new weights back. Weights and activations cross
     the link twice in each micro-batch, in parallel with computation. Paged states cross it twice
     in each step. Cards of one machine share its memory; each has its own link.

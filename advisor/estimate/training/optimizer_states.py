@@ -39,8 +39,6 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
 
     ``architecture``: shapes decide what Adafactor and Muon keep.
 
-    Notes
-    -----
     Leaves out that 8-bit optimizers keep tensors under 4,096 elements in fp32 (under a thousandth),
     and the step counters.
     """

@@ -131,8 +131,6 @@ def backward_walk(
 ) -> BackwardWalk:
     """Return the moments of a backward pass.
 
-    Notes
-    -----
     Of like layers, two represent all: the first in the backward pass, when most tensors are kept,
     and the last, when most gradients exist. Full recomputation keeps the input of each block
     (``Operator.segment``), and all tensors outside of blocks.

@@ -107,8 +107,6 @@ def stage_states(
 ) -> StageStates:
     """Weights, gradients, optimizer states and temporaries of one stage. [bytes]
 
-    Notes
-    -----
     Besides their shards, fully sharded stacks hold the gathered weights of a block and of the
     prefetched one, the whole gradients of a block, and the message that reduces the gradients of
     the previous block (Zhao et al. 2023, arXiv:2304.11277, section 4.2). ``SHARD_GRAD_OP`` keeps

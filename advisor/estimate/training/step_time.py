@@ -89,8 +89,6 @@ def training_time(
 
     ``candidates``: one element per configuration; hardware rates are for ``run.recipe.compute``.
 
-    Notes
-    -----
     Leaves out the reading of tokens, imbalance between experts beyond the software's slowdown, and
     contention between overlapped traffic and kernels.
     """

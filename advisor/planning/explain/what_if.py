@@ -41,8 +41,6 @@ def what_ifs(
 
     ``case``: with hardware. A stated layout is left out: each change has its own best one.
 
-    Notes
-    -----
     A changed card keeps the measured constants of the card, so twice a peak is twice the rate of
     every kernel that the peak limits.
     """

@@ -246,8 +246,6 @@ def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
 
     ``needs``: memory of ``m`` configurations at each length. [bytes]
 
-    Notes
-    -----
     The peak is the largest of moments that grow linearly with the length (quadratically where
     attention stores its scores), so it is convex: a chord lies above it, and the length at
     which the chord crosses the limit always fits.

@@ -257,17 +257,15 @@ def within_reach(
     With at least its largest and its smallest count that has a layout. The largest shows by how
     much a deadline is missed, the smallest by how much a budget is.
 
+    The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
+    dropped one could meet the limits.
+
     Parameters
     ----------
     flops : float
         Of the whole run, without recomputation. [FLOPs]
     has_layouts : callable
         Whether any layout exists for a number of accelerators.
-
-    Notes
-    -----
-    The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
-    dropped one could meet the limits.
     """
     peak = matmul_peak(system.accelerator, run.recipe.compute)
     if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):

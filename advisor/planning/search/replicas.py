@@ -63,8 +63,6 @@ def fewest_machines(
 
     ``options``: of each accelerator, the fewest of the searched numbers that meet the limits.
 
-    Notes
-    -----
     A number that does not divide the batch can be slower than a smaller one, so fewer machines may
     meet the limits somewhere below a number that misses them; such islands are not looked for.
     """

@@ -98,8 +98,6 @@ def search_training(
 
     ``space``: holds the layouts of all counts of the systems.
 
-    Notes
-    -----
     Three prunings are exact. Recomputing more never takes less time, so of the three policies the
     first that fits is evaluated; the layouts themselves come without dominated sharding levels;
     and a layout is timed in full only if its lower bound (``StepBound``) does not exceed the time
