@@ -473,7 +473,7 @@ def test_techniques_that_a_case_states_are_in_its_file(
 
 @pytest.mark.parametrize(
     ("to", "option"),
-    [("vllm", "--max-loras"), ("sglang", "--max-loras-per-batch"), ("llama-cpp", None)],
+    [("vllm", "--max-loras"), ("sglang", "--max-loras-per-batch"), ("tensorrt-llm", None)],
 )
 def test_adapters_that_a_case_states_are_in_its_file(
     to: str, option: str | None, stubs: Stubs
@@ -483,7 +483,7 @@ def test_adapters_that_a_case_states_are_in_its_file(
     text = advisor.export(case, to).content
     [server] = servers(text, to, stubs)
     check_documented(server)
-    assert ("No LoRA adapters: no file asks llama.cpp for them." in text) is (option is None)
+    assert ("No LoRA adapters: no file asks TensorRT-LLM for them." in text) is (option is None)
     if option is not None:
         assert {option: "8", "--max-lora-rank": "32"}.items() <= server.options.items()
         assert "--enable-lora" in server.options
@@ -508,3 +508,12 @@ def test_heads_of_the_model_draft_under_sglang(stubs: Stubs) -> None:
     names = ("algorithm", "num-steps", "eagle-topk", "num-draft-tokens")
     found = [server.options[f"--speculative-{name}"] for name in names]
     assert found == ["NEXTN", "1", "1", "2"]
+
+
+def test_an_engine_without_adapters_is_refused() -> None:
+    case = case_of("llama-3.1-8b", "h100-sxm", 1)
+    case["workload"] |= {"adapters": 4, "engine": "llama-cpp"}
+    with pytest.raises(InputError, match="serves no adapters beside a model"):
+        advisor.estimate(case)
+    with pytest.raises(InputError, match="serves no adapters beside a model"):
+        advisor.export(case, "llama-cpp")

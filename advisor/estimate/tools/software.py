@@ -229,6 +229,8 @@ class ToolRules:
             return f"does not serve {name} weights there"
         if isinstance(card, UnlikeCards) and not (tool.serving and tool.serving.unlike_cards):
             return "divides no model over unlike cards"
+        if workload.adapters and not (tool.serving and tool.serving.adapters):
+            return "serves no adapters beside a model"
         if self._states_layout and not ladder_of(tool).host:
             return "keeps no layers in the host's memory"
         layout = self.case.layout

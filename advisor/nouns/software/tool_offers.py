@@ -185,6 +185,8 @@ class ServingOffer(Noun):
     batches_continuously: bool = False
     unlike_cards: bool = False
     """Whether it divides a model over cards of different kinds."""
+    adapters: bool = False
+    """Whether requests of several LoRA adapters share a server."""
     file_formats: tuple[str, ...] = ()
     """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
     api: str = ""
