@@ -139,9 +139,20 @@ class AdapterFacts(Noun):
     source: str
 
 
+class TrafficFacts(Noun):
+    """What the text of requests takes on its way to a server and back."""
+
+    prompt_token_bytes: Annotated[float, Field(gt=0)]
+    """[bytes]"""
+    streamed_token_bytes: Annotated[float, Field(gt=0)]
+    """Of an answer whose tokens are events of their own. [bytes]"""
+    source: str
+
+
 class _TechniqueFile(Noun):
     speculation: dict[Speculation, SpeculationFacts]
     adapters: AdapterFacts
+    traffic: TrafficFacts
 
 
 @cache
@@ -162,6 +173,11 @@ def speculation_facts() -> dict[Speculation, SpeculationFacts]:
 def adapter_facts() -> AdapterFacts:
     """Return the published measurements of servers with LoRA adapters."""
     return _facts().adapters
+
+
+def traffic_facts() -> TrafficFacts:
+    """Return the bytes of a token on the network."""
+    return _facts().traffic
 
 
 def reserved_rank(stated: Techniques) -> int:

@@ -10,6 +10,7 @@ from advisor.foundation.quantities import Term
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Offer
+from advisor.nouns.techniques import traffic_facts
 from advisor.nouns.workload import Serving
 
 
@@ -23,12 +24,13 @@ def balancer_usd_per_month(
     sold = None if offer is None else load_balancers().get(offer.provider)
     if sold is None:
         return 0.0
+    traffic = traffic_facts()
     per_hour = load_balancer_usd_per_hour(
         usd_per_hour=sold.usd_per_hour,
         usd_per_gb=sold.usd_per_gb,
         requests_per_s=(tokens_per_s or 0.0) / workload.output_tokens,
-        prompt_tokens=workload.input_tokens,
-        answer_tokens=workload.output_tokens,
+        request_bytes=workload.input_tokens * traffic.prompt_token_bytes
+        + workload.output_tokens * traffic.streamed_token_bytes,
     )
     return float(per_hour) * HOURS_PER_MONTH
 

@@ -3,8 +3,6 @@ r"""Replicas through a day: what runs, what is billed and what comes late; what 
 A day or a week comes in equal steps of time, and repeats.
 """
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,10 +10,6 @@ from advisor.equations import Number
 from advisor.foundation.units import GB, HOUR_S
 
 Floats = NDArray[np.float64]
-PROMPT_TOKEN_BYTES: Final = 4.0
-"""Of a token of a prompt, in JSON. Assumed. [bytes]"""
-STREAMED_TOKEN_BYTES: Final = 250.0
-"""Of a token of an answer that is streamed as an event of its own. Assumed. [bytes]"""
 
 
 def billed_replicas(
@@ -162,8 +156,7 @@ def load_balancer_usd_per_hour(
     usd_per_hour: Number,
     usd_per_gb: Number,
     requests_per_s: Number,
-    prompt_tokens: Number,
-    answer_tokens: Number,
+    request_bytes: Number,
 ) -> Number:
     r"""Price of an hour of a managed load balancer in front of served text. [USD/h]
 
@@ -175,15 +168,14 @@ def load_balancer_usd_per_hour(
         Price of a processed gigabyte, :math:`g`. [USD/GB]
     requests_per_s : float or ndarray
         :math:`\lambda`. [requests/s]
-    prompt_tokens, answer_tokens : float or ndarray
-        Of a request, :math:`p` and :math:`a`. [tokens]
+    request_bytes : float or ndarray
+        Of a request and its answer, :math:`b`. [bytes]
 
     Notes
     -----
-    .. math:: U = u + 3600\,g\,\lambda\,(b_p\,p + b_a\,a) / 10^9
+    .. math:: U = u + 3600\,g\,\lambda\,b / 10^9
 
-    Assumed: 4 bytes for a token of a prompt, and 250 for a token of an answer, which is streamed as
-    an event of its own in JSON. Leaves out new connections, which AWS bills in place of bytes below
+    Leaves out new connections, which AWS bills in place of bytes below
     11 kB a request, and traffic to the internet.
 
     Examples
@@ -193,12 +185,10 @@ def load_balancer_usd_per_hour(
     ...         usd_per_hour=0.0225,
     ...         usd_per_gb=0.008,
     ...         requests_per_s=10,
-    ...         prompt_tokens=1000,
-    ...         answer_tokens=256,
+    ...         request_bytes=4 * 1000 + 250 * 256,
     ...     ),
     ...     5,
     ... )
     0.04208
     """
-    bytes_each = PROMPT_TOKEN_BYTES * prompt_tokens + STREAMED_TOKEN_BYTES * answer_tokens
-    return usd_per_hour + usd_per_gb * requests_per_s * bytes_each * HOUR_S / GB
+    return usd_per_hour + usd_per_gb * requests_per_s * request_bytes * HOUR_S / GB
