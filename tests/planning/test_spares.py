@@ -156,7 +156,8 @@ def test_a_fleet_refuses_spares() -> None:
 def test_what_changes_the_answer_names_cards_with_their_spares() -> None:
     """The prices beside them include the spares."""
     found = advisor.turning(asked({"accelerators": ["l40s", "h100-sxm"]}, spare_replicas=1))
-    others = {turn.then for turn in found.turns()}
+    # Prompts of another length need another number of cards.
+    others = {turn.then for turn in found.turns() if turn.field != "input_tokens"}
     other = first(asked({"accelerators": ["l40s"]}, spare_replicas=1))
     assert other.estimate.cost.instances == other.estimate.count + 1
     assert others == {f"{other.estimate.count + 1}x NVIDIA L40S"}
