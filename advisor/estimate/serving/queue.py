@@ -28,6 +28,8 @@ from advisor.estimate.candidates import Floats
 PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 SIGMAS: Final = {"p50": 0.0, "p95": 1.6448536269514722, "p99": 2.3263478740408408}
 """The same percentiles of the normal distribution. [sigmas]"""
+NEVER: Final = 1e-9
+"""Probability below which a state is left out."""
 LIFETIME_SHARE: Final = float(np.sqrt(2 / 3))
 """Spread of a mean over one request's lifetime, over that of the state at one moment. Requests of
 equal length are in flight together for a time that falls linearly to 0 after one lifetime, and the
@@ -160,6 +162,7 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     some = some.copy()
     some[:, -1] += beyond
     outside = (some * (curve.states >= curve.limit[:, None])).sum(axis=1)
+    held, some = _reached(held, some)
     # Bursts lengthen the wait of those that find the engine full.
     variation = (arrivals.arrival_scv + arrivals.answer_scv) / 2
     drain = variation / np.maximum(most - rate, 1e-300)
@@ -169,7 +172,7 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
         arrivals, steps, some * held.completions_per_s, waited_s=ttft, waited_variance=varied
     )
     stable = (rate < most) & (curve.limit >= 1)
-    inside = np.minimum(curve.states, curve.limit[:, None])
+    inside = np.minimum(held.states, curve.limit[:, None])
 
     def known(values: Floats) -> Floats:
         return np.where(stable, values, np.inf)
@@ -211,6 +214,18 @@ def _within_limit(curve: EngineCurve) -> EngineCurve:
         first_token_s=held(curve.first_token_s),
         prompt_extra_s=held(curve.prompt_extra_s),
     )
+
+
+def _reached(curve: EngineCurve, some: Floats) -> tuple[EngineCurve, Floats]:
+    """Return engines and probabilities without the states that none of them reaches."""
+    reached = np.flatnonzero(some.max(axis=0, initial=0.0) > NEVER)
+    kept = max(int(reached[-1]) + 1 if len(reached) else 0, 2)
+    trimmed = {
+        item.name: value[..., :kept]
+        for item in fields(curve)
+        if (value := getattr(curve, item.name)) is curve.states or np.ndim(value) == 2
+    }
+    return replace(curve, **trimmed), some[:, :kept]
 
 
 @dataclass(frozen=True, slots=True)
