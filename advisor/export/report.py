@@ -22,7 +22,6 @@ from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Plan, Recommendation
 from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
 from advisor.terminal.recommendation import (
-    SHOWN_REJECTIONS,
     SHOWN_TRADE_OFFS,
     TITLES,
     candidate_cost,
@@ -35,6 +34,8 @@ from advisor.terminal.recommendation import (
 STYLE: Final = "report.css"
 
 OPENS: Final = "Opens again at"
+SHOWN_REASONS: Final = 10
+"""Accelerators that lost; more would need a third page."""
 LONGEST_BAR: Final = 70.0
 """Of its column; the value stands behind it. [%]"""
 
@@ -126,7 +127,7 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
     parts.append(Section("Trade-offs", columns=heads, rows=trade_offs, bars=bars))
     lost = tuple(
         (item.accelerator_name, f"{item.message} {item.remedy}".strip())
-        for item in shortlist(answer.rejections, SHOWN_REJECTIONS)
+        for item in shortlist(answer.rejections, SHOWN_REASONS)
     )
     columns = ("Accelerator", "Why, and what would help")
     parts.append(Section("Why not the others", columns=columns, rows=lost))

@@ -13,7 +13,7 @@ from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import OwnedHardware
 from advisor.nouns.software.efficiency import Calibration
-from advisor.owning.assumptions import Size
+from advisor.owning.assumptions import Size, purchase_price
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
@@ -64,6 +64,9 @@ def answer_own(
             size, groups = _size_of(bought, catalog), bought.groups
             case = _priced(case, bought, catalog)
         case = case.model_copy(update={"hardware": chosen, "layout": None})
+    if case.owning.purchase_usd is None and case.hardware is not None:
+        # Without a price, no estimate is worth its time.
+        purchase_price(catalog.accelerator(case.hardware.accelerator), economy)
     case = fed(case, architecture)
     found = _estimated(case, architecture, catalog, calibration)
     return rent_or_buy(

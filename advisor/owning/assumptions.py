@@ -105,7 +105,7 @@ def resolve(
         if given is not None:
             add(field, Range.exact(given), "given", given=True)
         elif field == "purchase_usd":
-            add(field, *_price(accelerator, economy))
+            add(field, *purchase_price(accelerator, economy))
         elif field == "electricity_usd_per_kwh":
             add(field, *_tariff(place, groups, economy))
         elif field == "carbon_g_per_kwh":
@@ -154,7 +154,8 @@ def _spread(default: Default, scale: float = 1.0) -> tuple[Range, str]:
     return value, f"{default.source}, {default.source_date}{note}"
 
 
-def _price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
+def purchase_price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
+    """Return the price of a card with its source; raises InputError if the catalog has none."""
     price, kind = accelerator.purchase_usd, accelerator.purchase_kind
     if price is None or kind is None:
         reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""

@@ -26,7 +26,7 @@ def test_three_accelerators_and_what_differs(
     page.get_by_text("Differences only").click()
     expect(page.get_by_role("cell", name="Vendor", exact=True)).to_be_hidden()
     expect(page.get_by_role("cell", name="Memory, reported", exact=True)).to_be_visible()
-    expect(page.get_by_text("at every one of 16 providers that rent both")).to_be_visible()
+    expect(page.get_by_text("at every one of 17 providers that rent both")).to_be_visible()
 
 
 def test_a_value_opens_to_its_source(page: Page, app_url: str) -> None:

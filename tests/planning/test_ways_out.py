@@ -159,7 +159,8 @@ def test_a_large_mixture_on_one_desktop_card_needs_memory_in_the_host_first() ->
     assert first.change == "more host memory: 256 GB (--host-memory 256G)"
     # 671 billion parameters in 2 to 3 bits.
     assert 671e9 * 2 / 8 <= first.host_bytes <= 671e9 * 3 / 8
-    assert [item.sacrifice for item in estimate.ways_out] == ["host", "cards"]
+    # More of these cards, or one that holds it (GB300, 288 GB).
+    assert [item.sacrifice for item in estimate.ways_out] == ["host", "cards", "cards"]
 
 
 def test_instances_of_a_divided_card_serve_apart_and_never_train_together() -> None:
