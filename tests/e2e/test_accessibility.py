@@ -21,6 +21,10 @@ KNOWN = {"landmark-unique"}
 """Streamlit calls each table that scrolls on its own alike; some pages have two when unfolded."""
 
 
+DRAWN_ANEW = 4
+"""A switched theme runs the page anew, some time later: what is drawn anew is faint meanwhile."""
+
+
 @pytest.mark.parametrize("device", [DESKTOP, SMALL], ids=["desktop", "phone"])
 def test_no_page_breaks_a_rule_or_scrolls_sideways(
     new_page: Callable[..., Page], app_url: str, device: dict[str, object]
@@ -42,12 +46,17 @@ def test_no_page_breaks_a_rule_or_scrolls_sideways(
         for theme, channel in THEMES.items():
             page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
             expect(page.get_by_test_id("stApp")).to_have_css("background-color", channel)
-            page.wait_for_timeout(SETTLED_MS)
-            found = Axe().run(page).response["violations"]
-            broken = [
-                (rule["id"], rule["impact"], rule["nodes"][0]["html"][:200])
-                for rule in found
-                if rule["impact"] != "minor" and rule["id"] not in KNOWN
-            ]
+            broken: list[tuple[str, str, str]] = []
+            for _ in range(DRAWN_ANEW):
+                page.wait_for_timeout(SETTLED_MS)
+                settle(page)
+                found = Axe().run(page).response["violations"]
+                broken = [
+                    (rule["id"], rule["impact"], rule["nodes"][0]["html"][:200])
+                    for rule in found
+                    if rule["impact"] != "minor" and rule["id"] not in KNOWN
+                ]
+                if not broken:
+                    break
             assert not broken, (address, theme, broken)
         assert width_beyond_the_window(page) <= 0, address

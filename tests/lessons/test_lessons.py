@@ -119,7 +119,7 @@ def test_a_card_that_cannot_be_priced_leaves_every_lesson(tmp_path: Path) -> Non
         }
 
     assert answer.plans[0].estimate.accelerator == "acme-1"
-    assert "power is not known" in found["own"].figures.sentences[0]
+    assert "has no purchase price" in found["own"].figures.sentences[0]
 
 
 def test_an_unknown_topic_is_refused() -> None:
