@@ -116,3 +116,12 @@ def test_layers_in_the_host_need_an_engine_that_keeps_them_there() -> None:
     """No engine for TPUs has llama.cpp's option -ngl."""
     with pytest.raises(InputError, match="keeps no layers in the host's memory"):
         estimated(SERVE, "tpu-v6e", 8, gpu_layers=10)
+
+
+def test_a_host_that_is_too_small_is_not_a_card_that_is_short() -> None:
+    """One layer of 671 billion parameters fits a card; the other 60 do not fit its host."""
+    case = {"model": {"preset": "deepseek-v3"}, "workload": {"kind": "serving"}}
+    found = advisor.recommend({**case, "layout": {"tensor": 1, "gpu_layers": 1}})
+    messages = [item.message for item in found.rejections]
+    assert not any("is -" in message for message in messages)
+    assert any("host's memory is too small" in message for message in messages)

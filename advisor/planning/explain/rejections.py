@@ -257,6 +257,13 @@ def _without_layout(accelerator: Accelerator, case: Case) -> Rejection:
 
 def _too_small(accelerator: Accelerator, miss: Miss, memory_remedy: str) -> Rejection:
     least_bytes, usable = miss
+    if least_bytes <= usable:
+        return Rejection.of(
+            accelerator,
+            RejectionCode.MEMORY,
+            f"{accelerator.name} holds its part, but its host's memory is too small for the rest.",
+            "State more of it (--host-memory 512GB), or keep more layers on the card.",
+        )
     needs, has = memory_against(least_bytes, usable)
     return Rejection.of(
         accelerator,
