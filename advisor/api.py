@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from advisor.fleet.portfolio import load_portfolio as load_portfolio
     from advisor.fleet.quick import quick_portfolio as quick_portfolio
     from advisor.fleet.results import FleetPlan as FleetPlan
+    from advisor.owning.results import BudgetAnswer
     from advisor.owning.results import Ownership as Ownership
     from advisor.planning.explain.scaling import Scaling as Scaling
     from advisor.planning.explain.turning import Cell as Cell
@@ -296,17 +297,20 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
 
     case, catalog, calibration, architecture = prepared(case, catalog)
     economy = load_economy()
-    budget = None
-    if case.owning.budget_usd is not None:
+
+    def buy() -> BudgetAnswer | None:
+        if case.owning.budget_usd is None:
+            return None
         from advisor.fleet.purse import buy_within
 
-        budget = buy_within(
+        return buy_within(
             case,
             architecture=architecture,
             catalog=catalog,
             calibration=calibration,
             economy=economy,
         )
+
     return answer_own(
         case,
         architecture=architecture,
@@ -314,7 +318,7 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
         calibration=calibration,
         economy=economy,
         today=current_day(),
-        budget=budget,
+        buy=buy,
     )
 
 

@@ -1,5 +1,6 @@
 """From a case to rent or buy: choose the hardware, estimate the work, compare."""
 
+from collections.abc import Callable
 from datetime import date
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -31,14 +32,15 @@ def answer_own(
     calibration: Calibration,
     economy: Economy,
     today: date,
-    budget: BudgetAnswer | None = None,
+    buy: Callable[[], BudgetAnswer | None],
 ) -> Ownership:
     """Answer rent or buy for a case.
 
     Parameters
     ----------
-    budget : BudgetAnswer, optional
-        What ``owning.budget_usd`` buys; without hardware, its largest part is compared.
+    buy : callable
+        Searches what ``owning.budget_usd`` buys; without hardware, its largest part is compared.
+        With hardware it runs last, so that what the hardware cannot do is refused at once.
 
     Raises
     ------
@@ -55,7 +57,9 @@ def answer_own(
             field="limits.commitment_months",
         )
     size, groups = None, 1
-    if case.hardware is None:
+    budget, stated = None, case.hardware is not None
+    if not stated:
+        budget = buy()
         bought = _bought(budget)
         if bought is None:
             chosen = _planned(case, architecture, catalog, calibration)
@@ -69,6 +73,8 @@ def answer_own(
         purchase_price(catalog.accelerator(case.hardware.accelerator), economy)
     case = fed(case, architecture)
     found = _estimated(case, architecture, catalog, calibration)
+    if stated:
+        budget = buy()
     return rent_or_buy(
         case,
         found,

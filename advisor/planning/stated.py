@@ -305,11 +305,14 @@ def _fits(asked: _Asked, system: System, how: Arranged) -> bool:
 def _timed(asked: _Asked) -> list[Option]:
     """Return the asked layout on each system, to compare their training times.
 
-    Empty for serving, where the price decides, and if the layout has another count.
+    Empty for serving, where the price decides, and if the layout has another count or contradicts
+    itself: the estimate refuses it.
     """
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     card, layout, precision = asked.card, asked.usual.layout, asked.usual.precision
     if isinstance(case.workload, Serving) or layout.accelerators != asked.count:
+        return []
+    if any(layout.contradictions()):
         return []
     recipe = recipe_named(precision)
     if matmul_peak(card, recipe.compute) is None:

@@ -309,6 +309,19 @@ def test_mistakes_are_told(sections: dict[str, Any], words: str) -> None:
         own(**sections)
 
 
+def test_hardware_that_cannot_do_the_work_is_refused_before_a_budget_is_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search of machines takes a second; a bad input ends within one."""
+
+    def searched(*_: object, **__: object) -> None:
+        pytest.fail("the budget was searched first")
+
+    monkeypatch.setattr("advisor.fleet.purse.buy_within", searched)
+    with pytest.raises(InputError, match="does not fit 1x NVIDIA GeForce RTX 4090"):
+        own(workload={"kind": "fine_tuning", "method": "full"}, owning={"budget_usd": 20_000})
+
+
 def test_a_budget_that_buys_nothing_is_an_answer() -> None:
     found = advisor.own({**CASE, "hardware": None, "owning": {"budget_usd": 50}})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -74,6 +75,16 @@ def test_fields_that_contradict_each_other_or_the_model_are_refused() -> None:
     # A dense model has no experts whose exchanges could overlap.
     with pytest.raises(advisor.InputError, match="1f1b_overlapped needs expert > 1"):
         estimated(LARGE, "h200-sxm", 128, schedule="1f1b_overlapped")
+
+
+def test_a_layout_that_contradicts_itself_is_not_evaluated() -> None:
+    """DualPipe on one stage would idle for minus a third of a micro-batch; a card without links
+    waits for ever. Their sum is not a number."""
+    case = {"model": {"preset": "deepseek-v3"}, "workload": {"kind": "fine_tuning"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(advisor.InputError, match="expert=16 must divide data x context = 1"):
+            estimated(case, "radeon-pro-v710", 1, schedule="dualpipe", expert=16)
 
 
 def test_a_whole_layout_is_taken_as_it_is() -> None:
