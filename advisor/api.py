@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from advisor.fleet.portfolio import load_portfolio as load_portfolio
     from advisor.fleet.quick import quick_portfolio as quick_portfolio
     from advisor.fleet.results import FleetPlan as FleetPlan
-    from advisor.owning.results import BudgetAnswer
     from advisor.owning.results import Ownership as Ownership
     from advisor.planning.explain.scaling import Scaling as Scaling
     from advisor.planning.explain.turning import Cell as Cell
@@ -297,20 +296,18 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
 
     case, catalog, calibration, architecture = prepared(case, catalog)
     economy = load_economy()
-
-    def buy() -> BudgetAnswer | None:
-        if case.owning.budget_usd is None:
-            return None
+    buy = None
+    if case.owning.budget_usd is not None:
         from advisor.fleet.purse import buy_within
 
-        return buy_within(
+        buy = partial(
+            buy_within,
             case,
             architecture=architecture,
             catalog=catalog,
             calibration=calibration,
             economy=economy,
         )
-
     return answer_own(
         case,
         architecture=architecture,

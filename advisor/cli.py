@@ -20,7 +20,7 @@ from advisor.errors import (
     TransferError,
     shortened,
 )
-from advisor.terminal.streams import complain, drop_output, prepare_streams
+from advisor.terminal.streams import complain, drop_output, keep_output, prepare_streams
 
 SERVERS: Final = "servers"
 """Its commands name catalog files to their processes and threads by the environment."""
@@ -119,6 +119,8 @@ def _run(argv: Sequence[str] | None) -> int:
         return end.code if isinstance(end.code, int) else MISTAKE
     module = COMMANDS[arguments.command]
     name = arguments.command.replace("-", "_")
+    if argv is None and name != "web":  # Streamlit prints its address
+        keep_output()
     run = getattr(import_module(f"advisor.commands.{module}"), name)
     files = getattr(arguments, "catalog", None) or ()
     discounts = getattr(arguments, "discount", None) or ()

@@ -1,5 +1,6 @@
 """Standard input, output and error that are closed, full, narrow or left by their reader."""
 
+import json
 import os
 import subprocess
 import sys
@@ -167,3 +168,22 @@ def test_files_on_standard_output_keep_every_character(tmp_path: Path) -> None:
     for encoding in ("ascii", "latin-1"):
         done = process(*report, PYTHONIOENCODING=encoding)
         assert (done.returncode, done.stdout) == (0, written)
+
+
+def test_what_a_c_library_prints_does_not_follow_the_answer() -> None:
+    """HiGHS 1.12 prints "HighsMipSolverData::..." (github.com/jump-dev/HiGHS.jl issue 318)."""
+    program = (
+        "import ctypes, sys, advisor.compare; from advisor import cli\n"
+        "compare = sys.modules['advisor.compare']; found = compare.compare_cards\n"
+        "def loud(*words, **options):\n"
+        "    ctypes.CDLL(None).printf(b'HighsMipSolverData\\n')\n"
+        "    return found(*words, **options)\n"
+        "compare.compare_cards = loud; sys.argv[1:] = ['compare', 't4', 'l4', '--json']\n"
+        "raise SystemExit(cli.main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, encoding="utf-8"
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)

@@ -32,13 +32,13 @@ def answer_own(
     calibration: Calibration,
     economy: Economy,
     today: date,
-    buy: Callable[[], BudgetAnswer | None],
+    buy: Callable[[], BudgetAnswer] | None = None,
 ) -> Ownership:
     """Answer rent or buy for a case.
 
     Parameters
     ----------
-    buy : callable
+    buy : callable, optional
         Searches what ``owning.budget_usd`` buys; without hardware, its largest part is compared.
         With hardware it runs last, so that what the hardware cannot do is refused at once.
 
@@ -59,7 +59,7 @@ def answer_own(
     size, groups = None, 1
     budget, stated = None, case.hardware is not None
     if not stated:
-        budget = buy()
+        budget = buy() if buy else None
         bought = _bought(budget)
         if bought is None:
             chosen = _planned(case, architecture, catalog, calibration)
@@ -73,7 +73,7 @@ def answer_own(
         purchase_price(catalog.accelerator(case.hardware.accelerator), economy)
     case = fed(case, architecture)
     found = _estimated(case, architecture, catalog, calibration)
-    if stated:
+    if stated and buy:
         budget = buy()
     return rent_or_buy(
         case,

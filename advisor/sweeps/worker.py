@@ -5,6 +5,7 @@ in use, so that all workers have the same prices.
 """
 
 import json
+import os
 import pickle
 import struct
 import sys
@@ -37,9 +38,9 @@ def main() -> None:
     """Answer chunks until the input ends."""
     from advisor.sweeps.rows import answer_rows, as_text
 
-    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
-    # Whatever a library prints must not get between the messages.
-    sys.stdout = sys.stderr
+    incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Whatever a library prints, of Python or of C, must not get between the messages.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     first = receive(incoming)
     if first is None:
         return

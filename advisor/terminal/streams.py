@@ -29,6 +29,19 @@ def prepare_streams() -> None:
         raise TransferError("standard output is closed", remedy="Open it: the answer goes there.")
 
 
+def keep_output() -> None:
+    """Keep standard output for the answer and discard what C libraries print.
+
+    HiGHS 1.12 prints a line of its own where it repairs a solution: it would follow the JSON.
+    """
+    answer = os.dup(sys.stdout.fileno())
+    terminal, encoding = sys.stdout.isatty(), sys.stdout.encoding
+    _drop(sys.stdout)
+    sys.stdout = os.fdopen(
+        answer, "w", encoding=encoding, errors="replace", buffering=1 if terminal else -1
+    )
+
+
 def print_content(text: str) -> None:
     """Print the content of a file, JSON or an export: as UTF-8, unless a terminal shows it."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
