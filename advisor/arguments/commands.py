@@ -34,6 +34,8 @@ class Table:
     """The whole of ``commands.json``."""
 
     shared: Mapping[str, tuple[Entry, ...]]
+    elsewhere: Mapping[str, str]
+    """Options of other tools, and ours for the same thing."""
     examples: tuple[str, ...]
     """Of the help of all commands."""
     commands: Mapping[str, Command]

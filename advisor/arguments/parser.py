@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PROGRAM: Final = "gpu-advisor"
 MAX_ARGUMENTS: Final = 5_000
 """Parsing takes the square of their number."""
+LONGEST_OPTION: Final = 40
+"""Characters of an unknown option that are compared with the known ones."""
 
 
 def bounded(argv: Sequence[str] | None) -> Sequence[str]:
@@ -46,8 +48,24 @@ class Parser(argparse.ArgumentParser):
         return self
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Parse, once the options are there."""
-        return super(Parser, self.filled()).parse_known_args(args, namespace)
+        """Parse, once the options are there; refuse one that is not."""
+        found, rest = super(Parser, self.filled()).parse_known_args(args, namespace)
+        unknown = next((word for word in rest if word.startswith("--")), None)
+        if unknown is not None:
+            self.error(f"unknown option {unknown}{self._nearest(unknown)}")
+        return found, rest
+
+    def _nearest(self, unknown: str) -> str:
+        """Name the options that somebody may have meant."""
+        from difflib import get_close_matches
+
+        ours = {flag: flag for action in self._actions for flag in action.option_strings}
+        known = ours | {their: our for their, our in table().elsewhere.items() if our in ours}
+        word = unknown.partition("=")[0].lower().replace("_", "-")[:LONGEST_OPTION]
+        longer = [name for name in known if len(word) > len("--") and name.startswith(word)]
+        close = [word] if word in known else longer[:2] or get_close_matches(word, known, n=2)
+        near = dict.fromkeys(known[name] for name in close)
+        return f" (perhaps {' or '.join(near)})" if near else ""
 
     def error(self, message: str) -> NoReturn:
         """Print the mistake and end with exit code 2."""
