@@ -2,7 +2,7 @@
 
 import textwrap
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -38,22 +38,22 @@ HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
     """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory."""
     refuse_empty(memory, "the memory chart needs at least one plan")
-    plans = memory.drop_duplicates(["plan", "accelerator"]).reset_index(drop=True)
-    names = [
-        _row_name(plan, accelerator, compact=compact)
-        for plan, accelerator in zip(plans["plan"], plans["accelerator"], strict=True)
-    ]
-    longest = float(memory[["total_high_gib", "usable_gib"]].max().max())
-    rows = list(range(len(plans)))
+    bars = [terms[0] for terms in _plans(memory)]
+    names = [_row_name(bar.plan, bar.accelerator, compact=compact) for bar in bars]
+    longest = max(max(bar.total_high_gib, bar.usable_gib) for bar in bars)
+    sizes: dict[str, list[float]] = {}
+    for group, gib in zip(memory["group"], memory["gib"], strict=True):
+        sizes.setdefault(group, []).append(gib)
+    rows = list(range(len(bars)))
     traces = [
-        _segments(memory, group, rows, theme=theme, hue=index, longest=longest)
+        _segments(sizes[group], group, rows, theme=theme, hue=index, longest=longest)
         for index, (group, _) in enumerate(MEMORY_GROUPS)
-        if (memory["group"] == group).any()
+        if group in sizes
     ]
-    spread = plans["total_high_gib"] - plans["total_gib"]
+    spread = [bar.total_high_gib - bar.total_gib for bar in bars]
     traces.append(uncertain_end(theme, names=rows, gib=spread) | {"width": 2 * HALF_BAR})
     row_px = COMPACT_ROW_PX if compact else ROW_PX
-    layout = base_layout(theme, height=FRAME_PX + row_px * len(plans)) | {
+    layout = base_layout(theme, height=FRAME_PX + row_px * len(bars)) | {
         "barmode": "stack",
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "xaxis": axis(
@@ -64,14 +64,12 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
             "",
             tickvals=rows,
             ticktext=names,
-            range=[len(plans) - 0.5, -0.5 - NOTE_ROOM],
+            range=[len(bars) - 0.5, -0.5 - NOTE_ROOM],
             showgrid=False,
         )
         | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
-        "shapes": [_capacity_line(row, plans["usable_gib"][row], theme) for row in rows],
-        "annotations": [
-            _capacity_note(row, plans["usable_gib"][row], longest, theme) for row in rows
-        ],
+        "shapes": [_capacity_line(row, bars[row].usable_gib, theme) for row in rows],
+        "annotations": [_capacity_note(row, bars[row].usable_gib, longest, theme) for row in rows],
         "showlegend": True,
     }
     return unvalidated(traces, layout)
@@ -79,31 +77,36 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
 
 def memory_finding(memory: pd.DataFrame) -> str:
     """Return what the chart shows of the first plan: its largest part and what stays free."""
-    first = memory.iloc[0]
-    terms = memory[memory["plan"] == first["plan"]].groupby("group", sort=False)["gib"].sum()
-    largest = str(terms.idxmax())
-    share = percent(float(terms.max()) / float(first["total_gib"]))
-    free = float(first["usable_gib"] - first["total_high_gib"])
+    largest = max(_plans(memory)[0], key=lambda term: term.gib)
+    share = percent(largest.gib / largest.total_gib)
+    free = largest.usable_gib - largest.total_high_gib
     left = (
         f"at least {free:.2g} GiB stay free"
         if free > 0
         else f"the range ends {-free:.2g} GiB above what is usable"
     )
-    return f"{largest} take {share} of the memory of the first plan; {left}."
+    return f"{largest.group} take {share} of the memory of the first plan; {left}."
 
 
 def memory_alt(memory: pd.DataFrame) -> str:
     """Return the chart in words: used and usable memory of each plan, with the range."""
     sentences = []
-    for (plan, accelerator), terms in memory.groupby(["plan", "accelerator"], sort=False):
-        first = terms.iloc[0]
-        largest = terms.sort_values("gib", ascending=False).iloc[0]
+    for terms in _plans(memory):
+        most = max(terms, key=lambda term: term.gib)
         sentences.append(
-            f"{plan}, {accelerator}: {first['total_gib']:.0f} GiB (up to "
-            f"{first['total_high_gib']:.0f}) of {first['usable_gib']:.1f} GiB usable, most of it "
-            f"{largest['group'].lower()} ({largest['gib']:.0f} GiB)."
+            f"{most.plan}, {most.accelerator}: {most.total_gib:.0f} GiB (up to "
+            f"{most.total_high_gib:.0f}) of {most.usable_gib:.1f} GiB usable, most of it "
+            f"{most.group.lower()} ({most.gib:.0f} GiB)."
         )
     return "Bar chart of memory on each accelerator, linear from 0. " + " ".join(sentences)
+
+
+def _plans(memory: pd.DataFrame) -> list[list[Any]]:
+    """Return the rows of each plan, in order."""
+    plans: dict[tuple[object, object], list[Any]] = {}
+    for row in memory.itertuples(index=False):
+        plans.setdefault((row.plan, row.accelerator), []).append(row)
+    return list(plans.values())
 
 
 def _row_name(plan: str, accelerator: str, *, compact: bool) -> str:
@@ -114,10 +117,8 @@ def _row_name(plan: str, accelerator: str, *, compact: bool) -> str:
 
 
 def _segments(
-    memory: pd.DataFrame, group: str, rows: list[int], *, theme: Theme, hue: int, longest: float
+    sizes: list[float], group: str, rows: list[int], *, theme: Theme, hue: int, longest: float
 ) -> dict[str, object]:
-    terms = memory[memory["group"] == group]
-    sizes = terms["gib"].tolist()
     return {
         "type": "bar",
         "orientation": "h",
@@ -177,7 +178,7 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ]
     each = frame.drop_duplicates("model")
     spread = each["total_high_gib"] - each["total_gib"]
-    traces.append(uncertain_end(theme, names=models, gib=spread))
+    traces.append(uncertain_end(theme, names=models, gib=spread.tolist()))
     layout = base_layout(theme, height=MODELS_FRAME_PX + MODEL_PX * len(models)) | {
         "barmode": "stack",
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},

@@ -173,7 +173,7 @@ def as_points(frame: pd.DataFrame) -> list[Point]:
 
 def _frame(points: Sequence[Point]) -> pd.DataFrame:
     frame = pd.DataFrame(points, columns=list(Point._fields))
-    return frame.astype({"on_frontier": bool})
+    return frame if points else frame.astype({"on_frontier": bool})
 
 
 def _bounds(value: Range | None) -> tuple[float, float, float]:

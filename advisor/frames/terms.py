@@ -70,9 +70,8 @@ def memory_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
             )
     columns = ["plan", "accelerator", "group", "gib"]
     columns += ["total_gib", "total_low_gib", "total_high_gib", "usable_gib"]
-    frame = pd.DataFrame(rows, columns=columns)
-    used = frame.groupby("group")["gib"].max()
-    return frame[frame["group"].isin(used.index[used > 0])].reset_index(drop=True)
+    used = {group for _, _, group, gib, *_ in rows if gib > 0}
+    return pd.DataFrame([row for row in rows if row[2] in used], columns=columns)
 
 
 def memory_table(chosen: Sequence[Pick]) -> pd.DataFrame:

@@ -30,7 +30,6 @@ from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
     Option,
-    Price,
     best_option,
     best_per_accelerator,
     meets_budget,
@@ -39,7 +38,6 @@ from advisor.planning.search.options import (
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
-from advisor.planning.spot import interruptions_of
 
 CHANGE = "(--max-tpot-ms, --max-ttft-ms)"
 PLANS_ASKED = 3
@@ -219,12 +217,10 @@ class Searched:
         case = self.case
         if case.limits.deadline_hours is None:
             return ()
-        interruptions = interruptions_of(case, self.calibration)
-        kind = case.limits.price_kind
         found = fewest_machines(
             fewest(self.feasible, self.systems),
             self.systems,
-            [Price.of(system, kind, interruptions) for system in self.systems],
+            self.result.prices,
             case,
             self.architecture,
             self.calibration,

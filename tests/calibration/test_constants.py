@@ -237,3 +237,16 @@ def test_measured_times_are_seconds():
     # The quickest kernel takes microseconds, the slowest less than a second.
     assert np.min(tables.matmuls.measured_s) > 1e-6
     assert np.max(tables.collectives.measured_s) < 1
+
+
+def test_a_measured_card_replaces_constants_that_were_asked_for_before() -> None:
+    """A copy with the user's measurement forgets what its original derived from the generation."""
+    card = load_catalog().accelerator("l4")
+    calibration = load_calibration()
+    derived, _ = calibration.kernels_for(card)
+    slower = derived.model_copy(update={"elementwise_bandwidth": 0.123})
+    measured = calibration.model_copy(update={"machines": {card.key: slower}})
+    assert measured.kernels_for(card) == (slower, True)
+    assert calibration.kernels_for(card)[0] == derived
+    # An engine changes no kernel.
+    assert calibration.under("llama.cpp").kernels_for(card)[0] == derived

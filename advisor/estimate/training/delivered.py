@@ -69,11 +69,13 @@ def delivered_interval(
     """
     whole = calibration.intervals[f"{WHOLE_RUN}_{operator.value}"]
     weight = float(spread_out(machines=machines, ramp_machines=calibration.delivery.ramp_machines))
+    if not weight:
+        return step
     return step.model_copy(
         update={
             "low": blended_bound(step=step.low, whole=min(step.low, whole.low), weight=weight),
             "high": blended_bound(step=step.high, whole=max(step.high, whole.high), weight=weight),
-            "evidence": step.evidence.weakest(whole.evidence) if weight > 0 else step.evidence,
+            "evidence": step.evidence.weakest(whole.evidence),
         }
     )
 

@@ -8,8 +8,10 @@ evidence is then ``assumed`` and its range wider.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from math import log, sqrt
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -113,6 +115,8 @@ class PipelineFacts(Noun):
     source: str
 
 
+MOST_DERIVED: Final = 1024
+"""Cards whose derived constants are kept."""
 UNMEASURED: Final = "_unmeasured"
 """Suffix of the intervals for generations without measured kernels."""
 
@@ -233,8 +237,29 @@ class Calibration(Noun):
                 raise ValueError(msg)
         return self
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy; constants of cards are derived anew if what they rest on changed."""
+        found = super().model_copy(update=update, deep=deep)
+        if set(update or ()) - {"serving"}:
+            found.__dict__.pop("_derived", None)
+        return found
+
+    @cached_property
+    def _derived(self) -> dict[int, tuple[Accelerator, tuple[KernelEfficiency, bool]]]:
+        """Constants of the cards that were asked for, by the identity of the card."""
+        return {}
+
     def kernels_for(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
         """Return the constants for ``accelerator``, and whether they were measured on its kind."""
+        card, found = self._derived.get(id(accelerator), (None, None))
+        if card is not accelerator or found is None:
+            found = self._derive(accelerator)
+            if len(self._derived) >= MOST_DERIVED:
+                self._derived.clear()
+            self._derived[id(accelerator)] = accelerator, found
+        return found
+
+    def _derive(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
         if accelerator.key in self.machines:
             found = self.machines[accelerator.key]
             return (self._training(found) if accelerator.segment is Segment.CPU else found), True
@@ -345,7 +370,9 @@ class Calibration(Noun):
         """
         beyond = self.beyond_training(accelerator, compute=compute, count=count)
         found = self.interval(quantity, measured=measured and not beyond)
-        wait = self.network.jitter * sqrt(2.0 * log(max(1.0, count / WIDENING_RANKS)))
+        if count <= WIDENING_RANKS:
+            return found
+        wait = self.network.jitter * sqrt(2.0 * log(count / WIDENING_RANKS))
         return found.model_copy(
             update={"low": found.low / (1.0 + wait), "high": found.high * (1.0 + wait)}
         )

@@ -27,6 +27,8 @@ class SearchResult:
     fits, where other accelerators need neither."""
     carried: Mapping[str, float] = field(default_factory=dict)
     """Most of a stated rate by accelerator, for those that carry less. [tokens/s]"""
+    prices: Sequence[Price] = ()
+    """Of each system; empty for serving."""
     lowered: bool = False
     """All options need smaller weights or the host's memory."""
 
@@ -65,4 +67,5 @@ class Findings:
             with_format=frozenset(self.systems[index].accelerator.key for index in able),
             formats=tuple(dict.fromkeys(formats)),
             runs=tuple(runs),
+            prices=self.prices,
         )

@@ -20,7 +20,7 @@ from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layout_space import LayoutSpace
-from advisor.planning.search.options import Configuration, Miss, Price, cheapest_offer
+from advisor.planning.search.options import Configuration, Miss, Price
 from advisor.planning.search.served import search_served
 from advisor.planning.search.systems import System, by_host_memory, with_host
 from advisor.planning.search.training import Found, search_training
@@ -133,7 +133,7 @@ def search(
                 spaces[counts] = LayoutSpace(
                     architecture, run, counts, calibration, stated=case.layout, hosted=hosted
                 )
-            recipe = _RecipeSearch(case, architecture, run, spaces[counts], calibration)
+            recipe = _RecipeSearch(case, architecture, run, spaces[counts], calibration, prices)
             recipe.try_reachable(systems, indices)
             if not advised:
                 recipe.try_left_out(systems, indices)
@@ -205,6 +205,7 @@ class _RecipeSearch:
     run: TrainingRun
     space: LayoutSpace
     calibration: Calibration
+    prices: Sequence[Price]
     found: list[tuple[int, Found]] = field(default_factory=list)
     """System and its fastest layout at one count."""
     misses: dict[int, Miss] = field(default_factory=dict)
@@ -216,7 +217,14 @@ class _RecipeSearch:
         """Search the counts that can meet the limits at the data sheet's peak."""
         flops = model_flops_per_token(self.architecture, self.run) * self.run.tokens
         reachable = [
-            within_reach(systems[index], self.run, flops, self.case.limits, self.space.has_layouts)
+            within_reach(
+                systems[index],
+                self.run,
+                flops,
+                self.case.limits,
+                self.space.has_layouts,
+                self.prices[index].usd_per_hour,
+            )
             for index in indices
         ]
         self._try(reachable, indices)
@@ -251,6 +259,7 @@ def within_reach(
     flops: float,
     limits: Constraints,
     has_layouts: Callable[[int], bool],
+    price: float,
 ) -> System:
     """Drop counts whose roofline misses the deadline or the budget.
 
@@ -266,11 +275,12 @@ def within_reach(
         Of the whole run, without recomputation. [FLOPs]
     has_layouts : callable
         Whether any layout exists for a number of accelerators.
+    price : float
+        Of one machine. [USD/h]
     """
     peak = matmul_peak(system.accelerator, run.recipe.compute)
     if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):
         return system
-    _, price = cheapest_offer(system, limits.price_kind)
     deadline = limits.deadline_hours or float("inf")
     budget = limits.budget_usd or float("inf")
 

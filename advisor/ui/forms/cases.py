@@ -33,7 +33,7 @@ OF_THE_COMMAND_LINE: Final = re.compile(
 )
 
 
-def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, Any]:
+def case_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, Any]:
     """Return the case of inputs without problems; ``numbers`` are what `read` returns of them."""
     limits: dict[str, object] = {}
     workload: dict[str, object] = dict(Task(inputs.task).workload)
@@ -73,7 +73,7 @@ def value_of(name: str, inputs: Inputs, numbers: Mapping[str, float | None]) -> 
     return {YES: True, NO: False}.get(entered, str(entered) or None)
 
 
-def _model(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
+def _model(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, object]:
     if inputs.model == FROM_CONFIG:
         # Parsed here: a text that is no JSON could be taken for the path of a file.
         return {"config": load_config_text(inputs.config)}

@@ -63,10 +63,11 @@ MOST_NAMED: Final = 8
 class Reading:
     """Inputs as numbers; a field that cannot be used is in ``problems`` only."""
 
-    numbers: dict[str, float | None]
-    problems: dict[str, str]
+    numbers: Mapping[str, float | None]
+    problems: Mapping[str, str]
 
 
+@lru_cache(maxsize=64)
 def read(inputs: Inputs) -> Reading:
     """Read every number that the chosen task uses; None where an optional field is blank."""
     numbers: dict[str, float | None] = {}

@@ -1,13 +1,39 @@
 """The page *Advisor*: what to rent for a model, a task and limits."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from advisor import frames
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
 from advisor.ui.parts import accuracy, details, memory, question, remedies, results, share, sliders
-from advisor.ui.parts.details import set_up
 from advisor.ui.session import state
+
+
+@st.fragment
+def behind(found: state.Answer, chosen: Sequence[frames.Pick]) -> None:
+    """Offer what is behind the answer: one fragment, because each costs every change of an input.
+
+    Opening a part runs this fragment alone.
+    """
+    recommendation = found.recommendation
+    details.day(chosen)
+    details.scaling(recommendation, chosen)
+    details.what_if(recommendation, chosen)
+    details.turning(recommendation)
+    details.grid(recommendation)
+    details.rejections(recommendation)
+    details.hosted(recommendation)
+    details.fewest(recommendation)
+    memory.how_far(found, chosen)
+    details.computed(chosen)
+    accuracy.similar(recommendation)
+    details.assumptions(recommendation)
+    details.set_up(found)
+    share.side_by_side(found)
+    details.download(found)
+
 
 tools = question.head("Which GPU, how many, at what cost?")
 with state.Boundary():
@@ -49,19 +75,5 @@ with state.Boundary():
     results.advice(recommendation)
     details.why_not(recommendation)
     results.charts(recommendation, chosen)
-    details.day(chosen)
-    details.scaling(recommendation, chosen)
-    details.what_if(recommendation, chosen)
-    details.turning(recommendation)
-    details.grid(recommendation)
-    details.rejections(recommendation)
-    details.hosted(recommendation)
-    details.fewest(recommendation)
-    memory.how_far(found, chosen)
-    details.computed(chosen)
-    accuracy.similar(recommendation)
-    details.assumptions(recommendation)
-    set_up(found)
-    share.side_by_side(found)
-    details.download(found)
+    behind(found, chosen)
     state.settle()

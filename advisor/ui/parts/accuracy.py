@@ -201,7 +201,6 @@ def _one(
     text_table(frames.settings_table(run))
 
 
-@st.fragment
 def similar(recommendation: api.Recommendation) -> None:
     """Show the measurements nearest to the first plan, beside what the engine says of them."""
     if not recommendation.plans:

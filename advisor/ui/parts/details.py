@@ -48,7 +48,6 @@ def why_not(recommendation: api.Recommendation) -> None:
         st.info(plain(verdicts[name]), icon=":material/help:")
 
 
-@st.fragment
 def rejections(recommendation: api.Recommendation) -> None:
     """List the accelerators that are not recommended, by reason and name, page by page."""
     table = frames.rejections_frame(recommendation)
@@ -90,7 +89,6 @@ def hosted(recommendation: api.Recommendation) -> None:
         text_table(frames.api_table(found))
 
 
-@st.fragment
 def fewest(recommendation: api.Recommendation) -> None:
     """List the smallest number of each accelerator that meets the deadline."""
     if not recommendation.fewest:
@@ -109,7 +107,6 @@ def _scaled(case: Case, accelerator: str, count: int) -> api.Scaling:
     return kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
 
 
-@st.fragment
 def day(chosen: Sequence[frames.Pick]) -> None:
     """Draw the day of the first plan, and what each way of renting costs."""
     if not chosen or (found := chosen[0].plan.estimate.day) is None:
@@ -124,7 +121,6 @@ def day(chosen: Sequence[frames.Pick]) -> None:
         st.caption(plain(f"Assumed: {' '.join(found.assumptions)}."))
 
 
-@st.fragment
 def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Draw how a plan's hardware speeds up with its number."""
     if not chosen or chosen[0].plan.estimate.time is None:
@@ -151,7 +147,6 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
         table_below("scaling", lambda: frames.scaling_table(found), frame)
 
 
-@st.fragment
 def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Show what more or better hardware than a plan's would buy."""
     if not chosen:
@@ -172,7 +167,6 @@ def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
         )
 
 
-@st.fragment
 def turning(recommendation: api.Recommendation) -> None:
     """Show at which values of the inputs another card would be the answer."""
     if not recommendation.plans:
@@ -192,7 +186,6 @@ def turning(recommendation: api.Recommendation) -> None:
         )
 
 
-@st.fragment
 def grid(recommendation: api.Recommendation) -> None:
     """Draw cost or time of each card in each number."""
     part = folded("Every card in every number", key="grid", icon="grid_on")
@@ -217,7 +210,6 @@ def grid(recommendation: api.Recommendation) -> None:
         table_below("grid", lambda: frames.grid_table(frame, by=by or "time"), frame)
 
 
-@st.fragment
 def computed(chosen: Sequence[frames.Pick]) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
     part = folded("How the numbers are computed", key="computed", icon="functions")
@@ -235,7 +227,6 @@ def computed(chosen: Sequence[frames.Pick]) -> None:
             text_table(frames.neighbours_frame(estimate))
 
 
-@st.fragment
 def assumptions(recommendation: api.Recommendation) -> None:
     """List every assumption, and every source in full."""
     part = folded(
@@ -254,7 +245,6 @@ def assumptions(recommendation: api.Recommendation) -> None:
         st.markdown("\n".join(f"- {plain(item, links=True)}" for item in sources))
 
 
-@st.fragment
 def download(found: Answer) -> None:
     """Offer the answer as a report, and its first plan as a launch configuration."""
     part = folded("Report and launch files", key="download_part", icon="download")
@@ -278,7 +268,6 @@ def _download(found: Answer, link: str) -> None:
     download_file("Download", file, key="download")
 
 
-@st.fragment
 def set_up(found: Answer) -> None:
     """Show the set-up checklist of the first plan, and offer the script that checks a machine."""
     part = folded("Set it up", key="set_up", icon="checklist")

@@ -43,7 +43,6 @@ def ways_out_of(estimate: api.Estimate) -> None:
     st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
 
 
-@st.fragment
 def how_far(found: Answer, chosen: Sequence[frames.Pick]) -> None:
     """Draw memory and speed against batch and length, computed when opened."""
     part = folded("How far batch and length can go", key="curves", icon="show_chart")

@@ -125,7 +125,6 @@ def case_yaml(inputs: Inputs) -> str:
     return yaml.safe_dump(state.case_mapping(inputs), sort_keys=False)
 
 
-@st.fragment
 def side_by_side(found: Answer) -> None:
     """Compare the answer with those to the saved questions."""
     others = [saved.inputs_spelled(item) for item in saved.saved()]
