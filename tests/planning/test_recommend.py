@@ -113,6 +113,8 @@ def test_one_host_s_lowest_ask_is_searched_only_when_named() -> None:
     assert "Akash" in lost.remedy
     named = advisor.recommend(changed(LORA, providers=["Akash"]))
     assert "quadro-rtx-8000" in {item.accelerator for item in named.candidates}
+    wanted = advisor.recommend(changed(LORA, accelerators=["quadro-rtx-8000"]))
+    assert {item.accelerator for item in wanted.candidates} == {"quadro-rtx-8000"}
 
 
 def test_a_looser_deadline_never_costs_more() -> None:

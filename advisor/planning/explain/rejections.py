@@ -20,7 +20,7 @@ from advisor.planning.explain.devices import bought_remedy
 from advisor.planning.explain.why_not import Contest, reason_it_lost
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.search.options import Miss, Option
-from advisor.planning.search.systems import LOWEST_ASK
+from advisor.planning.search.systems import only_lowest_asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +178,13 @@ def _not_offered(
             unit="accelerators",
         )
     elsewhere = sorted({offer.provider for offer in offers})
-    if not limits.providers and all(offer.tier == LOWEST_ASK for offer in offers):
+    if not limits.providers and only_lowest_asks(offers):
         return Rejection.of(
             accelerator,
             RejectionCode.NOT_OFFERED,
             f"{accelerator.name} has no price except the lowest ask of a marketplace, which one "
             "host can withdraw.",
-            f"To search it, name the provider: {', '.join(elsewhere)}.",
+            f"To search it, allow only this card, or name the provider: {', '.join(elsewhere)}.",
         )
     return Rejection.of(
         accelerator,

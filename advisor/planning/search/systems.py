@@ -20,7 +20,7 @@ LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)
 
 LOWEST_ASK = "marketplace, lowest"
 """Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a
-plan, so it is searched only if the user names the provider."""
+plan, so it is searched only if the user names the provider, or a card that has no other price."""
 STALE_PRICE_RATIO = 0.3
 STALE_PRICE_OFFERS = 3
 
@@ -107,9 +107,14 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
         catalog.accelerator(key)
 
 
+def only_lowest_asks(offers: Iterable[Offer]) -> bool:
+    """Whether a card has no price but the lowest that one host of a marketplace asked."""
+    return all(offer.tier == LOWEST_ASK for offer in offers)
+
+
 def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
     """Yield the credible offers that the limits allow, of their price kind, of one region each."""
-    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    allowed = named = {catalog.accelerator(key).key for key in limits.accelerators}
     if limits.vendors:
         kept = {card.key for card in catalog.accelerators if card.vendor in limits.vendors}
         allowed = (allowed or kept) & kept
@@ -118,13 +123,14 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
     doubtful = catalog.once(implausible_offers, limits.price_kind)
+    asked = {card for card in named if only_lowest_asks(catalog.offers_for(card))}
     possible = []
     for offer in catalog.offers:
         if allowed and offer.accelerator not in allowed:
             continue
         if providers and offer.provider.casefold() not in providers:
             continue
-        if offer.tier == LOWEST_ASK and not providers:
+        if offer.tier == LOWEST_ASK and not providers and offer.accelerator not in asked:
             continue
         if regions and offer.region.casefold() not in regions:
             continue
