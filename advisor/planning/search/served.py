@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
+from math import inf, isinf
 from typing import Final
 
 import numpy as np
@@ -13,13 +13,23 @@ from advisor.estimate.hardware.card_formats import cache_format, serves_in
 from advisor.estimate.refusals import check_context
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules, engine_of
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
+from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layouts import stated_values
-from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
+from advisor.planning.search.options import (
+    Configuration,
+    Miss,
+    Option,
+    Price,
+    meets_budget,
+    meets_time,
+    priced_options,
+)
 from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
 from advisor.planning.search.served_rows import ServedWork, Strain
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
@@ -145,19 +155,40 @@ class _Served:
         return least <= cards + (machines * host if way.hosted else 0.0)
 
     def beside(self, ladders: Sequence[Sequence[Way]], steps: Sequence[int | None]) -> None:
-        """Evaluate the formats that are worth naming where a larger one fits."""
+        """Evaluate the formats that are worth naming where a larger one fits.
+
+        If the cheapest is asked, only a smaller bill is worth naming.
+        """
+        most = self._least_usd()
         tries = [
             _Try(place, way)
             for place, (ladder, step) in enumerate(zip(ladders, steps, strict=True))
-            if step is not None
+            if step is not None and self._affordable(place, most)
             for way in ladder[step + 1 :]
             if way.beside
         ]
         names = dict.fromkeys(item.way.weight_format for item in tries)
         for name in names:
             alike = [item for item in tries if item.way.weight_format == name]
-            for _, found in self._evaluated(alike, missing=False):
+            for _, found in self._evaluated(alike, missing=False, most_usd=most):
                 self.alternatives.extend(found)
+
+    def _least_usd(self) -> float:
+        """Return the least bill of what meets the limits; infinite where bills do not decide."""
+        limits = self.case.limits
+        if self.case.objective is not Objective.CHEAPEST:
+            return inf
+        met = [item for item in self.options if meets_time(item, limits)]
+        least = min((one.cost_high_usd for one in met if meets_budget(one, limits)), default=inf)
+        return least or inf  # owned cards: their time decides
+
+    def _affordable(self, place: int, most_usd: float) -> int:
+        """Return how many of a system's numbers of accelerators cost less than a monthly bill."""
+        system = self.systems[place]
+        price = Price.of(system, self.case.limits.price_kind)
+        month = price.usd_per_hour * price.factor * HOURS_PER_MONTH
+        machines = (-(-count // price.accelerators) for count in system.counts)
+        return sum(number * month < most_usd for number in machines)
 
     def lacks_memory(self, places: Sequence[int]) -> bool:
         """Return whether memory is short on all systems; where speed is, a host is no help."""
@@ -206,14 +237,18 @@ class _Served:
         return replace(found, lowered=bool(self.smaller), carried=self.carried)
 
     def _evaluated(
-        self, tries: Sequence[_Try], *, missing: bool = True
+        self, tries: Sequence[_Try], *, missing: bool = True, most_usd: float = inf
     ) -> Iterator[tuple[int, list[Option]]]:
-        """Yield the systems on which their way fits, with its priced options."""
+        """Yield the systems on which their way fits, with its priced options.
+
+        ``most_usd``: dearer numbers of accelerators are left out, but for the next one, below which
+        the fewest that suffice may be. [USD/month]
+        """
         for alike in self._alike(tries):
             places = [self._variant(item) for item in alike]
             batch = _Batch(
                 places=places,
-                members=[self.systems[place] for place in places],
+                members=[self._within(place, most_usd) for place in places],
                 names=[item.way.weight_format for item in alike],
                 prices=[
                     Price.of(self.systems[place], self.case.limits.price_kind) for place in places
@@ -239,6 +274,12 @@ class _Served:
             for option in priced:
                 groups.setdefault(owners[option.system], []).append(option)
             yield from groups.items()
+
+    def _within(self, place: int, most_usd: float) -> System:
+        system = self.systems[place]
+        if isinf(most_usd):
+            return system
+        return replace(system, counts=system.counts[: self._affordable(place, most_usd) + 1])
 
     def _alike(self, tries: Iterable[_Try]) -> Iterable[list[_Try]]:
         """Group tries that share a search: formats of equal size under one engine."""
