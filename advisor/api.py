@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from advisor.architecture.resolve import resolve_model as resolve_model
 from advisor.catalog import Catalog as Catalog
 from advisor.catalog import load_catalog as load_catalog
-from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy
 from advisor.catalog.economy import places as places
 from advisor.estimate.results import Estimate as Estimate
@@ -25,9 +24,8 @@ from advisor.nouns.case_files import input_error as input_error
 from advisor.nouns.case_files import load_case as load_case
 from advisor.nouns.case_files import parse_case as parse_case
 from advisor.nouns.hardware import Accelerator
-from advisor.planning.measured import with_measured
 from advisor.planning.placed import explained
-from advisor.planning.prepared import as_case, placed, prepared, priced, resolved
+from advisor.planning.prepared import as_case, placed, prepared
 from advisor.planning.prepared import shorter_lengths as shorter_lengths
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation as Recommendation
@@ -136,15 +134,7 @@ def recommend(
     InputError
         If the case names something unknown or cannot be computed.
     """
-    case, architecture = resolved(as_case(case))
-    catalog, calibration = with_measured(priced(case, catalog), load_calibration(), case.limits)
-    return _recommend(
-        case,
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
-        on_sentence=on_sentence,
-    )
+    return _recommend(prepared(case, catalog, searching=True), on_sentence=on_sentence)
 
 
 def estimate(
@@ -170,15 +160,7 @@ def estimate(
     InputError
         If the hardware is missing or unknown, or lacks the precision.
     """
-    case, catalog, calibration, architecture, placement = placed(case, catalog)
-    return explained(
-        case,
-        placement,
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
-        curves=curves,
-    )
+    return explained(*placed(case, catalog), curves=curves)
 
 
 def memory_curves(
@@ -200,8 +182,7 @@ def memory_curves(
     """
     from advisor.planning.explain.curves import memory_curves as _memory_curves
 
-    case, _, calibration, architecture, placement = placed(case, catalog)
-    return _memory_curves(case, placement, architecture=architecture, calibration=calibration)
+    return _memory_curves(*placed(case, catalog))
 
 
 def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Scaling:
@@ -221,9 +202,7 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     """
     from advisor.planning.explain.scaling import scaling as _scaling
 
-    case = as_case(case).model_copy(update={"layout": None})
-    case, _, calibration, architecture, placement = placed(case, catalog)
-    return _scaling(case, placement, architecture=architecture, calibration=calibration)
+    return _scaling(*placed(as_case(case).model_copy(update={"layout": None}), catalog))
 
 
 def turning(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Turning:
@@ -242,9 +221,7 @@ def turning(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     """
     from advisor.planning.explain.turning import Turning
 
-    asked, architecture = resolved(as_case(case))
-    catalog, calibration = with_measured(priced(asked, catalog), load_calibration(), asked.limits)
-    return Turning(asked, architecture, catalog, calibration)
+    return Turning(prepared(case, catalog, searching=True))
 
 
 def what_if(
@@ -266,9 +243,7 @@ def what_if(
     """
     from advisor.planning.explain.what_if import what_ifs
 
-    asked = as_case(case).model_copy(update={"layout": None})
-    asked, catalog, calibration, architecture, _ = placed(asked, catalog)
-    return what_ifs(asked, architecture=architecture, catalog=catalog, calibration=calibration)
+    return what_ifs(placed(as_case(case).model_copy(update={"layout": None}), catalog)[0])
 
 
 def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ownership:
@@ -294,29 +269,13 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     """
     from advisor.owning.answer import answer_own
 
-    case, catalog, calibration, architecture = prepared(case, catalog)
-    economy = load_economy()
+    asked, economy = prepared(case, catalog), load_economy()
     buy = None
-    if case.owning.budget_usd is not None:
+    if asked.case.owning.budget_usd is not None:
         from advisor.fleet.purse import buy_within
 
-        buy = partial(
-            buy_within,
-            case,
-            architecture=architecture,
-            catalog=catalog,
-            calibration=calibration,
-            economy=economy,
-        )
-    return answer_own(
-        case,
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
-        economy=economy,
-        today=current_day(),
-        buy=buy,
-    )
+        buy = partial(buy_within, asked, economy)
+    return answer_own(asked, economy=economy, today=current_day(), buy=buy)
 
 
 def export(

@@ -1,7 +1,7 @@
 """The full estimate of one configuration, for ``advisor.estimate`` and every plan."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -18,6 +18,7 @@ from advisor.estimate.refusals import (
     check_serves,
     check_trains,
 )
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
 from advisor.estimate.serving.notes import serving_notes
 from advisor.estimate.serving.report import ServingReport, describe_serving
@@ -29,9 +30,7 @@ from advisor.estimate.training.report import count_flops, describe_time, paramet
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S
-from advisor.nouns.case import Case
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
 
@@ -61,13 +60,9 @@ class _Work:
         return self.time.run_hours if self.time else None
 
 
-def _served(
-    workload: Serving,
-    placement: Placement,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-) -> _Work:
+def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Work:
     """Estimate serving, for text with a cache or for batches."""
+    architecture, calibration = asked.architecture, asked.calibration
     accelerator = placement.accelerator
     weight_format = WEIGHT_FORMATS[placement.precision]
     check_context(workload, architecture)
@@ -99,13 +94,10 @@ def _served(
 
 
 def _trained(
-    workload: Training,
-    placement: Placement,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-    run: TrainingRun | None,
+    asked: ResolvedCase, workload: Training, placement: Placement, run: TrainingRun | None
 ) -> _Work:
     """Estimate training; ``run`` is the resolved workload, if the caller has it already."""
+    architecture, calibration = asked.architecture, asked.calibration
     accelerator, layout = placement.accelerator, placement.layout
     recipe = recipe_named(placement.precision)
     check_trains(accelerator, workload, recipe)
@@ -125,12 +117,7 @@ def _trained(
 
 
 def estimate_configuration(
-    case: Case,
-    placement: Placement,
-    *,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-    run: TrainingRun | None = None,
+    asked: ResolvedCase, placement: Placement, *, run: TrainingRun | None = None
 ) -> Estimate:
     """Estimate memory, FLOPs, time and cost of one configuration.
 
@@ -143,18 +130,19 @@ def estimate_configuration(
         accelerators.
     """
     check_count(placement.layout, placement.count)
+    case, architecture, workload = asked.case, asked.architecture, asked.case.workload
     check_layout(placement.layout, architecture)
-    workload = case.workload
-    calibration = on_accelerator(calibration, placement.accelerator)
+    calibration = on_accelerator(asked.calibration, placement.accelerator)
     placement = placement.equipped(case, architecture)
     prompts, spares = None, 0
     if isinstance(workload, Serving):
         engine = engine_of(placement.tool, placement.accelerator)
-        work = _served(workload, placement, architecture, calibration.under(engine))
+        asked = replace(asked, calibration=calibration.under(engine))
+        work = _served(asked, workload, placement)
         spares = workload.spare_replicas
         prompts = Prompts.of(work.serving, workload) if work.serving else None
     else:
-        work = _trained(workload, placement, architecture, calibration, run)
+        work = _trained(replace(asked, calibration=calibration), workload, placement, run)
     cost = cost_breakdown(
         accelerator=placement.accelerator,
         count=placement.count + spares * placement.layout.replica_cards,

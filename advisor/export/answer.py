@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
@@ -39,9 +38,8 @@ from advisor.export.training.tools import most_cards, tool_for, trains_on
 from advisor.export.training.written import written
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
-from advisor.planning.prepared import prepared, resolved
+from advisor.planning.prepared import PricedCase, prepared, resolved
 from advisor.planning.results import Recommendation
 from advisor.planning.spot import interruptions_of
 
@@ -120,21 +118,22 @@ def export_case(
         newest = answer.catalog_date if isinstance(answer, Recommendation) else ""
         made += f" with prices up to {newest}." if newest else "."
         return Export.of(to, report_file(answer, to, made=made, link=link))
-    full, catalog, calibration, model = prepared(case, catalog)
+    asked = prepared(case, catalog)
     if to in GUIDES:
         where = platform_named(platform) if platform else None
-        writer = _Writer(full, to, catalog, calibration, model, checkpoint, log_to, estimate)
+        writer = _Writer(asked, to, checkpoint, log_to, estimate)
         return Export.of(to, writer.guide(_first(answer or answered(case)), where))
     if isinstance(case.workload, Serving):
-        card = catalog.accelerator(full.hardware.accelerator) if full.hardware else None
-        program = program_for(to, full, model, card)
+        named = asked.case.hardware
+        card = asked.catalog.accelerator(named.accelerator) if named else None
+        program = program_for(to, asked.case, asked.architecture, card)
         if to in ENGINES:
             answer = answer if answer and _made_by(answer, program.name) else None
             case = with_program(program, case) if answer is None else case
     if answer is None:
         case = _rentable(case, to)
-    full = prepared(case, catalog)[0]
-    writer = _Writer(full, to, catalog, calibration, model, checkpoint, log_to, estimate)
+    asked = asked.of(prepared(case, catalog).case)
+    writer = _Writer(asked, to, checkpoint, log_to, estimate)
     answer = answer or answered(case)
     if isinstance(answer, Estimate):
         return Export.of(to, writer.written(answer))
@@ -195,11 +194,8 @@ def export_formats(case: Case) -> dict[str, str]:
 class _Writer:
     """Writes plans of one case in one format."""
 
-    case: Case
+    asked: PricedCase
     to: Format
-    catalog: Catalog
-    calibration: Calibration
-    model: ModelArchitecture
     checkpoint: str | None
     log_to: str | None
     estimate: Callable[[Case], Estimate]
@@ -221,13 +217,13 @@ class _Writer:
 
     def setup(self, plan: Estimate, note: str | None = None) -> Setup:
         """Return a plan as the format's program can state it."""
-        card = self.catalog.accelerator(plan.accelerator)
-        workload, program = self.case.workload, None
+        card = self.asked.catalog.accelerator(plan.accelerator)
+        workload, program = self.asked.case.workload, None
         differences: tuple[str, ...] = (note,) if note else ()
         if isinstance(workload, Serving):
             planned = plan.software.name if plan.software else None
-            program = program_for(self.to, self.case, self.model, card, planned)
-            as_told = expressed(program, self.case, plan, card)
+            program = program_for(self.to, self.asked.case, self.asked.architecture, card, planned)
+            as_told = expressed(program, self.asked.case, plan, card)
             workload = as_told.case.workload
             rentable = _rentable(as_told.case, self.to)
             elsewhere = plan.cost.provider not in rentable.limits.providers
@@ -241,20 +237,20 @@ class _Writer:
 
     def plain(self, plan: Estimate) -> Setup:
         """Return a plan without a program."""
-        card = self.catalog.accelerator(plan.accelerator)
-        offers = (item for item in self.catalog.offers if item.key == plan.cost.offer)
+        card = self.asked.catalog.accelerator(plan.accelerator)
+        offers = (item for item in self.asked.catalog.offers if item.key == plan.cost.offer)
         offer = next(offers, None)
         node = node_for(card, offer) if offer else owned_node(card, plan.count)
         return Setup(
             estimate=plan,
-            workload=self.case.workload,
-            model=self.model,
+            workload=self.asked.case.workload,
+            model=self.asked.architecture,
             accelerator=card,
             machine_size=node.accelerators,
-            calibration=self.calibration,
+            calibration=self.asked.calibration,
             checkpoint=self.checkpoint,
-            spot=self.case.limits.price_kind is PriceKind.SPOT,
-            case=self.case,
+            spot=self.asked.case.limits.price_kind is PriceKind.SPOT,
+            case=self.asked.case,
             placement=self._placement(plan, card, node, offer),
             offer=offer,
             log_to=self.log_to,
@@ -262,7 +258,7 @@ class _Writer:
 
     def guide(self, plan: Estimate, platform: Platform | None) -> str:
         """Return the set-up of a plan, with the file that starts it if one can be written."""
-        card = self.catalog.accelerator(plan.accelerator)
+        card = self.asked.catalog.accelerator(plan.accelerator)
         platform = platform or usual_platform(card, rented=plan.cost.offer is not None)
         try:
             form = self._starting(platform, card)
@@ -270,23 +266,23 @@ class _Writer:
         except InputError as refusal:
             reason = f"No file starts this plan: {refusal.what}."
             setup = replace(self.plain(plan), differences=(reason,))
-            return guide(setup, self.to, self.catalog, platform)
-        return guide(setup, self.to, self.catalog, platform, run)
+            return guide(setup, self.to, self.asked.catalog, platform)
+        return guide(setup, self.to, self.asked.catalog, platform, run)
 
     def _starting(self, platform: Platform, card: Accelerator) -> Format:
         """Return the format that starts a plan on a platform."""
         on_clusters = {Platform.SLURM: Format.SLURM, Platform.KUBERNETES: Format.KUBERNETES}
         if platform in on_clusters:
             return on_clusters[platform]
-        if not isinstance(self.case.workload, Serving):
+        if not isinstance(self.asked.case.workload, Serving):
             return Format.TORCHRUN
-        return Format(program_for(self.to, self.case, self.model, card).name)
+        return Format(program_for(self.to, self.asked.case, self.asked.architecture, card).name)
 
     def _placement(
         self, plan: Estimate, card: Accelerator, node: Node, offer: Offer | None
     ) -> Placement:
         """Return where and at what price a plan runs."""
-        interruptions = interruptions_of(self.case, self.calibration)
+        interruptions = interruptions_of(self.asked.case, self.asked.calibration)
         instances, per_hour = plan.cost.instances or 0, plan.cost.usd_per_hour
         return Placement(
             accelerator=card,
@@ -297,7 +293,7 @@ class _Writer:
             offer=offer,
             usd_per_hour=per_hour.expected if per_hour else None,
             instances=instances,
-            owned=bool(self.case.limits.owned),
+            owned=bool(self.asked.case.limits.owned),
             interrupted=interruptions.hours(instances) if interruptions and offer else None,
         )
 
@@ -311,7 +307,7 @@ class _Writer:
             return None
         keys = tuple(
             card.key
-            for card in self.catalog.accelerators
+            for card in self.asked.catalog.accelerators
             if (not given or card.key in given) and self._takes(card)
         )
         most = most_cards(self.to, case.limits.max_accelerators)
@@ -323,10 +319,10 @@ class _Writer:
     def _takes(self, card: Accelerator) -> bool:
         if not takes(self.to, card):
             return False
-        if not isinstance(self.case.workload, Serving):
+        if not isinstance(self.asked.case.workload, Serving):
             return trains_on(self.to, card)
         try:
-            program_for(self.to, self.case, self.model, card)
+            program_for(self.to, self.asked.case, self.asked.architecture, card)
         except InputError:
             return False
         return True

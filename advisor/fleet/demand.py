@@ -11,6 +11,7 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.fleet.hosted import hosted_mode
 from advisor.fleet.machines import Machine, platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
@@ -165,9 +166,8 @@ class Demand:
             systems = [] if kind is PriceKind.SPOT else self._owned_systems(case, training)
             if rents:
                 systems += find_systems(self.catalog, case.limits, training=training)
-            searched, result = search_and_host(
-                case, architecture, systems, self.calibration, advising=False
-            )
+            asked = ResolvedCase(case, architecture, self.calibration)
+            searched, result = search_and_host(asked, systems, advising=False)
             options = [item for item in result.options if meets_time(item, case.limits)]
             self._found[key] = options, searched
         return self._found[key]

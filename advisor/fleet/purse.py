@@ -8,8 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.errors import InputError
 from advisor.fleet.demand import machine_system, mark
@@ -18,9 +16,9 @@ from advisor.foundation import cents
 from advisor.foundation.formatting import money
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.owning.results import BudgetAnswer, Purchase
+from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.precisions import search_and_host
 
@@ -65,14 +63,7 @@ class Unit:
         return self.machines * self.machine.row.cards
 
 
-def buy_within(
-    case: Case,
-    *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-    economy: Economy,
-) -> BudgetAnswer:
+def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     """Find what ``owning.budget_usd`` buys for a case within its ``limits``.
 
     The best mix of new machines by the low end of their throughput. Machines work side by side:
@@ -83,7 +74,7 @@ def buy_within(
     InputError
         If no budget is given.
     """
-    owning = case.owning
+    case, owning, calibration = asked.case, asked.case.owning, asked.calibration
     budget = owning.budget_usd
     if budget is None:
         raise InputError(
@@ -93,11 +84,11 @@ def buy_within(
             remedy="Give it: --buy-budget 20000.",
             field="owning.budget_usd",
         )
-    units = _units(case, architecture, catalog, calibration, economy)
+    units = _units(asked, economy)
     room = _Room(budget, owning.power_limit_w or inf, float(owning.slots or inf), float(DESKS))
 
     def measured(key: str) -> bool:
-        card = catalog.accelerator(key)
+        card = asked.catalog.accelerator(key)
         return calibration.kernels_for(card)[1] and (
             isinstance(case.workload, Serving) or card.architecture in calibration.trained
         )
@@ -241,16 +232,11 @@ def _numbers(most: int) -> list[int]:
     return [*few, *(min(most, round(FEW * 2 ** (step / 2))) for step in steps)]
 
 
-def _units(
-    case: Case,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-    economy: Economy,
-) -> list[Unit]:
+def _units(asked: PricedCase, economy: Economy) -> list[Unit]:
     """Return what each machine does: its best count of cards, or several machines together."""
+    case, catalog = asked.case, asked.catalog
     limits = case.limits.model_copy(update={"budget_usd": None, "owned": ()})
-    asked = case.model_copy(update={"limits": limits, "hardware": None, "layout": None})
+    open_case = case.model_copy(update={"limits": limits, "hardware": None, "layout": None})
     training = not isinstance(case.workload, Serving)
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     bought = {
@@ -264,7 +250,7 @@ def _units(
     systems = [machine_system(machine, training=training) for machine in bought.values()]
     if not systems:
         return []
-    searched, result = search_and_host(asked, architecture, systems, calibration, advising=False)
+    searched, result = search_and_host(asked.of(open_case), systems, advising=False)
     best: dict[tuple[str, int], Unit] = {}
     for option in result.options:
         if not meets_time(option, limits):

@@ -73,11 +73,8 @@ class Asked:
         case = self.on(self.plan.accelerator, layout.accelerators, layout)
         workload = self.case.workload.model_copy(update=changes)
         try:
-            case, _, calibration, architecture, placement = placed(
-                case.model_copy(update={"workload": workload}), self.catalog
-            )
             return estimate_configuration(
-                case, placement, architecture=architecture, calibration=calibration
+                *placed(case.model_copy(update={"workload": workload}), self.catalog)
             )
         except InputError:
             return None

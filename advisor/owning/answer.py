@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import date
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.errors import InputError
@@ -13,23 +12,19 @@ from advisor.foundation.formatting import memory_against
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import OwnedHardware
-from advisor.nouns.software.efficiency import Calibration
 from advisor.owning.assumptions import Size, purchase_price
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
 from advisor.planning.beside_api import hosted_models
-from advisor.planning.prepared import fed
+from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import recommend
 from advisor.planning.stated import best_placement
 
 
 def answer_own(
-    case: Case,
+    asked: PricedCase,
     *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
     economy: Economy,
     today: date,
     buy: Callable[[], BudgetAnswer] | None = None,
@@ -48,6 +43,7 @@ def answer_own(
         If the hardware is unknown or cannot do the work, if no hardware can, or if a price, a
         power or a tariff is neither known nor given.
     """
+    case, catalog = asked.case, asked.catalog
     if case.limits.commitment_months is not None:
         raise InputError(
             "limits.commitment_months does not apply: rent or buy compares all commitments",
@@ -62,7 +58,7 @@ def answer_own(
         budget = buy() if buy else None
         bought = _bought(budget)
         if bought is None:
-            chosen = _planned(case, architecture, catalog, calibration)
+            chosen = _planned(asked)
         else:
             chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
             size, groups = _size_of(bought, catalog), bought.groups
@@ -71,8 +67,9 @@ def answer_own(
     if case.owning.purchase_usd is None and case.hardware is not None:
         # Without a price, no estimate is worth its time.
         purchase_price(catalog.accelerator(case.hardware.accelerator), economy)
-    case = fed(case, architecture)
-    found = _estimated(case, architecture, catalog, calibration)
+    case = fed(case, asked.architecture)
+    asked = asked.of(case)
+    found = _estimated(asked)
     if stated and buy:
         budget = buy()
     return rent_or_buy(
@@ -80,18 +77,11 @@ def answer_own(
         found,
         catalog=catalog,
         economy=economy,
-        reliability=calibration.reliability,
+        reliability=asked.calibration.reliability,
         today=today,
-        processors=compare_processors(
-            case,
-            found,
-            architecture=architecture,
-            catalog=catalog,
-            calibration=calibration,
-            economy=economy,
-        ),
+        processors=compare_processors(asked, found, economy),
         budget=budget,
-        hosted=hosted_models(case, architecture),
+        hosted=hosted_models(case, asked.architecture),
         groups=groups,
         size=size,
     )
@@ -125,10 +115,9 @@ def _bought(budget: BudgetAnswer | None) -> Purchase | None:
     return max(budget.best, key=lambda item: item.usd)
 
 
-def _planned(
-    case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
-) -> Hardware:
+def _planned(asked: PricedCase) -> Hardware:
     """Return the hardware of the cheapest plan whose purchase price is known."""
+    case, catalog = asked.case, asked.catalog
     allowed = {catalog.accelerator(key).key for key in case.limits.accelerators}
     priced = tuple(
         card.key
@@ -144,12 +133,7 @@ def _planned(
             field="limits.accelerators",
         )
     limits = case.limits.model_copy(update={"accelerators": priced})
-    answer = recommend(
-        case.model_copy(update={"limits": limits}),
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
-    )
+    answer = recommend(asked.of(case.model_copy(update={"limits": limits})))
     if not answer.plans:
         raise InputError(
             "no hardware with a known purchase price does this work",
@@ -162,9 +146,8 @@ def _planned(
     return Hardware(accelerator=best.accelerator, count=best.count)
 
 
-def _estimated(
-    case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
-) -> Estimate:
+def _estimated(asked: PricedCase) -> Estimate:
+    case, catalog = asked.case, asked.catalog
     if case.hardware is None:
         msg = "the case has no hardware"
         raise ValueError(msg)
@@ -176,13 +159,8 @@ def _estimated(
         for item in case.limits.owned
     ):
         update["owned"] = (OwnedHardware(accelerator=hardware.accelerator, count=hardware.count),)
-    case = case.model_copy(update={"limits": case.limits.model_copy(update=update)})
-    placement = best_placement(
-        case, architecture=architecture, catalog=catalog, calibration=calibration
-    )
-    found = estimate_configuration(
-        case, placement, architecture=architecture, calibration=calibration
-    )
+    asked = asked.of(case.model_copy(update={"limits": case.limits.model_copy(update=update)}))
+    found = estimate_configuration(asked, best_placement(asked))
     if not found.memory.fits:
         needed, usable = memory_against(found.memory.total_bytes, found.memory.usable_bytes)
         raise InputError(

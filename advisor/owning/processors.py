@@ -8,8 +8,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.catalog.nodes import owned_node
@@ -18,18 +16,19 @@ from advisor.equations.owning import capital_usd
 from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
-from advisor.nouns.case import Case, Hardware
+from advisor.nouns.case import Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
 from advisor.nouns.money import Owning
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import tariff_usd_per_kwh
 from advisor.owning.results import ProcessorOption
 from advisor.planning.energy_use import Power
+from advisor.planning.prepared import PricedCase
 from advisor.planning.search.precisions import search
 from advisor.planning.search.systems import LADDER, System
 from advisor.planning.stated import best_placement
@@ -125,32 +124,25 @@ class Kind:
 
 
 def compare_processors(
-    case: Case,
-    estimate: Estimate,
-    *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-    economy: Economy,
+    asked: PricedCase, estimate: Estimate, economy: Economy
 ) -> tuple[ProcessorOption, ...]:
     """Estimate a case on processors and scale them to equal throughput.
 
     The compared hardware comes first, then the processors that can do the work, fewest first. The
     same engine estimates all of them; training clusters include their network.
     """
+    catalog, owning = asked.catalog, asked.case.owning
     processors = [card for card in catalog.accelerators if card.segment is Segment.CPU]
     hardware = catalog.accelerator(estimate.accelerator)
     singles = []
     for card in processors:
-        single = _estimated(case, card, architecture, catalog, calibration)
+        single = _estimated(asked, card)
         if single is not None and single.memory.fits:
             singles.append((card, single, _slower(single, estimate)))
-    counts = _clusters(case, estimate, singles, architecture, calibration)
-    first = _option(
-        hardware, estimate, estimate, case.owning, economy, Range.exact(1.0), estimate.count
-    )
+    counts = _clusters(asked, estimate, singles)
+    first = _option(hardware, estimate, estimate, owning, economy, Range.exact(1.0), estimate.count)
     found = [
-        _option(card, single, estimate, case.owning, economy, slower, number)
+        _option(card, single, estimate, owning, economy, slower, number)
         for (card, single, slower), number in zip(singles, counts, strict=True)
     ]
     found.sort(key=lambda item: (item.apart, item.count, item.accelerator))
@@ -158,11 +150,9 @@ def compare_processors(
 
 
 def _clusters(
-    case: Case,
+    asked: ResolvedCase,
     estimate: Estimate,
     singles: Sequence[tuple[Accelerator, Estimate, Range]],
-    architecture: ModelArchitecture,
-    calibration: Calibration,
 ) -> list[int | None]:
     """Return how many of each processor match the estimate's speed; None if no number does.
 
@@ -172,7 +162,7 @@ def _clusters(
     perfect = [
         math.ceil(slower.expected * single.count - ROUNDING) for _, single, slower in singles
     ]
-    workload = case.workload
+    case, workload = asked.case, asked.case.workload
     if estimate.time is None or isinstance(workload, Serving):
         return list(perfect)
     systems = [
@@ -194,7 +184,7 @@ def _clusters(
         }
     )
     alone = case.model_copy(update={"hardware": None, "layout": None, "limits": limits})
-    options = search(alone, workload, architecture, systems, calibration).options
+    options = search(asked.of(alone), workload, systems).options
     startup = estimate.time.startup_s.expected / HOUR_S
     target = estimate.time.run_hours.expected - startup
     return [
@@ -219,14 +209,9 @@ def _enough(hours: Mapping[int, float], target: float) -> int | None:
     return None
 
 
-def _estimated(
-    case: Case,
-    card: Accelerator,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-) -> Estimate | None:
+def _estimated(asked: PricedCase, card: Accelerator) -> Estimate | None:
     """Estimate a case on one processor; None if it has no rate in the asked format."""
+    case = asked.case
     limits = case.limits.model_copy(
         update={"price_kind": PriceKind.ON_DEMAND, "software": (), "frameworks": ()}
     )
@@ -241,12 +226,7 @@ def _estimated(
         }
     )
     try:
-        placement = best_placement(
-            alone, architecture=architecture, catalog=catalog, calibration=calibration
-        )
-        return estimate_configuration(
-            alone, placement, architecture=architecture, calibration=calibration
-        )
+        return estimate_configuration(asked.of(alone), best_placement(asked.of(alone)))
     except InputError:
         return None
 

@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.economy import Commitment, load_economy
 from advisor.equations.serving.autoscaling import (
     awake_share,
@@ -19,6 +18,7 @@ from advisor.estimate.beside_results import Day, DayHour, DayWay
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel
@@ -27,10 +27,8 @@ from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.tools.software import engine_of
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import GB, HOUR_S, HOURS_PER_MONTH
-from advisor.nouns.case import Case
 from advisor.nouns.demand import Demand
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -115,21 +113,14 @@ class Load:
         )
 
 
-def with_day(
-    case: Case,
-    placement: Placement,
-    estimate: Estimate,
-    *,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-) -> Estimate:
+def with_day(asked: ResolvedCase, placement: Placement, estimate: Estimate) -> Estimate:
     """Return an estimate with the bills of the day, if the case states one and it has a price."""
-    workload = case.workload
+    workload = asked.case.workload
     if not isinstance(workload, Serving) or workload.demand is None or estimate.serving is None:
         return estimate
     if placement.usd_per_hour is None or not placement.instances:
         return estimate
-    each = _most_per_replica(case, workload, placement, architecture, calibration)
+    each = _most_per_replica(asked, workload, placement)
     if each <= 0:
         return estimate
     layout, spares = placement.layout, workload.spare_replicas
@@ -145,17 +136,12 @@ def with_day(
     return estimate.model_copy(update={"day": _with_terms(day, placement, load)})
 
 
-def _most_per_replica(
-    case: Case,
-    workload: Serving,
-    placement: Placement,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-) -> float:
+def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placement) -> float:
     """Return the highest rate that one replica takes within the targets. [requests/s]"""
+    case, architecture = asked.case, asked.architecture
     placement = placement.equipped(case, architecture)
     card, form = placement.accelerator, WEIGHT_FORMATS[placement.precision]
-    calibration = calibration.under(engine_of(placement.tool, card))
+    calibration = asked.calibration.under(engine_of(placement.tool, card))
     card = working_card(card, architecture, workload, form)
     kernels, _ = calibration.served_kernels(card, form)
     served = ServedModel.of(

@@ -10,21 +10,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
-from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.together import side_by_side
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
-from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.machines import machines_of
-from advisor.planning.measured import with_measured
 from advisor.planning.placed import estimate_placed
-from advisor.planning.prepared import fed, placed, prepared, priced, resolved
+from advisor.planning.prepared import PricedCase, fed, placed, prepared
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
@@ -113,22 +110,19 @@ def _each(members: Sequence[Case], answer: Callable[[Case], _Chosen]) -> Iterabl
 def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[_Chosen]:
     """Answer cases without hardware: one search, then the best plan within each one's limits."""
     try:
-        first, architecture = resolved(members[0])
-        catalog, calibration = with_measured(
-            priced(first, catalog), load_calibration(), first.limits
-        )
-        wide = first if len(members) == 1 else _unlimited(first)
-        found = Searched.of(wide, architecture, catalog, calibration, advising=False)
+        first = prepared(members[0], catalog)
+        wide = first if len(members) == 1 else first.of(_unlimited(first.case))
+        found = Searched.of(wide, advising=False)
     except InputError as error:
         return [error] * len(members)
-    cases = [case.model_copy(update={"workload": first.workload}) for case in members]
-    return _each(cases, partial(_best, found=found, catalog=catalog))
+    cases = [case.model_copy(update={"workload": first.case.workload}) for case in members]
+    return _each(cases, partial(_best, found=found))
 
 
-def _best(case: Case, found: Searched, catalog: Catalog) -> _Chosen:
+def _best(case: Case, found: Searched) -> _Chosen:
     own = found.within(case)
     if not own.feasible and found.pace:  # A budget may allow only slower plans.
-        own = Searched.of(case, found.architecture, catalog, found.calibration, advising=False)
+        own = Searched.of(found.asked.of(case), advising=False)
     best = best_option(own.feasible, case.objective)
     return None if best is None else partial(own.estimate, best)
 
@@ -142,44 +136,31 @@ def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[
     if len(members) == 1:
         return _each(members, partial(_alone, catalog=catalog))
     try:
-        first, catalog, calibration, architecture = prepared(members[0], catalog)
+        first = prepared(members[0], catalog)
     except InputError:
         return _each(members, partial(_alone, catalog=catalog))
-    cases = [
-        fed(case.model_copy(update={"workload": first.workload}), architecture) for case in members
-    ]
+    workload = {"workload": first.case.workload}
+    cases = [fed(case.model_copy(update=workload), first.architecture) for case in members]
     batches: dict[str, list[Case]] = {}
     for case in cases:  # an open batch grows with the count
         batches.setdefault(case.workload.model_dump_json(), []).append(case)
-    joint = {
-        key: _Joint(alike, architecture, catalog, calibration) for key, alike in batches.items()
-    }
+    joint = {key: _Joint(alike, first) for key, alike in batches.items()}
 
     def answer(case: Case) -> _Chosen:
         search = joint[case.workload.model_dump_json()]
-        place = best_placement(
-            case,
-            architecture=architecture,
-            catalog=catalog,
-            calibration=calibration,
-            search=search,
-            machines=search.machines.get(_hardware(case)),
-        )
-        return partial(_described, case, place, architecture, calibration)
+        asked, machines = first.of(case), search.machines.get(_hardware(case))
+        return partial(_described, asked, best_placement(asked, search=search, machines=machines))
 
     return _each(cases, answer)
 
 
 def _alone(case: Case, catalog: Catalog | None) -> _Chosen:
-    case, _, calibration, architecture, place = placed(case, catalog)
-    return partial(_described, case, place, architecture, calibration)
+    return partial(_described, *placed(case, catalog))
 
 
-def _described(
-    case: Case, place: Placement, architecture: ModelArchitecture, calibration: Calibration
-) -> Estimate:
-    found = estimate_placed(case, place, architecture=architecture, calibration=calibration)
-    return found.model_copy(update={"missed_limits": missed_limits(found, case.limits)})
+def _described(asked: ResolvedCase, place: Placement) -> Estimate:
+    found = estimate_placed(asked, place)
+    return found.model_copy(update={"missed_limits": missed_limits(found, asked.case.limits)})
 
 
 def _hardware(case: Case) -> tuple[str, int]:
@@ -194,38 +175,27 @@ class _Joint:
     weights be smaller than usual.
     """
 
-    def __init__(
-        self,
-        cases: Sequence[Case],
-        architecture: ModelArchitecture,
-        catalog: Catalog,
-        calibration: Calibration,
-    ) -> None:
+    def __init__(self, cases: Sequence[Case], first: PricedCase) -> None:
         self.machines: dict[tuple[str, int], list[System]] = {}
         for case in cases:
             with suppress(InputError):  # told where the case is answered
                 if _hardware(case) not in self.machines:
-                    self.machines[_hardware(case)] = machines_of(case, architecture, catalog)
+                    machines = machines_of(case, first.architecture, first.catalog)
+                    self.machines[_hardware(case)] = machines
         self._options: dict[tuple[str, int], list[Option]] = {}
         self._found: Searching | None = None
         many = [one for systems in self.machines.values() for one in systems]
         with suppress(InputError):
-            self._found = SEARCH(_unlimited(cases[0]), architecture, many, calibration)
+            self._found = SEARCH(first.of(_unlimited(cases[0])), many)
             systems, result = self._found
             for option in result.options:
                 system = systems[option.system]
                 place = system.accelerator.key, system.counts[0]
                 self._options.setdefault(place, []).append(option)
 
-    def __call__(
-        self,
-        case: Case,
-        architecture: ModelArchitecture,
-        wanted: Sequence[System],
-        calibration: Calibration,
-    ) -> Searching:
+    def __call__(self, asked: ResolvedCase, wanted: Sequence[System]) -> Searching:
         own = self._options.get((wanted[0].accelerator.key, wanted[0].counts[0]))
-        if own is None or self._found is None or wanted is not self.machines[_hardware(case)]:
-            return SEARCH(case, architecture, wanted, calibration)
+        if own is None or self._found is None or wanted is not self.machines[_hardware(asked.case)]:
+            return SEARCH(asked, wanted)
         systems, result = self._found
         return systems, replace(result, options=tuple(own))

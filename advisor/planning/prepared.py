@@ -1,6 +1,7 @@
 """Prepare a case: resolve its model, fill in open lengths, pick prices and constants."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,18 +13,25 @@ from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, with_commitments
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
 from advisor.estimate.serving.report import STREAM_TOKENS
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.serving import MOST_SPREAD, Arrivals
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import FineTuning, Serving, Workload
 from advisor.planning.measured import with_measured
 
 PROMPT_SHARE: Final = 0.8
 """Prompt's share of a context that the defaults exceed: four to one, as 1,024 to 256."""
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCase(ResolvedCase):
+    """A resolved case with the cards and offers that may do its work."""
+
+    catalog: Catalog
 
 
 def fitted(
@@ -137,18 +145,13 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
     return catalog if months is None else with_commitments(catalog, load_economy(), months)
 
 
-def placed(
-    case: Case | Mapping[str, Any], catalog: Catalog | None
-) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
+def placed(case: Case | Mapping[str, Any], catalog: Catalog | None) -> tuple[PricedCase, Placement]:
     """Resolve a case with hardware: its model and its placement."""
     from advisor.planning.stated import best_placement
 
-    case, catalog, calibration, architecture = prepared(on_owned(as_case(case)), catalog)
-    case = fed(case, architecture)
-    placement = best_placement(
-        case, architecture=architecture, catalog=catalog, calibration=calibration
-    )
-    return case, catalog, calibration, architecture, placement
+    asked = prepared(on_owned(as_case(case)), catalog)
+    asked = asked.of(fed(asked.case, asked.architecture))
+    return asked, best_placement(asked)
 
 
 def fed(case: Case, architecture: ModelArchitecture) -> Case:
@@ -186,16 +189,19 @@ def on_owned(case: Case) -> Case:
 
 
 def prepared(
-    case: Case | Mapping[str, Any], catalog: Catalog | None
-) -> tuple[Case, Catalog, Calibration, ModelArchitecture]:
-    """Resolve a case's model, with the prices and constants for its hardware."""
+    case: Case | Mapping[str, Any], catalog: Catalog | None, *, searching: bool = False
+) -> PricedCase:
+    """Resolve a case's model, with the prices and constants for its hardware.
+
+    ``searching``: for all hardware, as a search ignores the case's own.
+    """
     case = as_case(case)
-    only = case.hardware.accelerator if case.hardware else None
+    only = case.hardware.accelerator if case.hardware and not searching else None
     catalog, calibration = with_measured(
         priced(case, catalog), load_calibration(), case.limits, only=only
     )
     case, architecture = resolved(case)
-    return case, catalog, calibration, architecture
+    return PricedCase(case, architecture, calibration, catalog)
 
 
 def resolved(case: Case) -> tuple[Case, ModelArchitecture]:

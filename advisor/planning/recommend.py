@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.report import parameters_of
-from advisor.nouns.case import Case, Hardware
+from advisor.nouns.case import Hardware
 from advisor.nouns.limits import Constraints
-from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.devices import buying_advice, devices_to_buy
 from advisor.planning.explain.sentences import nothing_works, sentence
 from advisor.planning.placed import explained
+from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
 from advisor.planning.search.options import best_option
 from advisor.planning.searched import Searched
@@ -21,18 +19,13 @@ from advisor.planning.stated import best_placement
 
 
 def recommend(
-    case: Case,
-    *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-    on_sentence: Callable[[str], object] = lambda _: None,
+    asked: PricedCase, *, on_sentence: Callable[[str], object] = lambda _: None
 ) -> Recommendation:
     """Search the catalog for a case.
 
     Parameters
     ----------
-    case : Case
+    asked : PricedCase
         ``hardware`` is ignored: the search covers all cards. Stated fields of ``layout`` are kept.
     on_sentence : callable, optional
         It is called once with the answer's sentence. If a plan meets the limits, this happens
@@ -49,15 +42,15 @@ def recommend(
         If a limit names an unknown provider, region or accelerator, or if the model cannot do
         what the workload asks for.
     """
-    limits = case.limits
-    searched = Searched.of(case, architecture, catalog, calibration)
+    case, architecture, catalog = asked.case, asked.architecture, asked.catalog
+    searched = Searched.of(asked)
     best = best_option(searched.feasible, case.objective)
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
     rankings = searched.rankings()
-    bought = devices_to_buy(searched.case, architecture, catalog, calibration)
-    rejections = searched.rejections(catalog, rankings, best, bought)
-    answer = _answer(rankings[0].plans, rejections, limits)
+    bought = devices_to_buy(asked.of(searched.case))
+    rejections = searched.rejections(rankings, best, bought)
+    answer = _answer(rankings[0].plans, rejections, case.limits)
     if best is None:
         on_sentence(answer)
     candidates = searched.candidates()
@@ -71,11 +64,7 @@ def recommend(
         candidates=candidates,
         fewest=searched.fewest(),
         rejections=rejections,
-        nearest=None
-        if best is not None
-        else nearest(
-            case, rejections, architecture=architecture, catalog=catalog, calibration=calibration
-        ),
+        nearest=None if best is not None else nearest(asked, rejections),
         advice=(
             *advise(
                 case,
@@ -113,14 +102,7 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
     )
 
 
-def nearest(
-    case: Case,
-    rejections: Sequence[Rejection],
-    *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-) -> Estimate | None:
+def nearest(asked: PricedCase, rejections: Sequence[Rejection]) -> Estimate | None:
     """Return the estimate of the card that lacks the least memory, with its ways out.
 
     On as many cards as are owned, else on one. None if no card failed for its memory, or nothing
@@ -130,21 +112,11 @@ def nearest(
     if not short:
         return None
     key = min(short, key=lambda item: (item.miss, item.accelerator)).accelerator
-    owned = {item.accelerator: item.count for item in case.limits.owned}
+    owned = {item.accelerator: item.count for item in asked.case.limits.owned}
     hardware = Hardware(accelerator=key, count=owned.get(key, 1))
-    placed = case.model_copy(update={"hardware": hardware})
+    asked = asked.of(asked.case.model_copy(update={"hardware": hardware}))
     try:
-        placement = best_placement(
-            placed, architecture=architecture, catalog=catalog, calibration=calibration
-        )
-        found = explained(
-            placed,
-            placement,
-            architecture=architecture,
-            catalog=catalog,
-            calibration=calibration,
-            curves=False,
-        )
+        found = explained(asked, best_placement(asked), curves=False)
     except InputError:
         return None
     return found if found.ways_out or found.improvements else None

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
@@ -16,7 +14,6 @@ from advisor.estimate.training.loading import decodes_images
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints, Objective
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
@@ -24,7 +21,7 @@ from advisor.planning.explain.sentences import label, sentence, title, why
 from advisor.planning.explain.tuning import improvements, served_improvements
 from advisor.planning.explain.why_not import Contest
 from advisor.planning.placed import estimate_placed
-from advisor.planning.prepared import at_reading_speed
+from advisor.planning.prepared import PricedCase, at_reading_speed
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
@@ -49,9 +46,7 @@ PLANS_BESIDE = 1
 class Searched:
     """A searched case, with full estimates of the few options that the answer shows."""
 
-    case: Case
-    architecture: ModelArchitecture
-    calibration: Calibration
+    asked: PricedCase
     systems: Sequence[System]
     result: SearchResult
     estimates: dict[Option, Estimate] = field(default_factory=dict)
@@ -59,55 +54,44 @@ class Searched:
     """The assumption about latency; empty if none is made."""
 
     @classmethod
-    def of(
-        cls,
-        case: Case,
-        architecture: ModelArchitecture,
-        catalog: Catalog,
-        calibration: Calibration,
-        *,
-        advising: bool = True,
-    ) -> Searched:
+    def of(cls, asked: PricedCase, *, advising: bool = True) -> Searched:
         """Search the catalog for a case; its deadline and budget only choose afterwards.
 
         Answers come at reading speed if a case states no latency limit and some plan can.
         ``advising`` also searches what only advice names.
         """
-        paced = at_reading_speed(case, architecture)
-        found = cls._of(paced, architecture, catalog, calibration, advising=advising)
-        if paced is case:
+        paced = at_reading_speed(asked.case, asked.architecture)
+        found = cls._of(asked.of(paced), advising=advising)
+        if paced is asked.case:
             return found
         if found.feasible:
             return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated {CHANGE}")
-        slower = cls._of(case, architecture, catalog, calibration, advising=advising)
+        slower = cls._of(asked, advising=advising)
         if not slower.feasible:
             return slower
         return replace(slower, pace=f"nothing within the limits answers {_pace(paced.limits)}")
 
     @classmethod
-    def _of(
-        cls,
-        case: Case,
-        architecture: ModelArchitecture,
-        catalog: Catalog,
-        calibration: Calibration,
-        *,
-        advising: bool,
-    ) -> Searched:
-        limits = case.limits
-        check_names(limits, catalog)
+    def _of(cls, asked: PricedCase, *, advising: bool) -> Searched:
+        case, limits = asked.case, asked.case.limits
+        check_names(limits, asked.catalog)
         check_owned(limits)
         training = not isinstance(case.workload, Serving)
-        decoding = decodes_images(case.workload, architecture)
-        offered = find_systems(catalog, limits, training=training, decoding=decoding)
-        found = search_and_host(case, architecture, offered, calibration, advising=advising)
-        return cls(case, architecture, calibration, *found)
+        decoding = decodes_images(case.workload, asked.architecture)
+        offered = find_systems(asked.catalog, limits, training=training, decoding=decoding)
+        return cls(asked, *search_and_host(asked, offered, advising=advising))
+
+    @property
+    def case(self) -> Case:
+        """The case with the limits that were searched."""
+        return self.asked.case
 
     def within(self, case: Case) -> Searched:
         """Return the same search for a case that differs in deadline, budget or objective."""
         latency = self.case.limits.model_dump(include={"max_tpot_ms", "max_ttft_ms"})
         limits = case.limits.model_copy(update=latency)
-        return replace(self, case=case.model_copy(update={"limits": limits}), estimates={})
+        asked = self.asked.of(case.model_copy(update={"limits": limits}))
+        return replace(self, asked=asked, estimates={})
 
     @cached_property
     def feasible(self) -> list[Option]:
@@ -122,18 +106,13 @@ class Searched:
     @property
     def batches(self) -> bool:
         """Whether the case serves a network that processes whole batches."""
-        return isinstance(self.case.workload, Serving) and not generates(self.architecture)
+        return isinstance(self.case.workload, Serving) and not generates(self.asked.architecture)
 
     def estimate(self, option: Option) -> Estimate:
         """Return the full estimate of an option, term by term."""
         if option not in self.estimates:
-            self.estimates[option] = estimate_placed(
-                self.case,
-                placement(option, self.systems[option.system]),
-                architecture=self.architecture,
-                calibration=self.calibration,
-                run=option.run,
-            )
+            place = placement(option, self.systems[option.system])
+            self.estimates[option] = estimate_placed(self.asked, place, run=option.run)
         return self.estimates[option]
 
     def rankings(self) -> tuple[Ranking, ...]:
@@ -158,29 +137,15 @@ class Searched:
         estimate = self.estimate(option)
         if estimate.neighbours:
             return
-        around = neighbours(
-            self.case,
-            placement(option, self.systems[option.system]),
-            architecture=self.architecture,
-            calibration=self.calibration,
-            run=option.run,
-        )
+        place = placement(option, self.systems[option.system])
+        around = neighbours(self.asked, place, run=option.run)
         self.estimates[option] = estimate.model_copy(update={"neighbours": around})
 
     def _add_improvements(self, option: Option) -> None:
         place = placement(option, self.systems[option.system])
-        if isinstance(self.case.workload, Serving):
-            better = served_improvements(
-                self.case, place, architecture=self.architecture, calibration=self.calibration
-            )
-        else:
-            better = improvements(
-                place.training(self.case, self.architecture),
-                placement(option, self.systems[option.system]),
-                architecture=self.architecture,
-                calibration=self.calibration,
-            )
-        update = {"improvements": better}
+        served = isinstance(self.case.workload, Serving)
+        better = served_improvements if served else improvements
+        update = {"improvements": better(self.asked, place)}
         self.estimates[option] = self.estimate(option).model_copy(update=update)
 
     def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
@@ -204,13 +169,7 @@ class Searched:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Return the points of the chart of cost against time."""
-        return chart_points(
-            self.feasible or self.result.options,
-            self.systems,
-            self.architecture,
-            self.case.workload,
-            self.calibration,
-        )
+        return chart_points(self.feasible or self.result.options, self.systems, self.asked)
 
     def fewest(self) -> tuple[Candidate, ...]:
         """Return the fewest of each accelerator that meet the deadline, smallest number first."""
@@ -221,22 +180,13 @@ class Searched:
             fewest(self.feasible, self.systems),
             self.systems,
             self.result.prices,
-            case,
-            self.architecture,
-            self.calibration,
+            self.asked,
         )
-        return as_candidates(
-            sorted(found, key=fewest_first),
-            self.systems,
-            self.architecture,
-            case.workload,
-            self.calibration,
-            on_frontier=set(),
-        )
+        ordered = sorted(found, key=fewest_first)
+        return as_candidates(ordered, self.systems, self.asked, on_frontier=set())
 
     def rejections(
         self,
-        catalog: Catalog,
         rankings: Sequence[Ranking],
         best: Option | None,
         bought: Mapping[str, Option],
@@ -256,7 +206,7 @@ class Searched:
             best,
             "" if best is None else label(best, self.systems[best.system]),
             answer=answer if isinstance(case.workload, Serving) else "",
-            startup_s=self.calibration.reliability.startup_s,
+            startup_s=self.asked.calibration.reliability.startup_s,
         )
         outcome = Outcome(
             options=options,
@@ -268,14 +218,14 @@ class Searched:
             rentable=frozenset(system.accelerator.key for system in self.systems),
             formats=result.formats,
             contest=contest,
-            lack=ToolRules.of(case, self.architecture).lack,
+            lack=ToolRules.of(case, self.asked.architecture).lack,
         )
         chosen = {plan.estimate.accelerator for item in rankings for plan in item.plans}
-        return reject(catalog, case, outcome, chosen)
+        return reject(self.asked.catalog, case, outcome, chosen)
 
     def assumptions(self) -> tuple[str, ...]:
         """Return every assumption once."""
-        stated = [*filter(None, [self.pace]), *self.architecture.assumptions]
+        stated = [*filter(None, [self.pace]), *self.asked.architecture.assumptions]
         for run in self.result.runs if not self.estimates else ():
             stated.extend(run.assumptions)
         for estimate in self.estimates.values():

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import Lack, ToolRules, served_format
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import resolve_training
@@ -22,11 +22,11 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.machines import hardware_system, machines_of
+from advisor.planning.prepared import PricedCase
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import (
     Configuration,
@@ -45,7 +45,7 @@ from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
 
 Found = tuple[Sequence[System], SearchResult]
-Search = Callable[[Case, ModelArchitecture, Sequence[System], Calibration], Found]
+Search = Callable[[ResolvedCase, Sequence[System]], Found]
 """As `search_and_host`."""
 
 SEARCH: Search = partial(search_and_host, advising=False)
@@ -61,12 +61,9 @@ class Arranged:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(PricedCase):
     """A case with its hardware, before its layout is chosen."""
 
-    case: Case
-    architecture: ModelArchitecture
-    calibration: Calibration
     card: Accelerator
     count: int
     systems: Sequence[System]
@@ -79,11 +76,8 @@ class _Asked:
 
 
 def best_placement(
-    case: Case,
+    asked: PricedCase,
     *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
     search: Search = SEARCH,
     machines: Sequence[System] | None = None,
 ) -> Placement:
@@ -95,14 +89,14 @@ def best_placement(
 
     Parameters
     ----------
-    case : Case
+    asked : PricedCase
         With ``hardware``.
     search : callable, optional
         What searches its systems; many cases share one search.
     machines : sequence of System, optional
         Its :func:`machines_of`, if the caller has them already.
     """
-    asked = _asked(case, architecture, catalog, calibration, machines)
+    case, asked = asked.case, _asked(asked, machines)
     systems, result = _searched(asked, search)
     options: Sequence[Option] = result.options
     if not options and case.layout is not None:
@@ -115,20 +109,15 @@ def best_placement(
         return _placed(asked, system, best.count, how)
     least = asked.usual.layout
     together = least.accelerators // (max(1, least.replicas) if asked.serving else 1)
-    cheapest = hardware_system(asked.card, asked.count, catalog, case, together=together)
+    cheapest = hardware_system(asked.card, asked.count, asked.catalog, case, together=together)
     [system] = with_host([cheapest], case.host)
     how = _unsearched(asked, system, short=asked.card.key in result.misses)
     return _placed(asked, system, asked.count, how)
 
 
-def _asked(
-    case: Case,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-    machines: Sequence[System] | None,
-) -> _Asked:
+def _asked(given: PricedCase, machines: Sequence[System] | None) -> _Asked:
     """Return a case with its hardware, machines and usual tool; refuse it without hardware."""
+    case, architecture, catalog = given.case, given.architecture, given.catalog
     if case.hardware is None:
         raise InputError(
             "hardware is missing",
@@ -147,7 +136,7 @@ def _asked(
         else supported_precision(case, card, architecture)
     )
     usual = Arranged(tool, precision, _leanest(architecture, count, case, tool))
-    return _Asked(case, architecture, calibration, card, count, systems, usual)
+    return _Asked(case, architecture, given.calibration, catalog, card, count, systems, usual)
 
 
 def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:
@@ -240,7 +229,7 @@ def _searched(asked: _Asked, search: Search) -> Found:
     """Search the machines, and a standard one if none to rent joins all cards and it does more."""
 
     def found(systems: Sequence[System]) -> Found:
-        return search(asked.case, asked.architecture, systems, asked.calibration)
+        return search(asked, systems)
 
     rented = found(asked.systems)
     joined = any(
@@ -294,9 +283,7 @@ def _fits(asked: _Asked, system: System, how: Arranged) -> bool:
         tool=how.tool,
     )
     try:
-        found = estimate_configuration(
-            asked.case, place, architecture=asked.architecture, calibration=asked.calibration
-        )
+        found = estimate_configuration(asked, place)
     except InputError:
         return False  # the network does not run in this layout
     return found.memory.fits

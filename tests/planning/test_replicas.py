@@ -140,7 +140,9 @@ def test_no_number_of_replicas_on_any_offer_is_cheaper(case: dict[str, Any]) -> 
 
 def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
     """Least rent of a month: every offer, every number of instances, every division. [USD]"""
-    case, catalog, calibration, model = prepared(advisor.load_case(content), catalog)
+    asked = prepared(advisor.load_case(content), catalog)
+    case, catalog = asked.case, asked.catalog
+    model, calibration = asked.architecture, asked.calibration
     assert isinstance(case.workload, Serving)
     limits = case.limits
     tools = {

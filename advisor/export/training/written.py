@@ -11,6 +11,7 @@ from typing import Final
 from advisor.architecture.table.model import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.run import resolve_training
 from advisor.export.formats import cannot
 from advisor.export.setup import Setup, way_out
@@ -37,9 +38,8 @@ def written(setup: Setup, tool: Tool) -> Setup:
     workload = _workload(setup, tool, layout, precision)
     placement = replace(setup.placement, layout=layout, precision=precision)
     case = setup.case.model_copy(update={"workload": workload, "layout": layout})
-    estimate = estimate_configuration(
-        case, placement, architecture=setup.model, calibration=setup.calibration
-    )
+    asked = ResolvedCase(case, setup.model, setup.calibration)
+    estimate = estimate_configuration(asked, placement)
     if not estimate.memory.fits:
         needed, usable = estimate.memory.total_bytes.high, estimate.memory.usable_bytes
         raise cannot(

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.workload import Serving, Workload
+from advisor.nouns.workload import Serving
 from advisor.planning.explain.sentences import label
 from advisor.planning.results import Candidate
 from advisor.planning.search.options import Option, best_of_systems, frontier, run_rents
@@ -20,9 +19,7 @@ CHART_CANDIDATES = 240
 def chart_points(
     options: Sequence[Option],
     systems: Sequence[System],
-    architecture: ModelArchitecture,
-    workload: Workload,
-    calibration: Calibration,
+    asked: ResolvedCase,
 ) -> tuple[Candidate, ...]:
     """Return the frontier and the best of each system, fastest first."""
     best = frontier(options)
@@ -30,9 +27,7 @@ def chart_points(
     on_frontier = set(best)
     shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
     shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
-    return as_candidates(
-        shown, systems, architecture, workload, calibration, on_frontier=on_frontier
-    )
+    return as_candidates(shown, systems, asked, on_frontier=on_frontier)
 
 
 def fewest(options: Sequence[Option], systems: Sequence[System]) -> list[Option]:
@@ -51,9 +46,7 @@ def fewest_first(option: Option) -> tuple[float, float, float]:
 def as_candidates(
     options: Sequence[Option],
     systems: Sequence[System],
-    architecture: ModelArchitecture,
-    workload: Workload,
-    calibration: Calibration,
+    asked: ResolvedCase,
     *,
     on_frontier: set[Option],
 ) -> tuple[Candidate, ...]:
@@ -61,8 +54,9 @@ def as_candidates(
 
     ``on_frontier``: options that no other beats in both cost and time.
     """
+    workload = asked.case.workload
     serving = isinstance(workload, Serving)
-    spreads = TimeSpreads(architecture, calibration, workload)
+    spreads = TimeSpreads(asked.architecture, asked.calibration, workload)
     times = [
         spreads.of(
             systems[option.system].accelerator,

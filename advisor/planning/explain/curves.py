@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.table.model import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.beside_results import Curve, CurvePoint, Variable
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
-from advisor.nouns.case import Case
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 
 KNEE_SHARE: Final = 0.95
@@ -22,9 +21,7 @@ SHORTEST: Final = 256
 LARGEST_BATCH: Final = 4096
 
 
-def memory_curves(
-    case: Case, placement: Placement, *, architecture: ModelArchitecture, calibration: Calibration
-) -> tuple[Curve, ...]:
+def memory_curves(asked: ResolvedCase, placement: Placement) -> tuple[Curve, ...]:
     """Return memory and speed of one configuration at other batches and lengths.
 
     One curve over the micro-batch (training) or the concurrent requests (serving). One over the
@@ -32,15 +29,12 @@ def memory_curves(
 
     ``placement``: the configuration; everything but the batch or the length stays.
     """
-
-    def estimated(changed: Case, place: Placement) -> Estimate:
-        return estimate_configuration(
-            changed, place, architecture=architecture, calibration=calibration
-        )
+    case, architecture = asked.case, asked.architecture
 
     def with_work(**fields: object) -> Estimate:
         workload = case.workload.model_copy(update=fields)
-        return estimated(case.model_copy(update={"workload": workload}), placement)
+        changed = asked.of(case.model_copy(update={"workload": workload}))
+        return estimate_configuration(changed, placement)
 
     workload, layout = case.workload, placement.layout
     has_length = architecture.unit is Unit.TOKEN
@@ -69,7 +63,7 @@ def memory_curves(
 
     def with_micro_batch(value: int) -> Estimate:
         arranged = layout.model_copy(update={"micro_batch": value})
-        return estimated(case, replace(placement, layout=arranged))
+        return estimate_configuration(asked, replace(placement, layout=arranged))
 
     per_rank = max(1, run.global_batch // layout.data)
     curves = [_curve("micro_batch", layout.micro_batch, _doublings(1, per_rank), with_micro_batch)]

@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
 from advisor.foundation.formatting import milliseconds, money
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.workload import Serving
+from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Advice
 from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.precisions import search_and_host
@@ -21,9 +20,7 @@ LISTED = 3
 """Devices that the advice names."""
 
 
-def devices_to_buy(
-    case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
-) -> dict[str, Option]:
+def devices_to_buy(asked: PricedCase) -> dict[str, Option]:
     """Return what one of each purchasable device that nobody rents does with the work.
 
     Processors are left out: most of what they need for a model is memory, which they do not hold.
@@ -31,10 +28,10 @@ def devices_to_buy(
     The fastest way by catalog key, for those that hold the model. Empty unless few users of text
     are served, which is what people buy a device for.
     """
-    workload, limits = case.workload, case.limits
+    workload, limits, catalog = asked.case.workload, asked.case.limits, asked.catalog
     few = (
         isinstance(workload, Serving)
-        and generates(architecture)
+        and generates(asked.architecture)
         and workload.requests_per_s is None
         and workload.concurrency <= tool_choice().few.users
     )
@@ -52,7 +49,7 @@ def devices_to_buy(
     ]
     if not devices:
         return {}
-    systems, result = search_and_host(case, architecture, devices, calibration, advising=False)
+    systems, result = search_and_host(asked, devices, advising=False)
     found: dict[str, Option] = {}
     slowest_first = sorted((*result.options, *result.smaller), key=lambda option: -option.time)
     for option in slowest_first:

@@ -4,16 +4,14 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.report import binding, evaluate_run_hours, run_goodput
 from advisor.estimate.training.step_time import TrainingTime
 from advisor.foundation.noun import Noun
-from advisor.nouns.case import Case
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.systems import LADDER, System
@@ -52,15 +50,14 @@ class Scaling(Noun):
     """Ordered by count; empty if the model fits on no number of them."""
 
 
-def scaling(
-    case: Case, placement: Placement, *, architecture: ModelArchitecture, calibration: Calibration
-) -> Scaling:
+def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
     """Search the layouts of every number of one accelerator in one array pass.
 
     Raises InputError if the workload serves.
 
     ``placement``: fixes accelerator, machine, precision and price.
     """
+    case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     if isinstance(case.workload, Serving):
         raise InputError(
             "scaling applies to training",

@@ -13,16 +13,15 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.nouns.case import Case
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.techniques import Speculation, speculation_facts
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -40,27 +39,23 @@ WORTH: Final = 0.95
 """A technique is told if a time falls to this share of it."""
 
 
-def served_improvements(
-    case: Case, placement: Placement, *, architecture: ModelArchitecture, calibration: Calibration
-) -> tuple[str, ...]:
+def served_improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
     """Return one sentence for each technique that is worth its effort on a plan.
 
     Each with the speeds before and after; empty for networks that do not write text, and for those
     whose prompts pass an encoder: engines neither cache nor draft for them.
 
-    ``case``: of serving. What it states already is not offered.
+    ``asked``: of serving. What it states already is not offered.
     """
-    workload = case.workload
+    architecture, workload = asked.architecture, asked.case.workload
     if not isinstance(workload, Serving) or not generates(architecture):
         return ()
     if writes_apart(architecture):
         return ()
 
     def speeds(update: dict[str, Any]) -> tuple[Range, Range, Range]:
-        own = case.model_copy(update={"workload": workload.model_copy(update=update)})
-        found = estimate_configuration(
-            own, placement, architecture=architecture, calibration=calibration
-        ).serving
+        own = asked.case.model_copy(update={"workload": workload.model_copy(update=update)})
+        found = estimate_configuration(asked.of(own), placement).serving
         if found is None:
             msg = "serving has no estimate"
             raise TypeError(msg)
@@ -123,13 +118,7 @@ class _Change:
     """Whether it gives up what the plan keeps on the host."""
 
 
-def improvements(
-    run: TrainingRun,
-    placement: Placement,
-    *,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-) -> tuple[str, ...]:
+def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
     """Return one sentence for each change of software or options that is worth its effort.
 
     At most three; those that make a plan fit come first, then the fastest.
@@ -137,14 +126,15 @@ def improvements(
     ``placement``: the plan. Each change may recompute less and keep less on the host, if that fits.
     """
     usable = placement.accelerator.memory_reported_bytes
-    before = _best(run, placement, architecture, calibration, fixed=True)
+    run = placement.training(asked.case, asked.architecture)
+    before = _best(asked, placement, run, fixed=True)
     if before is None:
         return ()
     hours, need = before
     found = []
-    for change in _changes(run, placement, architecture):
+    for change in _changes(run, placement, asked.architecture):
         try:
-            after = _best(change.run, placement, architecture, calibration, alone=change.alone)
+            after = _best(asked, placement, change.run, alone=change.alone)
         except InputError:
             continue  # The change does not apply to this network.
         if after is None:
@@ -161,16 +151,15 @@ def improvements(
 
 
 def _best(
-    run: TrainingRun,
+    asked: ResolvedCase,
     placement: Placement,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
+    run: TrainingRun,
     *,
     fixed: bool = False,
     alone: bool = False,
 ) -> tuple[float, float] | None:
     """Hours and needed bytes of the fastest fitting variant of the plan's layout. [h], [bytes]"""
-    layout = placement.layout
+    architecture, calibration, layout = asked.architecture, asked.calibration, placement.layout
     if alone:
         layout = layout.model_copy(update={"offload": ()})
     levels = list(Recompute)

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
+from advisor.planning.prepared import PricedCase
 from advisor.planning.results import RejectionCode
 from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time
 from advisor.planning.searched import Searched
@@ -67,10 +65,12 @@ class Cell(Noun):
 class Turning:
     """A case with one search that serves every deadline and budget."""
 
-    case: Case
-    architecture: ModelArchitecture
-    catalog: Catalog
-    calibration: Calibration
+    asked: PricedCase
+
+    @property
+    def case(self) -> Case:
+        """The asked case."""
+        return self.asked.case
 
     @cached_property
     def searched(self) -> Searched:
@@ -79,8 +79,7 @@ class Turning:
 
     def _search(self, case: Case) -> Searched:
         wide = case.model_copy(update={"limits": case.limits.model_copy(update=ANY)})
-        given = self.architecture, self.catalog, self.calibration
-        return Searched.of(wide, *given, advising=False)
+        return Searched.of(self.asked.of(wide), advising=False)
 
     def _best(self, searched: Searched) -> Option | None:
         return best_option(searched.within(self.case).feasible, self.case.objective)
@@ -102,7 +101,7 @@ class Turning:
             return ()
         workload = self.case.workload
         amounts = [name for name in AMOUNTS if getattr(workload, name, None)][:1]
-        if isinstance(workload, Serving) and generates(self.architecture):
+        if isinstance(workload, Serving) and generates(self.asked.architecture):
             amounts.append(PROMPT)
         found = [turn for name in amounts for turn in self._amount(best, name)]
         if best.first_token_s is None:

@@ -17,9 +17,9 @@ from advisor.foundation.units import GB
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.prepared import PricedCase
 from advisor.planning.stated import best_placement
 
 MAX_GROWTH: Final = 6
@@ -58,33 +58,22 @@ class Change:
 class _Tight:
     """A case that does not fit, and what evaluates its changes."""
 
-    case: Case
+    asked: PricedCase
     placement: Placement
     estimate: Estimate
-    architecture: ModelArchitecture
-    catalog: Catalog
-    calibration: Calibration
 
     def tried(self, case: Case, place: Placement) -> Estimate | None:
         """Estimate a change; None if it cannot run, or its tool does not offer it."""
-        if _beyond(case, place) and not _beyond(self.case, self.placement):
+        if _beyond(case, place) and not _beyond(self.asked.case, self.placement):
             return None
         with suppress(InputError):  # The network cannot run in this layout or with this method.
-            return estimate_configuration(
-                case, place, architecture=self.architecture, calibration=self.calibration
-            )
+            return estimate_configuration(self.asked.of(case), place)
         return None
 
     def placed(self, case: Case) -> Estimate | None:
         """Estimate a case in its best layout; None if the card lacks the number format."""
         with suppress(InputError):
-            place = best_placement(
-                case,
-                architecture=self.architecture,
-                catalog=self.catalog,
-                calibration=self.calibration,
-            )
-            return self.tried(case, place)
+            return self.tried(case, best_placement(self.asked.of(case)))
         return None
 
     def way(self, title: str, sacrifice: str, result: Estimate | None) -> WayOut | None:
@@ -104,22 +93,12 @@ class _Tight:
         )
 
 
-def ways_out(
-    case: Case,
-    placement: Placement,
-    estimate: Estimate,
-    *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-) -> tuple[WayOut, ...]:
+def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tuple[WayOut, ...]:
     """Return the changes that make the case fit.
 
     Smallest sacrifice first, then the fastest; empty if no change fits.
-
-    ``catalog``: cards and offers for the changes of hardware.
     """
-    tight = _Tight(case, placement, estimate, architecture, catalog, calibration)
+    case, tight = asked.case, _Tight(asked, placement, estimate)
     found: list[WayOut] = []
     layouts = [("", placement.layout)]
     for title, layout in _rearranged(case, placement.layout):
@@ -130,13 +109,13 @@ def ways_out(
             found.append(way)
         else:
             layouts.append((f" and {title}", layout))
-    for change in _changes(case, placement, estimate, architecture):
+    for change in _changes(case, placement, estimate, asked.architecture):
         if not any(change.title.startswith(way.change) for way in found):
             found.extend(_with_layouts(tight, change, layouts))
     for changes in (
         _more_host_memory(case, placement, estimate),
         _more_cards(case, placement),
-        _larger_cards(case, placement, catalog),
+        _larger_cards(case, placement, asked.catalog),
     ):
         found.extend(_first_that_fits(tight, changes))
     return tuple(sorted(found, key=lambda way: (SACRIFICES.index(way.sacrifice), way.time_ratio)))

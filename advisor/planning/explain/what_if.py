@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
@@ -11,7 +10,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.software.efficiency import Calibration
+from advisor.planning.prepared import PricedCase
 from advisor.planning.stated import best_placement
 
 
@@ -31,24 +30,22 @@ class WhatIf(Noun):
     """Largest share of the step, named as in an estimate."""
 
 
-def what_ifs(
-    case: Case, *, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
-) -> tuple[WhatIf, ...]:
+def what_ifs(asked: PricedCase) -> tuple[WhatIf, ...]:
     """Return the configuration of a case, then what each change makes of it.
 
     First the configuration as it is. A change that the software cannot run is left out. Raises
     InputError if the hardware is unknown or lacks the precision.
 
-    ``case``: with hardware. A stated layout is left out: each change has its own best one.
+    ``asked``: with hardware. A stated layout is left out: each change has its own best one.
 
     A changed card keeps the measured constants of the card, so twice a peak is twice the rate of
     every kernel that the peak limits.
     """
-    hardware = case.hardware
+    hardware, catalog, calibration = asked.case.hardware, asked.catalog, asked.calibration
     if hardware is None:
         msg = "the case has no hardware"
         raise ValueError(msg)
-    case = case.model_copy(update={"layout": None})
+    case = asked.case.model_copy(update={"layout": None})
     card = catalog.accelerator(hardware.accelerator)
     # The constants of the card as it is: a changed one must not look like another generation.
     kernels, _ = calibration.kernels_for(card)
@@ -56,20 +53,16 @@ def what_ifs(
         update={"machines": {card.key: kernels} | calibration.machines}
     )
 
-    def answered(asked: Case, changed: Catalog) -> Estimate:
-        place = best_placement(
-            asked, architecture=architecture, catalog=changed, calibration=calibration
-        )
-        return estimate_configuration(
-            asked, place, architecture=architecture, calibration=calibration
-        )
+    def answered(changed: Case, having: Catalog) -> Estimate:
+        case = PricedCase(changed, asked.architecture, calibration, having)
+        return estimate_configuration(case, best_placement(case))
 
     now = answered(case, catalog)
     found = [_what_if("", now)]
     half = None if now.cost.rent_usd is None else now.cost.rent_usd.scaled(0.5)
-    for title, asked, changed in _changes(case, catalog, hardware):
+    for title, changed, having in _changes(case, catalog, hardware):
         try:
-            found.append(_what_if(title, answered(asked, changed)))
+            found.append(_what_if(title, answered(changed, having)))
         except InputError:
             continue
     if half is not None:

@@ -11,6 +11,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.tools.software import ToolRules
@@ -22,6 +23,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.fits.cards import OUTPUT_TOKENS, SHORT_LIST, what_fits
 from advisor.planning.fits.results import Fits
 from advisor.planning.machines import hardware_system, hardware_systems
+from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System
 from advisor.planning.stated import best_placement, supported_precision
@@ -134,16 +136,11 @@ class _Server:
         )
 
     def _placed(self, case: Case, model: ModelArchitecture) -> Placement:
-        return best_placement(
-            case,
-            architecture=model,
-            catalog=self.catalog,
-            calibration=self.calibration,
-            machines=self.machines,
-        )
+        asked = PricedCase(case, model, self.calibration, self.catalog)
+        return best_placement(asked, machines=self.machines)
 
     def _estimated(self, case: Case, place: Placement, model: ModelArchitecture) -> Estimate:
-        return estimate_configuration(case, place, architecture=model, calibration=self.calibration)
+        return estimate_configuration(ResolvedCase(case, model, self.calibration), place)
 
     def _stays(self, place: Placement, case: Case, model: ModelArchitecture) -> bool:
         """Whether several requests are served where one is, if there is memory.

@@ -10,6 +10,7 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Neighbour
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
@@ -18,7 +19,6 @@ from advisor.estimate.tools.software import engine_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.case import Case
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
@@ -31,12 +31,7 @@ Moves = Iterator[tuple[str, dict[str, object]]]
 
 
 def neighbours(
-    case: Case,
-    placement: Placement,
-    *,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-    run: TrainingRun | None = None,
+    asked: ResolvedCase, placement: Placement, *, run: TrainingRun | None = None
 ) -> tuple[Neighbour, ...]:
     """Evaluate every layout one step away on the same hardware, in one array call.
 
@@ -45,6 +40,7 @@ def neighbours(
 
     ``run``: the resolved training workload, if the caller has it already.
     """
+    case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     if isinstance(case.workload, Serving):
         if not generates(architecture):
             return ()

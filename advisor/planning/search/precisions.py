@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.report import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
@@ -14,7 +15,6 @@ from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import Work
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
@@ -36,12 +36,7 @@ LOW_PRECISION_RECIPES = ("fp8",)
 
 
 def search_and_host(
-    case: Case,
-    architecture: ModelArchitecture,
-    systems: Sequence[System],
-    calibration: Calibration,
-    *,
-    advising: bool = True,
+    asked: ResolvedCase, systems: Sequence[System], *, advising: bool = True
 ) -> tuple[Sequence[System], SearchResult]:
     """Evaluate a case on all systems; if nothing fits, use the hosts' memory too.
 
@@ -50,18 +45,17 @@ def search_and_host(
 
     ``advising``: also try lower precisions, as ``alternatives``.
     """
+    case, architecture, workload = asked.case, asked.architecture, asked.case.workload
     systems = with_host(systems, case.host)
-    workload = case.workload
     if isinstance(workload, Serving):
-        return search_served(case, workload, architecture, systems, calibration, advising=advising)
+        return search_served(asked, workload, systems, advising=advising)
     systems = equipped(case, architecture, systems)
-    asked = case, workload, architecture
-    result = search(*asked, systems, calibration, advising=advising)
+    result = search(asked, workload, systems, advising=advising)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
     if result.options or refused or architecture.unit is not Unit.TOKEN:
         return systems, result
     parted = by_host_memory(systems)
-    hosted = search(*asked, parted, calibration, hosted=True, advising=advising)
+    hosted = search(asked, workload, parted, hosted=True, advising=advising)
     if not hosted.options:
         return systems, result
     # Cards that still do not fit show their need without host memory.
@@ -83,11 +77,9 @@ def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
 
 
 def search(
-    case: Case,
+    asked: ResolvedCase,
     workload: Training,
-    architecture: ModelArchitecture,
     systems: Sequence[System],
-    calibration: Calibration,
     *,
     hosted: bool = False,
     advising: bool = True,
@@ -101,11 +93,12 @@ def search(
     advising : bool, optional
         Also try lower precisions, as ``alternatives``.
     """
-    asked = workload.precision
-    proven = (asked,) if asked else proven_recipes(architecture)
+    case, architecture, calibration = asked.case, asked.architecture, asked.calibration
+    stated = workload.precision
+    proven = (stated,) if stated else proven_recipes(architecture)
     # The usual stack for pretraining language models is made for 8-bit training.
     text = architecture.unit is Unit.TOKEN and isinstance(workload, Pretraining)
-    advising = advising and text and not asked and not hosted
+    advising = advising and text and not stated and not hosted
     interruptions = interruptions_of(case, calibration)
     prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
     findings = Findings(systems, prices)
@@ -133,7 +126,7 @@ def search(
                 spaces[counts] = LayoutSpace(
                     architecture, run, counts, calibration, stated=case.layout, hosted=hosted
                 )
-            recipe = _RecipeSearch(case, architecture, run, spaces[counts], calibration, prices)
+            recipe = _RecipeSearch(asked, run, spaces[counts], prices)
             recipe.try_reachable(systems, indices)
             if not advised:
                 recipe.try_left_out(systems, indices)
@@ -200,11 +193,9 @@ def _trained(
 class _RecipeSearch:
     """Search of one recipe: its results, and the need of systems on which nothing fits."""
 
-    case: Case
-    architecture: ModelArchitecture
+    asked: ResolvedCase
     run: TrainingRun
     space: LayoutSpace
-    calibration: Calibration
     prices: Sequence[Price]
     found: list[tuple[int, Found]] = field(default_factory=list)
     """System and its fastest layout at one count."""
@@ -215,13 +206,14 @@ class _RecipeSearch:
 
     def try_reachable(self, systems: Sequence[System], indices: Sequence[int]) -> None:
         """Search the counts that can meet the limits at the data sheet's peak."""
-        flops = model_flops_per_token(self.architecture, self.run) * self.run.tokens
+        flops = model_flops_per_token(self.asked.architecture, self.run) * self.run.tokens
+        limits = self.asked.case.limits
         reachable = [
             within_reach(
                 systems[index],
                 self.run,
                 flops,
-                self.case.limits,
+                limits,
                 self.space.has_layouts,
                 self.prices[index].usd_per_hour,
             )
@@ -247,7 +239,10 @@ class _RecipeSearch:
             self._try([systems[index] for index in again], again)
 
     def _try(self, systems: Sequence[System], indices: Sequence[int]) -> None:
-        result = search_training(self.architecture, self.run, systems, self.space, self.calibration)
+        known = self.asked
+        result = search_training(
+            known.architecture, self.run, systems, self.space, known.calibration
+        )
         self.searched += result.searched
         self.found += [(indices[found.system], found) for found in result.found]
         self.misses |= {indices[at]: miss for at, miss in result.misses.items()}

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
-from advisor.nouns.case import Case
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.nouns.limits import Constraints
-from advisor.nouns.software.efficiency import Calibration
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import Stated
 from advisor.planning.search.options import Option, Price, meets_budget, meets_time, priced_options
@@ -53,9 +52,7 @@ def fewest_machines(
     options: Sequence[Option],
     systems: Sequence[System],
     prices: Sequence[Price],
-    case: Case,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
+    asked: ResolvedCase,
 ) -> list[Option]:
     """Close the gap between the searched numbers: one machine fewer misses the limits.
 
@@ -66,6 +63,7 @@ def fewest_machines(
     A number that does not divide the batch can be slower than a smaller one, so fewer machines may
     meet the limits somewhere below a number that misses them; such islands are not looked for.
     """
+    case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     gaps = [_gap(option, systems[option.system]) for option in options]
     hosted = any(option.layout.offload for option in options)
     spreads = TimeSpreads(architecture, calibration, case.workload)

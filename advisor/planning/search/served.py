@@ -8,16 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.hardware.card_formats import cache_format, serves_in
 from advisor.estimate.refusals import check_context
+from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules, engine_of
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layouts import stated_values
@@ -49,13 +47,7 @@ class _Try:
 
 
 def search_served(
-    case: Case,
-    workload: Serving,
-    architecture: ModelArchitecture,
-    systems: Sequence[System],
-    calibration: Calibration,
-    *,
-    advising: bool,
+    asked: ResolvedCase, workload: Serving, systems: Sequence[System], *, advising: bool
 ) -> tuple[list[System], SearchResult]:
     """Evaluate serving on all systems, each in the first of its ways that fits.
 
@@ -67,8 +59,8 @@ def search_served(
 
     The systems with their tools; one with another tool or another host is separate.
     """
-    check_context(workload, architecture)
-    rules = ToolRules.of(case, architecture)
+    check_context(workload, asked.architecture)
+    rules = ToolRules.of(asked.case, asked.architecture)
     ways = [
         rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
         for system in systems
@@ -77,7 +69,7 @@ def search_served(
         [way for way in found if serves_in(system.accelerator, way.weight_format)]
         for system, found in zip(systems, ways, strict=True)
     ]
-    search = _Served(case, workload, architecture, calibration, list(systems))
+    search = _Served(asked, workload, list(systems))
     steps = search.climb([[way for way in found if not way.hosted] for found in ladders])
     unsolved = [place for place, step in enumerate(steps) if step is None]
     found = bool(search.options or search.smaller)
@@ -104,10 +96,8 @@ class _Batch:
 class _Served:
     """Collects what the ways of the systems of a case give."""
 
-    case: Case
+    asked: ResolvedCase
     workload: Serving
-    architecture: ModelArchitecture
-    calibration: Calibration
     systems: list[System]
     options: list[Option] = field(default_factory=list)
     smaller: list[Option] = field(default_factory=list)
@@ -119,7 +109,7 @@ class _Served:
 
     @cached_property
     def _spreads(self) -> TimeSpreads:
-        return TimeSpreads(self.architecture, self.calibration, self.workload)
+        return TimeSpreads(self.asked.architecture, self.asked.calibration, self.workload)
 
     def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
         """Try each system's ways in order until one fits; return its place in the ladder."""
@@ -148,7 +138,7 @@ class _Served:
         """Whether the weights could fit all cards, with the host's memory if they may be there."""
         # Of a mixture's experts in MXFP4, the format's own size is that of a dense model.
         form = WEIGHT_FORMATS[way.weight_format.removesuffix("_moe")]
-        least = SMALLEST_FILE * form.bytes_per_parameter * self.architecture.total_parameters
+        least = SMALLEST_FILE * form.bytes_per_parameter * self.asked.architecture.total_parameters
         cards = system.accelerator.memory_raised_bytes * system.counts[-1]
         machines = -(-system.counts[-1] // system.node.accelerators)
         host = system.node.host_memory_bytes or inf
@@ -175,8 +165,8 @@ class _Served:
 
     def _least_usd(self) -> float:
         """Return the least bill of what meets the limits; infinite where bills do not decide."""
-        limits = self.case.limits
-        if self.case.objective is not Objective.CHEAPEST:
+        limits = self.asked.case.limits
+        if self.asked.case.objective is not Objective.CHEAPEST:
             return inf
         met = [item for item in self.options if meets_time(item, limits)]
         least = min((one.cost_high_usd for one in met if meets_budget(one, limits)), default=inf)
@@ -185,7 +175,7 @@ class _Served:
     def _affordable(self, place: int, most_usd: float) -> int:
         """Return how many of a system's numbers of accelerators cost less than a monthly bill."""
         system = self.systems[place]
-        price = Price.of(system, self.case.limits.price_kind)
+        price = Price.of(system, self.asked.case.limits.price_kind)
         month = price.usd_per_hour * price.factor * HOURS_PER_MONTH
         machines = (-(-count // price.accelerators) for count in system.counts)
         return sum(number * month < most_usd for number in machines)
@@ -213,7 +203,7 @@ class _Served:
             seen.add(system.accelerator.key)
             if briefly:
                 system = replace(system, counts=system.counts[:1])
-            for machine in serving_hosts([system], self.case.host):
+            for machine in serving_hosts([system], self.asked.case.host):
                 able = [way for way in ways if self._may_hold(machine, way)]
                 if able:
                     parted.append(machine)
@@ -244,15 +234,14 @@ class _Served:
         ``most_usd``: dearer numbers of accelerators are left out, but for the next one, below which
         the fewest that suffice may be. [USD/month]
         """
+        limits = self.asked.case.limits
         for alike in self._alike(tries):
             places = [self._variant(item) for item in alike]
             batch = _Batch(
                 places=places,
                 members=[self._within(place, most_usd) for place in places],
                 names=[item.way.weight_format for item in alike],
-                prices=[
-                    Price.of(self.systems[place], self.case.limits.price_kind) for place in places
-                ],
+                prices=[Price.of(self.systems[place], limits.price_kind) for place in places],
             )
             strain = self._strain(batch)
             found = self._searched(alike[0].way, batch, strain)
@@ -310,7 +299,7 @@ class _Served:
 
     def _strain(self, batch: _Batch) -> Strain:
         """Return at which point of their ranges the limits judge the latencies."""
-        share = 1.0 - self.case.limits.risk
+        share = 1.0 - self.asked.case.limits.risk
         pairs = list(zip(batch.members, batch.names, strict=True))
         spreads = self._spreads
         later = [spreads.of(one.accelerator, precision=name, count=1) for one, name in pairs]
@@ -323,10 +312,10 @@ class _Served:
     def _searched(self, way: Way, batch: _Batch, strain: Strain) -> ServingSearch:
         members = batch.members
         form, card = WEIGHT_FORMATS[way.weight_format], members[0].accelerator
-        constants = self.calibration.under(engine_of(way.tool, card))
-        layout = self.case.layout
+        constants = self.asked.calibration.under(engine_of(way.tool, card))
+        layout = self.asked.case.layout
         table = replica_table(
-            self.architecture,
+            self.asked.architecture,
             members,
             most_replicas(self.workload),
             stated_values(layout),
@@ -335,11 +324,11 @@ class _Served:
             spares=self.workload.spare_replicas,
         )
         work = ServedWork(
-            self.architecture,
+            self.asked.architecture,
             self.workload,
             form,
             cache_format(self.workload, card),
-            self.case.limits,
+            self.asked.case.limits,
             constants,
             strain,
         )

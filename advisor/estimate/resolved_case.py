@@ -1,0 +1,21 @@
+"""A case with what every estimate of it needs, so that rooms pass one value instead of three."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.nouns.case import Case
+from advisor.nouns.software.efficiency import Calibration
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedCase:
+    """A case, the rows of its model, and the constants that apply to it."""
+
+    case: Case
+    architecture: ModelArchitecture
+    calibration: Calibration
+
+    def of(self, case: Case) -> Self:
+        """Return the same model and constants for another case."""
+        return replace(self, case=case)
