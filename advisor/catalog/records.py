@@ -32,6 +32,7 @@ Count = Annotated[int, Field(ge=1, le=100_000)]
 
 _DATE = r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$"
 _KEY = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+MAX_KEY = 80
 
 
 def _date(text: str) -> str:
@@ -44,9 +45,10 @@ def _date(text: str) -> str:
 
 
 def _key(text: str) -> str:
-    if not re.search(_KEY, text):
+    if len(text) > MAX_KEY or not re.search(_KEY, text):
         raise PydanticCustomError(
-            "key_spelling", "Write small letters and digits with single hyphens, as in `rtx-4090`"
+            "key_spelling",
+            f"Write up to {MAX_KEY} small letters and digits with single hyphens, as in `rtx-4090`",
         )
     return text
 

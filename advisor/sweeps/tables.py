@@ -189,10 +189,14 @@ class ParquetTable:
     def read(self) -> Iterator[Question]:
         """Yield every row's question."""
         with self._file() as file:
+            missing = file.metadata.num_rows
             for batch in file.iter_batches(batch_size=BATCH):
+                missing -= batch.num_rows
                 if max(map(_longest, batch.columns), default=0) > MAX_ROW:
                     raise too_large("a cell of the table", MAX_ROW, remedy=REMEDY)
                 yield from map(row_question, batch.to_pylist())
+            if missing:  # Arrow stops without a word where a damaged column ends early
+                raise ValueError("its columns hold fewer rows than it says")
 
     @contextmanager
     def _file(self) -> Iterator[pq.ParquetFile]:

@@ -125,6 +125,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         (QUOTES.replace("memory_gb: 96", "memory_gb: 1.0e-300"), "memory_gb"),
         ("providers: [Nobody]", "Nobody"),
         (QUOTES.replace("acme-1:", "h100-sxm:"), "exists already"),
+        (QUOTES.replace("acme-1:", f"? {'x' * 300}\n  :"), "accelerators.xxx"),
         (QUOTES.replace("9.6", "-1"), "on_demand_per_hour"),
         (QUOTES.replace("9.6", "1e308"), "on_demand_per_hour"),
         (QUOTES.replace("accelerator: h100-sxm", "accelerator: h1"), "h1"),

@@ -189,6 +189,22 @@ def test_cells_that_python_cannot_hold_are_refused(tmp_path: Path, column: Any, 
         cases(questions)
 
 
+def test_a_table_whose_columns_end_early_is_refused(tmp_path: Path) -> None:
+    """Parquet states the number of values (a Thrift i64, zigzag: one is 0x16 0x02) many times."""
+    path = written(tmp_path / "cases.parquet", note=["a"])
+    whole, refusals = path.read_bytes(), []
+    places = [place for place in range(len(whole)) if whole[place : place + 2] == b"\x16\x02"]
+    for place in places:
+        path.write_bytes(whole[: place + 1] + b"\0" + whole[place + 2 :])
+        try:
+            questions = questions_of(path)
+            assert len(cases(questions)) == questions.count
+        except InputError as error:
+            refusals.append(str(error))
+    assert refusals
+    assert all("is not Parquet" in text for text in refusals)
+
+
 def test_a_grid_of_too_many_or_unprintable_fields_is_refused() -> None:
     with pytest.raises(InputError, match="varies too many fields"):
         read_grid({"hardware": [{f"a{place}": 1 for place in range(201)}]})
