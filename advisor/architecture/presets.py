@@ -1,5 +1,6 @@
 """Well-known models by name: ``data/model_presets.yaml`` through the configuration builder."""
 
+import re
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Annotated
@@ -69,12 +70,12 @@ def _names() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _compact_names() -> dict[str, str]:
-    """Return the same without dashes and underscores: ``resnet50``, ``vit_base_patch16_224``."""
+    """Return the same without dashes and blanks: ``resnet50``, ``Llama 3.1 8B``."""
     return {_compact(spelled): name for spelled, name in _names().items()}
 
 
 def _compact(name: str) -> str:
-    return name.replace("-", "").replace("_", "")
+    return re.sub("[-_ ]", "", name)
 
 
 def list_presets(takes: Unit | None = None) -> tuple[str, ...]:
@@ -131,10 +132,9 @@ def load_preset(
     InputError
         If the name is unknown. The message suggests the nearest ones.
     """
-    known = find_preset(name)
+    known, spelled = find_preset(name), name.strip().lower()
     if known is None:
-        near = get_close_matches(name.strip().lower(), _names(), n=3, cutoff=0.5)
-        nearest = list(dict.fromkeys(_names()[match] for match in near))
+        nearest = _nearest(_compact(spelled))
         raise InputError(
             "unknown model preset",
             value=name,
@@ -147,6 +147,16 @@ def load_preset(
     if sample is None and not pruning:
         return _plain(known)
     return _changed(known, sample, pruning)
+
+
+def _nearest(spelled: str) -> list[str]:
+    """Return up to three presets whose names begin like a compact one, or else resemble it."""
+    names = _compact_names()
+    begun = [other for other in names if spelled and other.startswith(spelled)]
+    # Names of presets before those of repositories.
+    begun.sort(key=lambda other: not _compact(names[other]).startswith(spelled))
+    near = begun or get_close_matches(spelled, names, n=9, cutoff=0.5)
+    return list(dict.fromkeys(names[match] for match in near))[:3]
 
 
 @cache

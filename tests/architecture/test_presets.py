@@ -90,8 +90,14 @@ def test_unknown_names_get_the_nearest() -> None:
     with pytest.raises(InputError, match=r"llama-3\.1-8b") as caught:
         load_preset("llama-3.1-8")
     assert caught.value.field == "model.preset"
+    with pytest.raises(InputError, match=r"names, e\.g\. bert-base, bert-large\. Choose"):
+        load_preset("BERT")
     with pytest.raises(InputError, match="unknown model preset"):
         load_preset("")
+
+
+def test_a_title_of_the_page_is_a_name() -> None:
+    assert load_preset("Llama 3.1 8B") is load_preset("llama-3.1-8b")
 
 
 def test_multi_token_prediction_is_left_out_and_said() -> None:
