@@ -84,7 +84,7 @@ class Assignment(Noun):
     @property
     def words(self) -> str:
         """Where it runs, how much of it there and when."""
-        where = f"{'rented ' if self.rented and not self.hosted else ''}{self.where}"
+        where = f"{'rented: ' if self.rented and not self.hosted else ''}{self.where}"
         if not self.slot:
             part = "" if self.share > WHOLE else f"{percent(self.share)} of the runs on "
             return f"{part}{where}, {duration(self.hours * HOUR_S)} a run"

@@ -25,7 +25,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
                 "Weights": model.served.weight_format,
                 "Loss of quality": model.served.quality or ABSENT,
                 "Software": model.served.software_title,
-                "Host's memory": model.served.layout.host_options or ABSENT,
+                "Start it with": model.served.layout.host_options or ABSENT,
                 margin: memory(abs(model.margin_bytes)),
                 "Tokens/s": _speed(model),
                 "Longest context": length_limit(model.served.max_context_tokens),

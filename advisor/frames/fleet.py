@@ -1,9 +1,14 @@
 """The plan of a fleet as tables."""
 
+from typing import Final
+
 import pandas as pd
 
 from advisor.fleet.results import FleetPlan
 from advisor.foundation.formatting import money, percent
+
+LEAST_LEFT_OUT: Final = 0.005
+"""A smaller share of a workload is not worth a column."""
 
 
 def purchases_table(plan: FleetPlan) -> pd.DataFrame:
@@ -72,6 +77,7 @@ def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
 
 def charges_table(plan: FleetPlan) -> pd.DataFrame:
     """Return what each workload costs over the horizon, as present value."""
+    partly = any(item.left_out > LEAST_LEFT_OUT for item in plan.charges)
     return pd.DataFrame(
         [
             {
@@ -79,8 +85,8 @@ def charges_table(plan: FleetPlan) -> pd.DataFrame:
                 "Total": money(item.usd),
                 "Own machines": money(item.own_usd),
                 "Rent": money(item.rent_usd),
-                "Left out": percent(item.left_out) if item.left_out > 0.005 else "-",
             }
+            | ({"Left out": percent(item.left_out) if item.left_out else "-"} if partly else {})
             for item in plan.charges
         ]
     )
@@ -108,7 +114,7 @@ def ways_table(plan: FleetPlan) -> pd.DataFrame:
             {
                 "Way": item.title,
                 "Cost": "not possible" if item.usd is None else money(item.usd),
-                "For machines": "-" if item.purchase_usd is None else money(item.purchase_usd),
+                "Spent on machines": "-" if item.purchase_usd is None else money(item.purchase_usd),
             }
             for item in (*plan.alternatives, *plan.curve)
         ]

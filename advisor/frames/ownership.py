@@ -111,9 +111,9 @@ def flips_sentence(found: Ownership) -> str:
         return f"{now} No plausible value of one input alone turns this."
     item, value, at = nearest
     return (
-        f"{now} The smallest change that turns this: {item.title.lower()} "
-        f"{'above' if at > value else 'below'} {input_text(at, item.unit)} instead of "
-        f"{input_text(value, item.unit)}. Each value below does so alone."
+        f"{now} Nearest to turning this: {item.title.lower()}, now {input_text(value, item.unit)}, "
+        f"{'above' if at > value else 'below'} {input_text(at, item.unit)}. Each value in the "
+        "table does so alone."
     )
 
 

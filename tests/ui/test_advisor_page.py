@@ -40,7 +40,7 @@ def test_the_page_opens_with_an_answer(page: AppTest) -> None:
 
     assert headline(page) == L40S
     assert [item.value for item in page.metric] == ["10 h", "$10", "29 GiB"]
-    assert "8–13 h: holds 8 of 10 comparable measured runs" in texts(page)
+    assert "8–13 h: 8 of 10 comparable measured runs fell in it" in texts(page)
     assert len(page.get("plotly_chart")) == 2
     assert not page.error
     assert not page.warning

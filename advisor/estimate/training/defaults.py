@@ -118,7 +118,9 @@ def default_batch(
     noun = "pairs" if paired else noun
     note = f" ({size * sequence / 1e6:.2g} M tokens)" if sequence > 1 and method is None else ""
     if fewer:
-        law = f"so that the run has {row.least_steps:,} steps" if size > 1 else "a short run"
+        law = (
+            f"so that the run has at least {row.least_steps:,} steps" if size > 1 else "a short run"
+        )
     assumptions.append(f"{size:,} {noun} per optimizer step{note}, {law} (--global-batch)")
     return size
 

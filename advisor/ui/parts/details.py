@@ -151,7 +151,7 @@ def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
     """Show what more or better hardware than a plan's would buy."""
     if not chosen:
         return
-    part = folded("What if the hardware were better?", key="what_if", icon="science")
+    part = folded("What if the hardware were better?", key="what_if", icon="upgrade")
     if not part.open:
         return
     with part:
@@ -270,7 +270,7 @@ def _download(found: Answer, link: str) -> None:
 
 def set_up(found: Answer) -> None:
     """Show the set-up checklist of the first plan, and offer the script that checks a machine."""
-    part = folded("Set it up", key="set_up", icon="checklist")
+    part = folded("Set it up", key="set_up", icon="build")
     if not part.open:
         return
     with part:

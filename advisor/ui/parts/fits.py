@@ -44,7 +44,7 @@ NUMBER_FORMATS: Final = (
     "Weights: the largest format that fits. bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 "
     "as published; q8_0 to q3_k_m are GGUF files for llama.cpp. To spare: with one request of the "
     "chosen context. Tokens/s: of that request alone. Loss of quality: a published comparison with "
-    "the model's own weights."
+    "the model's own weights, measured on the model in brackets."
 )
 CONTEXTS: Final = {tokens: f"{tokens:,}" for tokens in (2**power for power in range(11, 18))}
 """Context [tokens] -> title."""
@@ -102,7 +102,9 @@ def ask() -> tuple[Inputs, api.Fits]:
     controls.show_problems(problems, usable, _as_asked(inputs), slots)
     state.write(page())
     card, count = state.card_of(usable)
-    return inputs, answer(card, count, context, int(numbers["users"] or 1), everything)
+    users = int(numbers["users"] or 1)
+    with st.container(), st.spinner("Trying the models on these cards …", show_time=True):
+        return inputs, answer(card, count, context, users, everything)
 
 
 def _ask_context(context: int) -> None:

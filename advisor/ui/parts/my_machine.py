@@ -90,7 +90,7 @@ def ask() -> None:
     """Show the three ways to a report: measure, upload, or the text of ``nvidia-smi``."""
     question.asked(page(), title="My machine", heading="How fast is my machine?")
     st.markdown(
-        "How fast a machine really is, and what the estimates make of it. "
+        "Measure how fast your machine really is; the estimates for it then use the measurement. "
         "Nothing that is measured leaves the machine; a report that you upload is read and never "
         "run."
     )

@@ -46,7 +46,7 @@ def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = 
     with st.container():  # Its notes come and go; what follows keeps its place.
         state.open_page(page)
     before = state.current(page)
-    st.markdown(f"**{plain(question_words(state.usable(before)))}**")
+    st.markdown(f"Your question: **{plain(question_words(state.usable(before)))}**")
     if files := own_catalog.held():
         names = ", ".join(name for name, _ in files)
         st.caption(plain(f"With your own offers and cards: {names}"))
@@ -86,4 +86,4 @@ def offer_examples(inputs: Inputs) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="examples"):
         st.markdown("Change what you like, or try:", width="content")
         for title, example in EXAMPLES.items():
-            st.button(title, type="tertiary", on_click=saved.take, args=(example,), key=title)
+            st.button(title, on_click=saved.take, args=(example,), key=title)

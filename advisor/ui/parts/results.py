@@ -214,7 +214,8 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
     prompt = estimate.cost.usd_per_million_input_tokens
     answer = estimate.cost.usd_per_million_output_tokens
     if prompt is not None and answer is not None:
-        lines.append(("Prompts and answers alone", f"{money(prompt)} and {money(answer)}"))
+        split = f"{money(prompt)} of prompts, {money(answer)} of answers"
+        lines.append(("Per million tokens, the bill divided by work", split))
     return lines
 
 

@@ -14,8 +14,8 @@ from advisor import frames
 from advisor.foundation.quantities import Evidence
 
 EVIDENCE: Final = {
-    Evidence.MEASURED: "measured or listed",
-    Evidence.CALIBRATED: "holds 8 of 10 comparable measured runs",
+    Evidence.MEASURED: "a list price, or measured",
+    Evidence.CALIBRATED: "8 of 10 comparable measured runs fell in it",
     Evidence.DERIVED: "follows from the inputs",
     Evidence.ASSUMED: "assumed, no comparable run",
 }
