@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from difflib import get_close_matches
 from functools import cached_property
@@ -68,6 +69,11 @@ MOST_FOUND: Final = 1000
 SHIPPED: Final = PriceState(live_providers=(), fetched_at="", problem="")
 
 
+def _compact(name: str) -> str:
+    """Return a name without what people leave out or write otherwise."""
+    return re.sub("[-_ ]", "", name)
+
+
 class Catalog(Noun):
     """Everything that can be bought or rented, with its sources.
 
@@ -95,7 +101,7 @@ class Catalog(Noun):
     def accelerator(self, key: str) -> Accelerator:
         """Find an accelerator by catalog key or full product name.
 
-        Upper and lower case are the same.
+        Upper and lower case are the same; blanks and hyphens do not count: "RTX 4090" is rtx-4090.
 
         Keys joined by ``+`` are unlike cards of one computer.
 
@@ -106,7 +112,7 @@ class Catalog(Noun):
             substituted.
         """
         wanted = key.casefold().strip()
-        found = self._by_name.get(wanted)
+        found = self._by_name.get(wanted) or self._by_compact_name.get(_compact(wanted))
         if found is not None:
             return found
         if JOIN in wanted:
@@ -186,7 +192,7 @@ class Catalog(Noun):
     def __copy__(self) -> Self:
         """Return a copy without the lookup tables: ``model_copy`` may change what they index."""
         copied = super().__copy__()
-        for name in ("_by_name", "_by_accelerator", "_found"):
+        for name in ("_by_name", "_by_compact_name", "_by_accelerator", "_found"):
             copied.__dict__.pop(name, None)
         return copied
 
@@ -217,7 +223,8 @@ class Catalog(Noun):
 
     def _nearest(self, name: str) -> list[str]:
         """Return up to five keys: first those that contain the name, then similar spellings."""
-        containing = [other for other in self._by_name if name and name in other]
+        short = _compact(name)
+        containing = [other for other in self._by_name if short and short in _compact(other)]
         alike = get_close_matches(name, self._by_name, n=5, cutoff=0.5)
         return list(dict.fromkeys(self._by_name[other].key for other in containing + alike))[:5]
 
@@ -225,6 +232,10 @@ class Catalog(Noun):
     def _by_name(self) -> dict[str, Accelerator]:
         names = {item.name.casefold(): item for item in self.accelerators}
         return names | {item.key: item for item in self.accelerators}
+
+    @cached_property
+    def _by_compact_name(self) -> dict[str, Accelerator]:
+        return {_compact(name): item for name, item in self._by_name.items()}
 
     @cached_property
     def _by_accelerator(self) -> dict[str, tuple[Offer, ...]]:

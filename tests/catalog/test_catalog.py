@@ -20,10 +20,29 @@ def test_keys_and_whole_names_are_found(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("RTX 4090", "rtx-4090"),
+        ("rtx4090", "rtx-4090"),
+        ("rx 7900xtx", "rx-7900-xtx"),
+        ("Gaudi 3", "gaudi3"),
+        ("nvidia geforce rtx-3060 12 GB", "rtx-3060-12gb"),
+    ],
+)
+def test_blanks_and_hyphens_do_not_count(name: str, key: str) -> None:
+    assert CATALOG.accelerator(name).key == key
+
+
+def test_no_two_cards_differ_in_blanks_alone() -> None:
+    keys = [item.key.replace("-", "") for item in CATALOG.accelerators]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
     ("name", "nearest"),
     [
         ("h100", {"h100-nvl", "h100-pcie", "h100-sxm"}),
-        ("rtx4090", {"rtx-4090"}),
+        ("strix halo", {"ryzen-ai-max-395"}),
         ("mi300", {"mi300a", "mi300x"}),
         ("4090", {"rtx-4090"}),
     ],
