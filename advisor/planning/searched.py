@@ -169,7 +169,12 @@ class Searched:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Return the points of the chart of cost against time."""
-        return chart_points(self.feasible or self.result.options, self.systems, self.asked)
+        return chart_points(
+            self.feasible or self.result.options,
+            self.systems,
+            self.result.spreads,
+            serving=isinstance(self.case.workload, Serving),
+        )
 
     def fewest(self) -> tuple[Candidate, ...]:
         """Return the fewest of each accelerator that meet the deadline, smallest number first."""
@@ -180,10 +185,12 @@ class Searched:
             fewest(self.feasible, self.systems),
             self.systems,
             self.result.prices,
+            self.result.spreads,
             self.asked,
         )
         ordered = sorted(found, key=fewest_first)
-        return as_candidates(ordered, self.systems, self.asked, on_frontier=set())
+        spreads = self.result.spreads
+        return as_candidates(ordered, self.systems, spreads, serving=False, on_frontier=set())
 
     def rejections(
         self,

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from advisor.estimate.resolved_case import ResolvedCase
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.workload import Serving
 from advisor.planning.explain.sentences import label
 from advisor.planning.results import Candidate
 from advisor.planning.search.options import Option, best_of_systems, frontier, run_rents
@@ -19,7 +17,9 @@ CHART_CANDIDATES = 240
 def chart_points(
     options: Sequence[Option],
     systems: Sequence[System],
-    asked: ResolvedCase,
+    spreads: TimeSpreads,
+    *,
+    serving: bool,
 ) -> tuple[Candidate, ...]:
     """Return the frontier and the best of each system, fastest first."""
     best = frontier(options)
@@ -27,7 +27,7 @@ def chart_points(
     on_frontier = set(best)
     shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
     shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
-    return as_candidates(shown, systems, asked, on_frontier=on_frontier)
+    return as_candidates(shown, systems, spreads, serving=serving, on_frontier=on_frontier)
 
 
 def fewest(options: Sequence[Option], systems: Sequence[System]) -> list[Option]:
@@ -46,17 +46,16 @@ def fewest_first(option: Option) -> tuple[float, float, float]:
 def as_candidates(
     options: Sequence[Option],
     systems: Sequence[System],
-    asked: ResolvedCase,
+    spreads: TimeSpreads,
     *,
+    serving: bool,
     on_frontier: set[Option],
 ) -> tuple[Candidate, ...]:
     """Return options with ranges and names, in the given order.
 
-    ``on_frontier``: options that no other beats in both cost and time.
+    ``serving``: times are of a token, not of a run. ``on_frontier``: options that no other beats in
+    both cost and time.
     """
-    workload = asked.case.workload
-    serving = isinstance(workload, Serving)
-    spreads = TimeSpreads(asked.architecture, asked.calibration, workload)
     times = [
         spreads.of(
             systems[option.system].accelerator,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from advisor.estimate.training.run import TrainingRun
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.systems import System
+from advisor.planning.time_ranges import TimeSpreads
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class SearchResult:
     with_format: frozenset[str]
     """Accelerators that have one of the asked number formats."""
     formats: tuple[str, ...]
+    spreads: TimeSpreads
+    """Ranges of the times of the options."""
     runs: tuple[TrainingRun, ...]
     """Resolved training workloads, the usual first; empty for serving."""
     smaller: tuple[Option, ...] = ()
@@ -56,7 +59,11 @@ class Findings:
             self.misses[key] = min(self.misses.get(key, miss), miss)
 
     def result(
-        self, able: Iterable[int], formats: Iterable[str], runs: Iterable[TrainingRun] = ()
+        self,
+        able: Iterable[int],
+        formats: Iterable[str],
+        spreads: TimeSpreads,
+        runs: Iterable[TrainingRun] = (),
     ) -> SearchResult:
         """Return the result; ``able`` are the systems that have one of the asked formats."""
         return SearchResult(
@@ -66,6 +73,7 @@ class Findings:
             misses=self.misses,
             with_format=frozenset(self.systems[index].accelerator.key for index in able),
             formats=tuple(dict.fromkeys(formats)),
+            spreads=spreads,
             runs=tuple(runs),
             prices=self.prices,
         )

@@ -141,7 +141,8 @@ def search(
             findings.price(_trained(recipe, systems, runs, spreads), advised=advised)
     if not runs:
         runs["", ""] = resolve_training(workload, architecture, RECIPES[proven[0]])
-    return findings.result(served, (RECIPES[name].compute for name in proven), runs.values())
+    formats = (RECIPES[name].compute for name in proven)
+    return findings.result(served, formats, spreads, runs.values())
 
 
 def _alike(
@@ -182,10 +183,13 @@ def _trained(
 ) -> Iterator[Configuration]:
     """Yield what the search of one recipe found, with the run of each system's tool."""
     name = recipe.run.recipe.name
+    known: dict[int, tuple[System, TrainingRun, bool]] = {}
     for index, found in recipe.found:
-        system = systems[index]
-        run = runs[name, "" if system.tool is None else system.tool.name]
-        proven = spreads.proven(system.accelerator)
+        if index not in known:
+            system = systems[index]
+            run = runs[name, "" if system.tool is None else system.tool.name]
+            known[index] = system, run, spreads.proven(system.accelerator)
+        system, run, proven = known[index]
         yield found.configuration(index, system, run, spreads, proven=proven)
 
 

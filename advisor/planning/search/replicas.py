@@ -52,6 +52,7 @@ def fewest_machines(
     options: Sequence[Option],
     systems: Sequence[System],
     prices: Sequence[Price],
+    spreads: TimeSpreads,
     asked: ResolvedCase,
 ) -> list[Option]:
     """Close the gap between the searched numbers: one machine fewer misses the limits.
@@ -66,7 +67,6 @@ def fewest_machines(
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     gaps = [_gap(option, systems[option.system]) for option in options]
     hosted = any(option.layout.offload for option in options)
-    spreads = TimeSpreads(architecture, calibration, case.workload)
     for run in {id(gap.enough.run): gap.enough.run for gap in gaps}.values():
         if run is None:
             continue

@@ -221,7 +221,7 @@ class _Served:
         findings.misses = self.misses
         able = (place for place, ladder in enumerate(ladders) if ladder)
         formats = (WEIGHT_FORMATS[way.weight_format].compute for one in ladders for way in one[:1])
-        found = findings.result(able, formats)
+        found = findings.result(able, formats, self._spreads)
         if self.options:
             return replace(found, smaller=tuple(self.smaller), carried=self.carried)
         return replace(found, lowered=bool(self.smaller), carried=self.carried)

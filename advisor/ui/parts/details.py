@@ -42,18 +42,19 @@ def why_not(recommendation: api.Recommendation) -> None:
         placeholder="Choose any accelerator",
         key="why_not",
         persist_state="session",
+        on_change=state.write,
     )
-    state.write()
     if name in verdicts:
         st.info(plain(verdicts[name]), icon=":material/help:")
 
 
 def rejections(recommendation: api.Recommendation) -> None:
     """List the accelerators that are not recommended, by reason and name, page by page."""
-    table = frames.rejections_frame(recommendation)
-    part = folded(f"Accelerators not recommended ({len(table)})", key="rejections", icon="block")
+    number = len(recommendation.rejections)
+    part = folded(f"Accelerators not recommended ({number})", key="rejections", icon="block")
     if not part.open:
         return
+    table = frames.rejections_frame(recommendation)
     with part:
         with st.container(horizontal=True):
             text = st.text_input("Filter by name", key="rejections_filter", type="search")

@@ -115,7 +115,8 @@ def write(of: Page | None = None) -> None:
     shown = of or page()
     names, asked = _names(shown), address.values(shown)
     inputs = inputs_of(asked, of)
-    right = {names[name]: value for name, value in asdict(usable(inputs)).items()}
+    kept_inputs = usable(inputs)
+    right = {names[item.name]: getattr(kept_inputs, item.name) for item in fields(Inputs)}
     wrong = {
         names[name]: asked[names[name]]
         for name in read(inputs).problems
