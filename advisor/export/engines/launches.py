@@ -1,24 +1,229 @@
-"""Each serving program with the function that writes its command line."""
+"""The command of each serving program, from its description and the values of a plan."""
 
-from collections.abc import Callable
-from typing import Final
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
-from advisor.export.engines.cluster import infinity, sglang, tei, tensorrt_llm, vllm
-from advisor.export.engines.local import llama_cpp, ollama
-from advisor.export.engines.servers import Servers
-from advisor.export.script import Launch
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.hardware.card_formats import cache_format, stored_format
+from advisor.export.engines import gguf
+from advisor.export.engines.servers import Servers, weights_of
+from advisor.export.filling import Filler, at_path
+from advisor.export.formats import cannot
+from advisor.export.quoting import yaml_text
+from advisor.export.script import Launch, Options
+from advisor.export.versions import pip_install
+from advisor.nouns.techniques import Speculation, drafted, reserved_rank
 
-_COMMANDS: Final[dict[str, Callable[[Servers], Launch]]] = {
-    "vllm": vllm,
-    "sglang": sglang,
-    "tensorrt-llm": tensorrt_llm,
-    "llama-cpp": llama_cpp,
-    "ollama": ollama,
-    "tei": tei,
-    "infinity": infinity,
+GROUP_PORT: Final = 13_345
+"""Port on which the machines of one server meet. Assumed free."""
+DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+DEVICES: Final = {"metal": "mps", "cpu": "cpu"}
+"""Infinity's ``--device``; CUDA and ROCm are ``cuda``."""
+LOOKED_UP: Final = 4
+"""Tokens of the longest n-gram that is looked up in the prompt. Assumed: vLLM's own examples."""
+
+
+def _where(condition: object, value: object = ()) -> object:
+    """Return a value under a condition, else None; without a value, the option stays as it is."""
+    return value if condition else None
+
+
+def _batched(servers: Servers) -> int:
+    facts, card = servers.setup.calibration.serving, servers.setup.accelerator
+    large = card.memory_reported_bytes >= facts.large_memory_bytes
+    usual = facts.batched_tokens if large else facts.small_batched_tokens
+    return servers.workload.step_tokens or usual
+
+
+def _cache(servers: Servers) -> str:
+    return servers.program.cache[cache_format(servers.workload, servers.setup.accelerator)]
+
+
+def _own_cache(servers: Servers) -> str | None:
+    """Return the format of keys and values where it is not the computed one."""
+    card, wanted = servers.setup.accelerator, servers.setup.estimate.precision
+    computed = wanted if wanted in DTYPES else stored_format(card, "bf16")
+    same = cache_format(servers.workload, card) == computed
+    return None if same else _cache(servers) or None
+
+
+def _weights(servers: Servers) -> Options:
+    """Return the options for the format of weights, and for the one that computes."""
+    setup, wanted = servers.setup, servers.setup.estimate.precision
+    own = stored_format(setup.accelerator, "bf16")
+    # A checkpoint in fewer bits states its format itself.
+    told = wanted in DTYPES or (wanted != setup.model.weight_format and not setup.checkpoint)
+    options = _stated(servers) if told else ()
+    if wanted not in DTYPES and own != "bf16":
+        options += (("--dtype", DTYPES[own]),)
+    return options
+
+
+def _stated(servers: Servers) -> Options:
+    """Return options from the words of the table, each with its value."""
+    words = weights_of(servers).options
+    return tuple(zip(words[::2], words[1::2], strict=True))
+
+
+def _copies_apart(servers: Servers) -> bool:
+    """Whether one server runs copies on several machines."""
+    return servers.machines > 1 and servers.copies > 1
+
+
+def _further(servers: Servers) -> str | None:
+    """Return what a shell adds to vLLM's options on each machine but the first."""
+    start, local = "--headless", servers.copies // servers.machines
+    if _copies_apart(servers):
+        start += f' --data-parallel-start-rank "$((NODE_RANK * {local}))"'
+    return f'[ "$NODE_RANK" = 0 ] || set -- {start}' if servers.machines > 1 else None
+
+
+def _vllm_drafts(servers: Servers) -> str | None:
+    method = servers.workload.speculation
+    if method is None:
+        return None
+    drafts = {"method": method.value, "num_speculative_tokens": drafted(servers.workload)}
+    looked_up = {"prompt_lookup_max": LOOKED_UP} if method is Speculation.NGRAM else {}
+    return json.dumps(drafts | looked_up)
+
+
+def _tensorrt_drafts(servers: Servers) -> dict[str, object] | None:
+    if servers.workload.speculation is None:
+        return None
+    length = drafted(servers.workload)
+    sizes = {"max_draft_len": length, "max_matching_ngram_size": LOOKED_UP}
+    return {"decoding_type": "NGram", **sizes}
+
+
+def _drafted(servers: Servers, more: int = 0) -> int | None:
+    """Return the drafted tokens: by a chain of heads, or with one ``more`` than it has."""
+    method = servers.workload.speculation
+    if method in (None, Speculation.NGRAM):
+        return None
+    return drafted(servers.workload) + more
+
+
+FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
+    "adapted": lambda one: _where(one.workload.adapters),
+    "adapter_rank": lambda one: _where(one.workload.adapters, reserved_rank(one.workload)),
+    "all_sequences": lambda one: one.sequences * one.copies,
+    "all_tensor": lambda one: _tensor(one) * one.copies,
+    "batch_tokens": lambda one: one.sequences * one.workload.input_tokens,
+    "batched": _batched,
+    "cache": _cache,
+    "cache_or_auto": lambda one: _cache(one) or "auto",
+    "card_order": gguf.order,
+    "chunked": lambda one: _where(one.workload.step_tokens, True),
+    "copies_apart": lambda one: _where(_copies_apart(one)),
+    "device": lambda one: DEVICES.get(one.backend, "cuda"),
+    "encodes": lambda one: _where(not generates(one.setup.model)),
+    "expert_cards": lambda one: _where(_spread(one), one.copies * _tensor(one)),
+    "further": _further,
+    "gguf": gguf.file,
+    "gguf_from": gguf.source,
+    "gpu_layers_or_999": lambda one: gguf.layers(one) or "999",  # Ollama takes no word for all
+    "gpu_layers_or_all": lambda one: gguf.layers(one) or "all",
+    "group_port": lambda one: GROUP_PORT,
+    "heads": lambda one: _where(_drafted(one)),
+    "heads_chain": _drafted,
+    "heads_drafted": lambda one: _drafted(one, 1),
+    "host_experts": lambda one: one.setup.estimate.layout.cpu_expert_layers or None,
+    "layout": lambda one: one.setup.estimate.layout,
+    "local_copies": lambda one: _where(_copies_apart(one), one.copies // one.machines),
+    "making": gguf.making,
+    "meeting": lambda one: _where(one.machines > 1, f'MEETING_POINT="$MASTER_ADDR:{GROUP_PORT}"'),
+    "memory_fraction": lambda one: f"{one.setup.calibration.serving.memory_fraction:g}",
+    "ngram": lambda one: _where(one.workload.speculation is Speculation.NGRAM),
+    "ngram_drafted": lambda one: (
+        drafted(one.workload) if one.workload.speculation is Speculation.NGRAM else None
+    ),
+    "one_copy_apart": lambda one: _where(one.machines > 1 and one.copies == 1),
+    "own_cache": _own_cache,
+    "set_further": lambda one: _where(one.machines > 1, "set --"),
+    "several_cards": lambda one: _where(one.cards > 1, "1"),
+    "several_copies": lambda one: _where(one.copies > 1, True),
+    "shared_tensor": lambda one: _tensor(one) * (one.copies if _spread(one) else 1),
+    "slot_tokens": lambda one: one.sequences * one.context,
+    "spans": lambda one: _where(one.machines > 1),
+    "split": gguf.split,
+    "spread": lambda one: _where(_spread(one)),
+    "stated_weights": _stated,
+    "step_tokens": lambda one: (
+        one.workload.step_tokens or one.setup.calibration.serving.batched_tokens
+    ),
+    "tensorrt_drafts": _tensorrt_drafts,
+    "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
+    "unpooled": lambda one: _where(one.setup.checkpoint is None),
+    "vllm_drafts": _vllm_drafts,
+    "weights": lambda one: one.setup.weights,
+    "weight_options": _weights,
 }
+"""Values that descriptions name; a path of fields starts at the servers."""
+
+
+def _tensor(servers: Servers) -> int:
+    return servers.setup.estimate.layout.tensor
+
+
+def _spread(servers: Servers) -> bool:
+    """Whether copies share experts."""
+    return servers.setup.estimate.layout.expert > 1
+
+
+def _value(servers: Servers, path: str) -> Any:
+    first, *further = path.split(".")
+    fact = FACTS.get(first)
+    return at_path(fact(servers) if fact else getattr(servers, first), further)
 
 
 def server_launch(servers: Servers) -> Launch:
     """Return the command for one server of a plan."""
-    return _COMMANDS[servers.program.name](servers)
+    _check(servers)
+    says, plan, stated = servers.program, Filler(partial(_value, servers)), weights_of(servers)
+    build = says.backends[servers.backend]
+    packages = (*build.install, *stated.extra)
+    return Launch(
+        program=plan.texts(says.command),
+        options=plan.options(says.options),
+        install=(pip_install(*packages),) if packages else (),
+        image=build.image_for(servers.setup.accelerator) or "",
+        image_extra=(pip_install(*stated.extra),) if stated.extra else (),
+        before=plan.texts(says.before),
+        files={name: _file(plan.filled(content)) for name, content in says.files.items()},
+        environment={
+            name: text for name, value in says.environment.items() for text in plan.texts((value,))
+        },
+        notes=(*plan.texts(says.notes), *((build.note,) if build.note else ())),
+    )
+
+
+def _file(content: str | dict[str, object]) -> str:
+    """Return a file's text: YAML of the values that the plan has, or the text itself."""
+    if isinstance(content, str):
+        return content
+    return yaml_text({name: value for name, value in content.items() if value is not None})
+
+
+def _check(servers: Servers) -> None:
+    """Refuse machines that the program does not join, and weights that it cannot make."""
+    setup, program = servers.setup, servers.program
+    wanted = setup.estimate.precision
+    made = [name for name, item in program.weights.items() if not item.stored]
+    named = wanted == setup.model.weight_format or setup.checkpoint
+    if weights_of(servers).stored and not named:
+        raise cannot(
+            f"{program.title} cannot convert weights to {wanted} while loading",
+            value=setup.weights,
+            allowed=f"--checkpoint with weights in {wanted}, or --weights with one of "
+            + ", ".join(made),
+            remedy="Add --checkpoint with the hub id of a checkpoint in that format.",
+        )
+    if servers.machines > 1 and not program.joins:
+        raise cannot(
+            f"a file cannot join machines for {program.title}",
+            value=f"{servers.machines} machines",
+            allowed=f"a copy on up to {setup.per_machine} accelerators",
+            remedy=program.alone,
+        )

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
+from advisor.export.filling import Line
 from advisor.export.versions import image_named, version_of
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked, refuse
@@ -90,6 +91,16 @@ class Program(Noun):
     """Whether a file may ask it to hold LoRA adapters."""
     copies: bool = False
     joins: bool = False
+    alone: str = ""
+    """What to do instead where a copy spans machines that a file does not join."""
+    command: tuple[str, ...]
+    options: tuple[Line, ...] = ()
+    before: tuple[str, ...] = ()
+    """Shell lines before the command."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str | dict[str, object]] = Field(default_factory=dict)
+    """Name -> text, or the content of a YAML file."""
+    notes: tuple[str, ...] = ()
     source: Annotated[str, Field(min_length=1)]
     date: IsoDay
 

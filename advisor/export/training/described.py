@@ -1,23 +1,18 @@
 """Turns the description of a training program and a plan into what starts it."""
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from advisor.export.filling import Filler, Line, at_path, spelled
 from advisor.export.formats import cannot
 from advisor.export.quoting import python_constants, yaml_text
-from advisor.export.script import Launch, Options, Variable, Word
+from advisor.export.script import Launch, Word
 from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
-from advisor.export.training.tool import Fact, Line, Lines, Tool
+from advisor.export.training.tool import Fact, Lines, Tool
 from advisor.export.versions import git_clone, image_of, pip_install
 from advisor.nouns.layout import Offload, Recompute, Sharding
-
-NAME: Final = re.compile(r"(?<!\$)\{([a-z][\w.]*)\}")
-"""A value of the plan in a text."""
-VARIABLE: Final = re.compile(r"(.*?)\$([A-Z]+)")
-"""A word that is a shell variable, perhaps after a text."""
 
 FACTS: Final[Mapping[str, Fact]] = {
     "accumulation": sharded.micro_steps,
@@ -66,24 +61,17 @@ def _whole(setup: Setup) -> bool:
     return setup.layout.sharding is Sharding.ZERO3
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A plan, whose values a program's description names."""
+def _value(tool: Tool, setup: Setup, path: str) -> Any:
+    """Return the value with this name, or at the end of a path of fields."""
+    first, *further = path.split(".")
+    if first == "optimizer":
+        return at_path(tool.says.optimizers[setup.run.optimizer], further)
+    fact = tool.facts.get(first) or FACTS.get(first)
+    return at_path(fact(setup) if fact else getattr(setup, first), further)
 
-    tool: Tool
-    setup: Setup
 
-    def value(self, path: str) -> Any:
-        """Return the value with this name, or at the end of a path of fields."""
-        first, *further = path.split(".")
-        if first == "optimizer":
-            found: Any = self.tool.says.optimizers[self.setup.run.optimizer]
-        else:
-            fact = self.tool.facts.get(first) or FACTS.get(first)
-            found = fact(self.setup) if fact else getattr(self.setup, first)
-        for name in further:
-            found = found[name] if isinstance(found, Mapping) else getattr(found, name)
-        return found
+class _Plan(Filler):
+    """A plan, whose values and conditions a program's description names."""
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is met; an empty one always is."""
@@ -97,19 +85,6 @@ class _Plan:
         path, more, least = condition.partition(">")
         return bool(self.value(path) > float(least)) if more else bool(self.value(path))
 
-    def filled(self, template: Any) -> Any:
-        """Return a text, a list or a mapping with the values that it names."""
-        if isinstance(template, str):
-            whole = NAME.fullmatch(template)
-            if whole:
-                return self.value(whole[1])
-            return NAME.sub(lambda found: _spelled(self.value(found[1])), template)
-        if isinstance(template, Mapping):
-            return {name: self.filled(item) for name, item in template.items()}
-        if isinstance(template, list | tuple):
-            return [self.filled(item) for item in template]
-        return template
-
     def lines(self, lines: Lines) -> Iterator[Line]:
         """Yield the lines whose conditions are met."""
         for line in lines:
@@ -117,36 +92,6 @@ class _Plan:
                 yield line
             else:
                 yield from (one for when, each in line.items() if self.holds(when) for one in each)
-
-    def texts(self, lines: Lines) -> tuple[str, ...]:
-        """Return lines as texts, without those whose value is missing."""
-        found = (self.filled(line) for line in self.lines(lines))
-        return tuple(_spelled(text) for text in found if text is not None)
-
-    def options(self, lines: Lines) -> Options:
-        """Return lines as options; a value of several options adds them all."""
-        found: list[tuple[Word, ...]] = []
-        for line in self.lines(lines):
-            value = self.filled(line) if isinstance(line, str) and NAME.fullmatch(line) else None
-            if isinstance(value, tuple):
-                found += value
-            elif option := self.words(line.split() if isinstance(line, str) else line):
-                found.append(option)
-        return tuple(found)
-
-    def words(self, templates: list[str] | tuple[str, ...]) -> tuple[Word, ...]:
-        """Return the words of one option or command; none if a value is missing."""
-        result: list[Word] = []
-        for template in templates:
-            variable = VARIABLE.fullmatch(template)
-            if variable:
-                result.append(Variable(variable[2], variable[1]))
-                continue
-            value = self.filled(template)
-            if value is None:
-                return ()
-            result += value if isinstance(value, tuple) else (_spelled(value),)
-        return tuple(result)
 
     def parts(self, content: tuple[dict[str, object], ...]) -> dict[str, object]:
         """Return the parts of a file whose conditions are met, as one mapping."""
@@ -157,14 +102,9 @@ class _Plan:
         return result
 
 
-def _spelled(value: object) -> str:
-    """Return a value as a word; a switch as command lines read it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def refuse(tool: Tool, setup: Setup) -> None:
     """Raise ``InputError`` for a plan that the program would not run."""
-    plan = _Plan(tool, setup)
+    plan = _Plan(partial(_value, tool, setup))
     for item in tool.says.refusals:
         if plan.holds(item.when):
             raise cannot(
@@ -177,9 +117,9 @@ def refuse(tool: Tool, setup: Setup) -> None:
 
 def launch(tool: Tool, setup: Setup) -> Launch:
     """Return the program that trains as its file says."""
-    says, plan = tool.says, _Plan(tool, setup)
+    says, plan = tool.says, _Plan(partial(_value, tool, setup))
     files = {
-        name: _spelled(plan.value(content))
+        name: spelled(plan.value(content))
         for name, (when, content) in says.files.items()
         if plan.holds(when)
     }
@@ -187,7 +127,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
         files[says.config] = _config(tool, plan)
     return Launch(
         program=_texts(plan.words(says.program)),
-        options=plan.options(says.options),
+        options=plan.options(plan.lines(says.options)),
         install=_installation(tool, plan),
         image=image_of(says.image, setup.accelerator.vendor),
         variables={
@@ -202,7 +142,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
             if plan.holds("".join(when))
         },
         files=files,
-        notes=plan.texts(says.notes),
+        notes=plan.texts(plan.lines(says.notes)),
         starter=_texts(plan.words(says.starter)),
         config=says.config,
     )
@@ -213,7 +153,7 @@ def _installation(tool: Tool, plan: _Plan) -> tuple[tuple[str, ...], ...]:
     if says.clone:
         commands.append(git_clone(says.clone.repository, says.clone.package, tag=says.clone.tag))
     if says.pip:
-        commands.append((*pip_install(*plan.texts(says.pip)), *says.pip_options))
+        commands.append((*pip_install(*plan.texts(plan.lines(says.pip))), *says.pip_options))
     return (*commands, *(_texts(plan.words(words)) for words in says.then))
 
 

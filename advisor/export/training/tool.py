@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field, TypeAdapter
 
 from advisor.architecture.table.model import Unit
+from advisor.export.filling import Line
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
@@ -35,8 +36,6 @@ WHOLE_BLOCKS: Final = {Recompute.NONE: Recompute.NONE} | dict.fromkeys(
 """Recomputation of programs without a selective mode."""
 
 Text = Annotated[str, Field(min_length=1)]
-Line = str | tuple[str, ...]
-"""A text, or the words of one option."""
 Lines = tuple[Line | dict[str, tuple[Line, ...]], ...]
 """Lines; a mapping holds those under a condition."""
 Fact = Callable[["Setup"], object]

@@ -1,0 +1,84 @@
+"""Fills the names in a description of a program with the values of a plan."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from advisor.export.script import Options, Variable, Word
+
+NAME: Final = re.compile(r"(?<!\$)\{([a-z][\w.]*)\}")
+"""A value of the plan in a text."""
+VARIABLE: Final = re.compile(r"(.*?)\$([A-Z_]+|@)")
+"""A word that is a shell variable, perhaps after a text."""
+Line = str | tuple[str, ...]
+"""A text, or the words of one option."""
+
+
+def at_path(value: Any, path: Iterable[str]) -> Any:
+    """Return the value at the end of a path of fields and keys."""
+    for name in path:
+        value = value[name] if isinstance(value, Mapping) else getattr(value, name)
+    return value
+
+
+def spelled(value: object) -> str:
+    """Return a value as a word; a switch as command lines read it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A plan, whose values a program's description names."""
+
+    value: Callable[[str], Any]
+    """Returns the value with a name; None if the plan has none."""
+
+    def filled(self, template: Any) -> Any:
+        """Return a text, a list or a mapping with the values that it names."""
+        if isinstance(template, str):
+            whole = NAME.fullmatch(template)
+            if whole:
+                return self.value(whole[1])
+            return NAME.sub(lambda found: spelled(self.value(found[1])), template)
+        if isinstance(template, Mapping):
+            return {name: self.filled(item) for name, item in template.items()}
+        if isinstance(template, list | tuple):
+            return [self.filled(item) for item in template]
+        return template
+
+    def texts(self, lines: Iterable[Line]) -> tuple[str, ...]:
+        """Return lines as texts, without those whose value is missing; a value may be several."""
+        found: list[object] = []
+        for line in lines:
+            value = self.filled(line)
+            found += value if isinstance(value, tuple) else () if value is None else (value,)
+        return tuple(spelled(text) for text in found)
+
+    def options(self, lines: Iterable[Line]) -> Options:
+        """Return lines as options; a value of several options adds them all."""
+        found: list[tuple[Word, ...]] = []
+        for line in lines:
+            value = self.filled(line) if isinstance(line, str) and NAME.fullmatch(line) else None
+            if isinstance(value, tuple):
+                found += value
+            elif option := self.words(line.split() if isinstance(line, str) else line):
+                found.append(option)
+        return tuple(found)
+
+    def words(self, templates: Iterable[str]) -> tuple[Word, ...]:
+        """Return the words of one option or command; none if a value is missing.
+
+        An empty tuple adds no word: it keeps the option where None drops it.
+        """
+        result: list[Word] = []
+        for template in templates:
+            variable = VARIABLE.fullmatch(template)
+            if variable:
+                result.append(Variable(variable[2], variable[1]))
+                continue
+            value = self.filled(template)
+            if value is None:
+                return ()
+            result += value if isinstance(value, tuple) else (spelled(value),)
+        return tuple(result)
