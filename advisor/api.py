@@ -114,6 +114,7 @@ def recommend(
     *,
     catalog: Catalog | None = None,
     on_sentence: Callable[[str], object] = lambda _: None,
+    briefly: bool = False,
 ) -> Recommendation:
     """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
 
@@ -123,6 +124,8 @@ def recommend(
         Model, workload and limits. ``hardware`` is not needed.
     on_sentence : callable, optional
         Receives the answer in one sentence once, as soon as it is known.
+    briefly : bool, optional
+        Leave out the fewest accelerators for the deadline and the layouts near those of the plans.
 
     Returns
     -------
@@ -134,7 +137,8 @@ def recommend(
     InputError
         If the case names something unknown or cannot be computed.
     """
-    return _recommend(prepared(case, catalog, searching=True), on_sentence=on_sentence)
+    asked = prepared(case, catalog, searching=True)
+    return _recommend(asked, on_sentence=on_sentence, briefly=briefly)
 
 
 def estimate(

@@ -19,7 +19,10 @@ from advisor.planning.stated import best_placement
 
 
 def recommend(
-    asked: PricedCase, *, on_sentence: Callable[[str], object] = lambda _: None
+    asked: PricedCase,
+    *,
+    on_sentence: Callable[[str], object] = lambda _: None,
+    briefly: bool = False,
 ) -> Recommendation:
     """Search the catalog for a case.
 
@@ -30,6 +33,8 @@ def recommend(
     on_sentence : callable, optional
         It is called once with the answer's sentence. If a plan meets the limits, this happens
         before the explanation is computed.
+    briefly : bool, optional
+        Leave out ``fewest``, and ``neighbours`` of the plans.
 
     Returns
     -------
@@ -47,7 +52,7 @@ def recommend(
     best = best_option(searched.feasible, case.objective)
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
-    rankings = searched.rankings()
+    rankings = searched.rankings(around=not briefly)
     bought = devices_to_buy(asked.of(searched.case))
     rejections = searched.rejections(rankings, best, bought)
     answer = _answer(rankings[0].plans, rejections, case.limits)
@@ -62,7 +67,7 @@ def recommend(
         rankings=rankings,
         frontier=tuple(item for item in candidates if item.on_frontier),
         candidates=candidates,
-        fewest=searched.fewest(),
+        fewest=() if briefly else searched.fewest(),
         rejections=rejections,
         nearest=None if best is not None else nearest(asked, rejections),
         advice=(

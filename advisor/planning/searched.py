@@ -115,14 +115,19 @@ class Searched:
             self.estimates[option] = estimate_placed(self.asked, place, run=option.run)
         return self.estimates[option]
 
-    def rankings(self) -> tuple[Ranking, ...]:
-        """Return the best plans for the asked objective, and the best plan for each other one."""
+    def rankings(self, *, around: bool = True) -> tuple[Ranking, ...]:
+        """Return the best plans for the asked objective, and the best plan for each other one.
+
+        ``around``: also evaluate the layouts near those of the best.
+        """
         asked = self.case.objective
         objectives = (asked, *(item for item in Objective if item is not asked))
         for objective in objectives:
             first = best_option(self.feasible, objective)
             if first is not None:
-                self._add_neighbours(first)
+                self.estimate(first)
+                if around:
+                    self._add_neighbours(first)
                 if objective is asked:
                     self._add_improvements(first)
         return tuple(

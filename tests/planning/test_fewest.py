@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import advisor
+from advisor.frames import able
 
 RUN: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
@@ -60,3 +61,23 @@ def test_without_a_deadline_none_are_named() -> None:
 def test_a_deadline_that_nothing_meets_names_none(deadline: float) -> None:
     limits = {"accelerators": ["h100-sxm"], "deadline_hours": deadline, "max_accelerators": 64}
     assert advisor.recommend({**RUN, "limits": limits}).fewest == ()
+
+
+def test_a_brief_answer_says_the_same() -> None:
+    """The page asks briefly; only what its closed parts show is missing then."""
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 2e7},
+        "limits": {"deadline_hours": 24},
+    }
+    whole, brief = advisor.recommend(case), advisor.recommend(case, briefly=True)
+    assert able(brief) == len(whole.fewest)
+    assert not brief.fewest
+    around = [plan.estimate.neighbours for item in whole.rankings for plan in item.plans]
+    assert any(around)
+    told = [item.model_dump(mode="json", exclude={"fewest"}) for item in (whole, brief)]
+    for one in told:
+        for ranking in one["rankings"]:
+            for plan in ranking["plans"]:
+                plan["estimate"].pop("neighbours")
+    assert told[0] == told[1]

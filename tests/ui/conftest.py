@@ -25,7 +25,9 @@ def asked(monkeypatch: pytest.MonkeyPatch, fresh_caches: None) -> list[Case]:
     """Cases that the page asked the stand-in engine about."""
     cases: list[Case] = []
 
-    def recommend(case: Case, on_sentence: Callable[[str], object]) -> Recommendation:
+    def recommend(
+        case: Case, on_sentence: Callable[[str], object] = str, *, briefly: bool = False
+    ) -> Recommendation:
         cases.append(case)
         return factory.recommend_aloud(case, on_sentence)
 

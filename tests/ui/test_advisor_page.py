@@ -368,7 +368,9 @@ def test_an_error_of_the_engine_is_told_at_its_field(
 ) -> None:
     page.run()
 
-    def refuse(case: Case, on_sentence: Callable[[str], object]) -> Recommendation:
+    def refuse(
+        case: Case, on_sentence: Callable[[str], object] = str, *, briefly: bool = False
+    ) -> Recommendation:
         if case.workload.kind == "fine_tuning" and case.workload.tokens == 20e6:
             raise InputError(
                 "tokens are too many",
@@ -392,7 +394,9 @@ def test_an_error_of_the_engine_is_told_at_its_field(
 def test_an_unexpected_error_shows_no_traceback(
     page: AppTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(case: Case, on_sentence: Callable[[str], object]) -> Recommendation:
+    def fail(
+        case: Case, on_sentence: Callable[[str], object] = str, *, briefly: bool = False
+    ) -> Recommendation:
         raise ZeroDivisionError("secret path")
 
     monkeypatch.setattr("advisor.api.recommend", fail)

@@ -90,16 +90,16 @@ def hosted(recommendation: api.Recommendation) -> None:
         text_table(frames.api_table(found))
 
 
-def fewest(recommendation: api.Recommendation) -> None:
+def fewest(found: Answer) -> None:
     """List the smallest number of each accelerator that meets the deadline."""
-    if not recommendation.fewest:
+    recommendation = found.recommendation
+    if not recommendation.plans or recommendation.case.limits.deadline_hours is None:
         return
-    part = folded(
-        f"Fewest that meet the deadline ({len(recommendation.fewest)})", key="fewest", icon="timer"
-    )
+    number = frames.able(recommendation)
+    part = folded(f"Fewest that meet the deadline ({number})", key="fewest", icon="timer")
     if part.open:
         with part:
-            text_table(frames.fewest_table(recommendation), tallest_px=TABLE_PX)
+            text_table(frames.fewest_table(state.whole(found)), tallest_px=TABLE_PX)
 
 
 def _scaled(case: Case, accelerator: str, count: int) -> api.Scaling:
@@ -211,13 +211,13 @@ def grid(recommendation: api.Recommendation) -> None:
         table_below("grid", lambda: frames.grid_table(frame, by=by or "time"), frame)
 
 
-def computed(chosen: Sequence[frames.Pick]) -> None:
+def computed(found: Answer) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
     part = folded("How the numbers are computed", key="computed", icon="functions")
-    if not part.open or not chosen:
+    if not part.open or not found.recommendation.plans:
         return
     with part:
-        estimate = plan_asked(chosen, key="computed_plan")
+        estimate = plan_asked(frames.picks(state.whole(found)), key="computed_plan")
         for section in frames.term_sections(estimate):
             st.markdown(f"### {plain(section.title)}")
             if section.note:
@@ -262,7 +262,7 @@ def _download(found: Answer, link: str) -> None:
         "Report or launch configuration", formats, format_func=lambda name: formats[name], key="to"
     )
     try:
-        file = api.export(case, to, answer=found.recommendation, link=link)
+        file = api.export(case, to, answer=state.whole(found), link=link)
     except InputError as error:
         show_mistake(error, blocked=True)
         return

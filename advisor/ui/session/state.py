@@ -185,9 +185,7 @@ def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str],
         heard.append(sentence)
         told(sentence)
 
-    found = kept(
-        lambda: api.recommend(case, on_sentence=tell), "recommend", case.to_json(indent=None)
-    )
+    found = _recommended(case, tell)
     if not heard:
         told(found.answer)
     return Answer(inputs, found, problems)
@@ -228,10 +226,22 @@ def asked_case(inputs: Inputs, **more: object) -> Case:
 
 def recommended(inputs: Inputs) -> api.Recommendation:
     """Return the answer to inputs without problems."""
-    case = asked_case(inputs)
+    return _recommended(asked_case(inputs), str)
+
+
+def _recommended(case: Case, told: Callable[[str], object]) -> api.Recommendation:
+    """Return the answer without what only folded parts of the page show."""
     return kept(
-        lambda: api.recommend(case, on_sentence=str), "recommend", case.to_json(indent=None)
+        lambda: api.recommend(case, on_sentence=told, briefly=True),
+        "recommend",
+        case.to_json(indent=None),
     )
+
+
+def whole(found: Answer) -> api.Recommendation:
+    """Return an answer with all that its files and folded parts show."""
+    case = found.recommendation.case
+    return kept(lambda: api.recommend(case), "whole", case.to_json(indent=None))
 
 
 def link(of: Page, inputs: Inputs, found: Answer | None = None) -> str:
