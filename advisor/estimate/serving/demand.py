@@ -84,10 +84,16 @@ class ServingLoad:
             slowdown=np.array([adapter_facts().slowdown.expected if workload.adapters else 1.0]),
         )
 
-    def step_limit(self, engine: ServingFacts, memory_bytes: Floats) -> Floats:
-        """Return the token limit of one engine step: the stated one, or the engine's own."""
+    def step_limit(
+        self, served: ServedModel, engine: ServingFacts, memory_bytes: Floats
+    ) -> Floats:
+        """Return the token limit of one engine step: the stated one, or the engine's own.
+
+        An encoder reads a prompt at once: each of its tokens attends to all others.
+        """
         own = batched_tokens(engine, memory_bytes)
-        return np.where(np.isfinite(self.step_tokens), self.step_tokens, own)
+        limit = np.where(np.isfinite(self.step_tokens), self.step_tokens, own)
+        return np.maximum(limit, self.input_tokens) if served.reads_apart else limit
 
     def cached_prompt(self, served: ServedModel) -> Floats:
         """Return the prompt tokens that the cache holds: none if an encoder reads the prompt."""
@@ -166,6 +172,11 @@ class ServedModel:
     def scan_layers(self) -> int:
         """Layers with a recurrence."""
         return sum(row.layers for row in self.attention if row.state_elements_per_sequence)
+
+    @property
+    def encoder_layers(self) -> int:
+        """Layers that run over the prompt alone."""
+        return max((row.layers for row in self.attention if row.phase is Phase.PROMPT), default=0)
 
     @property
     def reads_apart(self) -> bool:
@@ -252,8 +263,10 @@ def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[Se
             continue
         group = FUSED_TARGETS.get(row.target or "")
         parent = row.name.rsplit(".", 1)[0]
-        # Only rows of one parent fuse: alternating layer groups keep their own matrices.
-        key = (parent, group, str(row.in_features), row.division) if group else (row.name,)
+        # Only rows of one parent fuse: alternating layer groups keep their own matrices. Of a
+        # decoder's, those that read the encoder's output run over the prompt, the others later.
+        shared = (parent, group or "", str(row.in_features), row.division, row.phase)
+        key = shared if group else (row.name,)
         each = bytes_per_parameter(row, weight_format, model)
         width, size = row.out_features, row.out_features * each
         if key in merged:

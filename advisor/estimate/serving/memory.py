@@ -103,7 +103,7 @@ def serving_memory(
     """
     engine = calibration.engine_for(served.weight_format)
     hidden = served.model.hidden_size
-    step_tokens = load.step_limit(engine, memory_bytes)
+    step_tokens = load.step_limit(served, engine, memory_bytes)
     forward = forward_peak_bytes(
         step_tokens=step_tokens,
         bytes_per_element=SIXTEEN_BIT_BYTES,

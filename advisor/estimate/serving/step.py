@@ -102,10 +102,14 @@ def _overheads(
     # One scheduler serves all micro-batches of a pipeline, one after the other.
     apart = pipeline_batches(stages=candidates.layout.pipeline, share=engine.pipeline_share)
     yield apart * (engine.step_overhead_s + engine.sequence_overhead_s * content.sampled)
-    each = engine.layer_overhead_s + np.where(
-        content.prompt_tokens > 0, hardware.prompt_layer_overhead_s, hardware.layer_overhead_s
-    )
-    yield each * (served.model.branches / BRANCHES_PER_BLOCK)
+    prompt = engine.layer_overhead_s + hardware.prompt_layer_overhead_s
+    decode = engine.layer_overhead_s + hardware.layer_overhead_s
+    blocks = served.model.branches / BRANCHES_PER_BLOCK
+    if served.reads_apart:
+        yield np.where(content.prompt_tokens > 0, served.encoder_layers * prompt, 0.0)
+        yield np.where(content.sequences > 0, blocks * decode, 0.0)
+    else:
+        yield blocks * np.where(content.prompt_tokens > 0, prompt, decode)
     yield hardware.routed_layer_overhead_s * served.routed_layers
     yield hardware.scan_layer_overhead_s * served.scan_layers
 

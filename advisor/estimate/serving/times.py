@@ -209,7 +209,7 @@ def _at_once(
     asked = load.per_engine(layout)
     requests = np.where(held >= 1, np.minimum(asked, held), asked)
     apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
-    limit = load.step_limit(engine, candidates.hardware.served_memory_bytes)
+    limit = load.step_limit(served, engine, candidates.hardware.served_memory_bytes)
     new_tokens = load.input_tokens - load.cached_tokens
     most = most_generating(
         prompt_tokens=new_tokens, steps=load.output_tokens / load.accepted, step_tokens=limit
