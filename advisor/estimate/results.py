@@ -162,6 +162,8 @@ class ServingEstimate(Noun):
     """Unit of the output: a token, an image, or a sample (a whole sequence)."""
     images_per_s: Range | None = None
     """Whole deployment, for networks that take images. [images/s]"""
+    sound_s_per_s: Range | None = None
+    """Whole deployment, for networks that recognise speech: times real time. [s/s]"""
     replicas: int
     spare_replicas: int = 0
     """Beyond ``replicas``; the cost includes them, the other figures do not."""

@@ -20,6 +20,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.serving import MOST_SPREAD, Arrivals
+from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.workload import FineTuning, Serving, Workload
 from advisor.planning.measured import with_measured
 
@@ -49,7 +50,13 @@ def fitted(
     if is_pair(architecture):
         read = positions_read(architecture)
         architecture = as_writer(architecture)
+        given = workload.model_fields_set
+        speech = tool_choice().speech.get(architecture.family)
         workload = workload.model_copy(update={"input_tokens": read})
+        if speech and "output_tokens" not in given:
+            workload = workload.model_copy(update={"output_tokens": speech.window_tokens})
+            told = f"answers of {speech.window_tokens} tokens, as people speak in"
+            notes.append(f"{told} {speech.window_s:g} s (--output-tokens)")
     if update := shortened(workload, architecture, workload.model_fields_set):
         workload = workload.model_copy(update=update)
         cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())

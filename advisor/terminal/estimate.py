@@ -296,6 +296,8 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
         yield from _arrivals_rows(serving)
         yield _row("Output", partial(rate, unit="tokens/s"), serving.output_tokens_per_s)
         yield _row("Requests", partial(rate, unit="requests/s"), serving.requests_per_s)
+        if serving.sound_s_per_s is not None:
+            yield _row("Speech", partial(rate, unit="x real time"), serving.sound_s_per_s)
         yield ("Requests that fit at once", count(serving.max_concurrency), "derived")
         longest = f"{count(serving.max_context_tokens)} tokens"
         yield ("Longest context that fits", longest, "derived")
@@ -344,6 +346,10 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
         yield _row("  of them: prompt tokens alone", money, cost.usd_per_million_input_tokens)
     if cost.usd_per_million_output_tokens is not None:
         yield _row("  of them: answer tokens alone", money, cost.usd_per_million_output_tokens)
+    sound = estimate.serving.sound_s_per_s if estimate.serving else None
+    if sound is not None and cost.usd_per_hour is not None:
+        each = sound.reciprocal(cost.usd_per_hour.expected)
+        yield _row("Rent for an hour of sound", money, each)
     if cost.purchase_usd is not None:
         yield _row("Purchase of the cards", money, cost.purchase_usd)
     if cost.energy_kwh is not None:

@@ -84,9 +84,7 @@ class ServingLoad:
             slowdown=np.array([adapter_facts().slowdown.expected if workload.adapters else 1.0]),
         )
 
-    def step_limit(
-        self, served: ServedModel, engine: ServingFacts, memory_bytes: Floats
-    ) -> Floats:
+    def step_limit(self, served: ServedModel, engine: ServingFacts, memory_bytes: Floats) -> Floats:
         """Return the token limit of one engine step: the stated one, or the engine's own.
 
         An encoder reads a prompt at once: each of its tokens attends to all others.

@@ -41,6 +41,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, ServingFacts
+from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import widening as technique_widening
 from advisor.nouns.workload import Serving
 
@@ -102,6 +103,7 @@ def describe_serving(
     widening = shape_widening(architecture)
     # A full description of the model is exact; only an assumed shape weakens the evidence.
     assumed = architecture.evidence is Evidence.ASSUMED
+    speech = tool_choice().speech.get(architecture.family)
     known = Evidence.ASSUMED if assumed else kernels.evidence
 
     def ranges(quantity: str, *, later: bool) -> Callable[[float], Range]:
@@ -132,6 +134,7 @@ def describe_serving(
             later=ranges(later_quantity(architecture, engine, layout), later=True),
             first=ranges(first_quantity(engine, layout), later=False),
             texts=time_substitutions(served, workload, layout, engine, accelerator),
+            window_s=speech.window_s if speech else None,
             found=found,
         ),
     )
@@ -190,9 +193,13 @@ def _serving(
     later: Callable[[float], Range],
     first: Callable[[float], Range],
     texts: dict[str, str],
+    window_s: float | None,
     found: Queued | None = None,
 ) -> ServingEstimate:
-    """Add ranges to the time of the first token (``first``) and of later ones (``later``)."""
+    """Add ranges to the time of the first token (``first``) and of later ones (``later``).
+
+    ``window_s``: sound of a request. [s]
+    """
     latency = float(times.request_latency_s[0])
     if not np.isfinite(latency):
         raise InputError(
@@ -221,6 +228,7 @@ def _serving(
         requests_per_s=rate,
         max_concurrency=int(times.capacity.max_concurrency[0]),
         max_context_tokens=int(longest),
+        sound_s_per_s=rate.scaled(window_s) if window_s else None,
         replicas=layout.replicas,
         arrivals=arrivals,
         bound_by=binding(shares),

@@ -205,6 +205,15 @@ class FormatLadder(Noun):
     """The engine's name of a published format."""
 
 
+class Speech(Noun):
+    """A request to a network that recognises speech."""
+
+    window_s: float
+    """Sound of one request. [s]"""
+    window_tokens: int
+    """Tokens that people speak in it."""
+
+
 class ToolChoice(Noun):
     """The whole of ``data/tool_choice.yaml``."""
 
@@ -216,7 +225,7 @@ class ToolChoice(Noun):
     few: FewUsers
     formats: dict[str, FormatLadder]
     """By engine; ``default`` for the others."""
-    speech: tuple[str, ...]
+    speech: dict[str, Speech]
     """Model families that recognise speech."""
     terms: dict[str, Term]
 

@@ -232,6 +232,8 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     else:
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         text = f"{start}: {first} for a batch, {output}"
+    if serving.sound_s_per_s is not None:
+        text += f", {rate(serving.sound_s_per_s, 'x real time', with_range=True)}"
     if rent is not None:
         text += f", {money(rent)} a month"
     return f"{text}. {fill}"

@@ -270,6 +270,10 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
         note = _range_note(milliseconds(seconds, with_range=True), seconds)
         figures.append((label, milliseconds(seconds), note))
     if serving is not None:
+        if serving.sound_s_per_s is not None:
+            sound = serving.sound_s_per_s
+            note = _range_note(rate(sound, "", with_range=True).strip(), sound)
+            figures.append(("Times real time", rate(sound, "").strip(), note))
         load = serving.requests_per_s
         note = _range_note(rate(load, "", with_range=True).strip(), load)
         figures.append(("Requests/s", rate(load, "").strip(), note))
