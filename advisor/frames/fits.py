@@ -23,13 +23,13 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
             {
                 "Model": model_title(model.preset),
                 "Weights": model.served.weight_format,
-                "Loss of quality": model.served.quality or ABSENT,
-                "Software": model.served.software_title,
-                "Start it with": model.served.layout.host_options or ABSENT,
                 margin: memory(abs(model.margin_bytes)),
                 "Tokens/s": _speed(model),
                 "Longest context": length_limit(model.served.max_context_tokens),
                 together: context_together(model),
+                "Loss of quality": model.served.quality or ABSENT,
+                "Software": model.served.software_title,
+                "Start it with": model.served.layout.host_options or ABSENT,
             }
             for model in fits.having(verdict)
         ]
