@@ -315,6 +315,11 @@ class Estimate(Noun):
         return "on all cards together" if JOIN in self.accelerator else "on each accelerator"
 
     @property
+    def memory_of(self) -> str:
+        """The same in two words, after an amount."""
+        return "in all" if JOIN in self.accelerator else "on each"
+
+    @property
     def cards(self) -> int:
         """Accelerators in use, and those of spare replicas."""
         spares = 0 if self.serving is None else self.serving.spare_replicas

@@ -51,6 +51,12 @@ def test_the_answer_says_what_each_card_holds() -> None:
     assert "RTX 3090 69 % (22.3 GiB), NVIDIA GeForce RTX 3060 12 GB 31 %" in said
     assert found.layout.gpu_layers is None
     assert "usable on all cards together." in fit_sentence(found)
+    owned = {"owned": [{"accelerator": "rtx-3090+rtx-3060-12gb"}]}
+    workload = {"kind": "serving", "weight_format": "q3_k_m", "concurrency": 1}
+    answer = advisor.recommend(
+        {"model": {"preset": "llama-3.3-70b"}, "workload": workload, "limits": owned}
+    )
+    assert " GiB in all. " in answer.rankings[0].plans[0].sentence
 
 
 def test_a_pascal_card_keeps_its_cache_in_16_bits() -> None:

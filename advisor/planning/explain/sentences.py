@@ -205,7 +205,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     total, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
     host = estimate.memory.host_bytes
     beside = f", and {memory(host)} of its host's memory" if host.expected else ""
-    fill = f"Uses {memory(total)} of {memory(usable)} on each{beside}."
+    fill = f"Uses {memory(total)} of {memory(usable)} {estimate.memory_of}{beside}."
     if estimate.software is not None:
         fill += f" Software: {estimate.software.named}."
     if not option.proven:

@@ -166,12 +166,12 @@ def _fits_then(inputs: Inputs) -> str | None:
 def fit_words(work: str, estimate: api.Estimate) -> str:
     """Return whether some work fits the cards of an estimate."""
     needed, usable = memory_against(estimate.memory.total_bytes, estimate.memory.usable_bytes)
-    where = f"{estimate.count:,}x {estimate.accelerator_name}"
+    where, there = f"{estimate.count:,}x {estimate.accelerator_name}", estimate.memory_of
     if estimate.memory.fits:
         host = estimate.memory.host_bytes.expected
         beside = f", and {memory_size(host)} of the host's memory for each" if host else ""
-        return f"{work} fits {where}: it takes {needed} of {usable} on each{beside}."
-    return f"{work} does not fit {where}: it needs {needed}, {usable} are usable on each."
+        return f"{work} fits {where}: it takes {needed} of {usable} {there}{beside}."
+    return f"{work} does not fit {where}: it needs {needed}, {usable} are usable {there}."
 
 
 def show(inputs: Inputs, fits: api.Fits) -> None:

@@ -196,7 +196,7 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
     lines += _output_lines(estimate)
     used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
-    lines.append(("Memory", f"{memory(used)} of {memory(usable)} on each"))
+    lines.append(("Memory", f"{memory(used)} of {memory(usable)} {estimate.memory_of}"))
     return lines
 
 
@@ -284,7 +284,7 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
     total = estimate.memory.total_bytes
     note = _range_note(memory(total, with_range=True), total)
     usable = f"of {memory(estimate.memory.usable_bytes)} usable; "
-    figures.append(("Memory on each card", memory(total), usable + note))
+    figures.append((f"Memory {estimate.memory_place}", memory(total), usable + note))
     return figures
 
 
