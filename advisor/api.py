@@ -206,7 +206,7 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     """
     from advisor.planning.explain.scaling import scaling as _scaling
 
-    return _scaling(*placed(as_case(case).model_copy(update={"layout": None}), catalog))
+    return _scaling(*placed(as_case(case).changed(layout=None), catalog))
 
 
 def turning(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Turning:
@@ -247,7 +247,7 @@ def what_if(
     """
     from advisor.planning.explain.what_if import what_ifs
 
-    return what_ifs(placed(as_case(case).model_copy(update={"layout": None}), catalog)[0])
+    return what_ifs(placed(as_case(case).changed(layout=None), catalog)[0])
 
 
 def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ownership:

@@ -47,18 +47,16 @@ def as_writer(architecture: ModelArchitecture) -> ModelArchitecture:
     written = float((sample and sample.decoder_sequence_length) or 1)
     read = positions_read(architecture)
     layers = max((row.layers for row in rows if row.cache_elements_per_token), default=1)
-    return architecture.model_copy(
-        update={
-            "unit": Unit.TOKEN,
-            "sample": None,
-            "num_hidden_layers": layers,
-            "branches_per_layer": BRANCHES,
-            "assumptions": (
-                *architecture.assumptions,
-                f"the encoder reads {read:,} positions once for each request",
-            ),
-            "operators": tuple(_rows(rows, encoder, read=float(read), written=written)),
-        }
+    return architecture.changed(
+        unit=Unit.TOKEN,
+        sample=None,
+        num_hidden_layers=layers,
+        branches_per_layer=BRANCHES,
+        assumptions=(
+            *architecture.assumptions,
+            f"the encoder reads {read:,} positions once for each request",
+        ),
+        operators=tuple(_rows(rows, encoder, read=float(read), written=written)),
     )
 
 
@@ -85,7 +83,7 @@ def _rows(
             update |= {"kind": OperatorKind.MATMUL, "moved_elements_per_token": 0.0}
         if row.kind is OperatorKind.ATTENTION:
             update |= _attention(row, index < encoder, written=written, length=length)
-        yield row.model_copy(update=update)
+        yield row.changed(**update)
 
 
 def _attention(row: Operator, encodes: bool, *, written: float, length: float) -> dict[str, object]:

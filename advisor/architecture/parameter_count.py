@@ -98,7 +98,7 @@ def architecture_from_parameters(
         active_parameters=rest,
         launches=0,
     )
-    return built.model_copy(update={"operators": (*built.operators, row)}) if rest else built
+    return built.changed(operators=(*built.operators, row)) if rest else built
 
 
 def whole_shape(parameters: float, known: AssumedShape | None = None) -> AssumedShape:

@@ -44,7 +44,7 @@ def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
     if not _sums(stack.layers) and convolutions:
         ends = any(isinstance(layer, nn.Linear) for layer in _flat(stack.layers))
         layers = _chained(layers, share, last=None if ends else convolutions[-1])
-    smaller = stack.model_copy(update={"layers": layers})
+    smaller = stack.changed(layers=layers)
     return smaller, _note(share, changed=smaller != stack)
 
 
@@ -63,11 +63,9 @@ def pruned_transformer(shape: TransformerShape, share: float) -> tuple[Transform
     str
         Description of the change.
     """
-    smaller = shape.model_copy(
-        update={
-            "attention": tuple(_attention(item, share) for item in shape.attention),
-            "feed_forward": tuple(_feed_forward(item, share) for item in shape.feed_forward),
-        }
+    smaller = shape.changed(
+        attention=tuple(_attention(item, share) for item in shape.attention),
+        feed_forward=tuple(_feed_forward(item, share) for item in shape.feed_forward),
     )
     return smaller, _note(share, changed=smaller != shape)
 
@@ -93,10 +91,10 @@ def _left(size: int, share: float, step: int = 1) -> int:
 def _attention(shape: AttentionShape, share: float) -> AttentionShape:
     groups = shape.key_value_heads
     if groups == 1:
-        return shape.model_copy(update={"heads": _left(shape.heads, share)})
+        return shape.changed(heads=_left(shape.heads, share))
     left = _left(groups, share)
     heads = left * (shape.heads // groups)
-    return shape.model_copy(update={"heads": heads, "key_value_heads": left})
+    return shape.changed(heads=heads, key_value_heads=left)
 
 
 def _feed_forward(
@@ -104,15 +102,15 @@ def _feed_forward(
 ) -> FeedForwardShape | ExpertsShape:
     width = _left(shape.width, share, WIDTH_STEP)
     if isinstance(shape, FeedForwardShape):
-        return shape.model_copy(update={"width": width})
+        return shape.changed(width=width)
     shared = _left(shape.shared_width, share, WIDTH_STEP) if shape.shared_width else 0
-    return shape.model_copy(update={"width": width, "shared_width": shared})
+    return shape.changed(width=width, shared_width=shared)
 
 
 def _layers(layers: tuple[nn.Layer, ...], share: float) -> tuple[nn.Layer, ...]:
     inner = _inner_matrices(layers)
     return tuple(
-        layer.model_copy(update={"out": _left(layer.out, share, 2 * WIDTH_STEP)})
+        layer.changed(out=_left(layer.out, share, 2 * WIDTH_STEP))
         if isinstance(layer, nn.Linear) and index in inner
         else _layer(layer, share)
         for index, layer in enumerate(layers)
@@ -131,11 +129,11 @@ def _inner_matrices(layers: tuple[nn.Layer, ...]) -> set[int]:
 
 def _layer(layer: nn.Layer, share: float) -> nn.Layer:
     if isinstance(layer, nn.Attention):
-        return layer.model_copy(update={"kept_heads": _left(layer.heads, share)})
+        return layer.changed(kept_heads=_left(layer.heads, share))
     if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
-        return layer.model_copy(update={"layers": _layers(layer.layers, share)})
+        return layer.changed(layers=_layers(layer.layers, share))
     if isinstance(layer, nn.Residual):
-        return layer.model_copy(update={"body": _narrowed(_layers(layer.body, share), share)})
+        return layer.changed(body=_narrowed(_layers(layer.body, share), share))
     return layer
 
 
@@ -166,10 +164,10 @@ def _chained(
     for layer in layers:
         if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
             inner = _chained(layer.layers, share, last=last)
-            narrowed.append(layer.model_copy(update={"layers": inner}))
+            narrowed.append(layer.changed(layers=inner))
         elif isinstance(layer, nn.Convolution) and layer.out and layer is not last:
             out = _left(layer.out, share, CHANNEL_STEP)
-            narrowed.append(layer.model_copy(update={"out": out}))
+            narrowed.append(layer.changed(out=out))
         else:
             narrowed.append(layer)
     return tuple(narrowed)
@@ -204,5 +202,5 @@ def _narrowed(body: tuple[nn.Layer, ...], share: float) -> tuple[nn.Layer, ...]:
             out = layer.out // groups * kept
         grouped = layer.groups == groups > 1
         update = {"out": out, "groups": kept if grouped else layer.groups}
-        narrowed[index] = layer.model_copy(update=update)
+        narrowed[index] = layer.changed(**update)
     return tuple(narrowed)

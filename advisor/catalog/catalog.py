@@ -176,13 +176,13 @@ class Catalog(Noun):
             for offer in self.offers
         )
         rates = self.exchange_rates | {currency: ExchangeRate(usd=usd, date="")}
-        return self.model_copy(update={"offers": offers, "exchange_rates": rates})
+        return self.changed(offers=offers, exchange_rates=rates)
 
     def priced(
         self, offers: tuple[Offer, ...], sources: dict[str, Source], prices: PriceState
     ) -> Catalog:
         """Return the catalog with other offers, by key, and all sources that are cited."""
-        return self.model_copy(update={"offers": offers, "sources": sources, "prices": prices})
+        return self.changed(offers=offers, sources=sources, prices=prices)
 
     @property
     def newest_price_date(self) -> str:

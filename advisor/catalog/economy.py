@@ -335,7 +335,7 @@ def with_commitments(catalog: Catalog, economy: Economy, months: int) -> Catalog
     """
     plans = [item for item in economy.commitments if item.term_months <= months]
     offers = tuple(_committed(offer, plans) for offer in catalog.offers)
-    return catalog.model_copy(update={"offers": offers})
+    return catalog.changed(offers=offers)
 
 
 def _committed(offer: Offer, plans: list[Commitment]) -> Offer:
@@ -347,10 +347,8 @@ def _committed(offer: Offer, plans: list[Commitment]) -> Offer:
         return offer
     plan = min(fitting, key=lambda item: (item.price_ratio, item.term_months))
     term = f"{plan.term_months} month{'s' * (plan.term_months > 1)}"
-    return offer.model_copy(
-        update={
-            "on_demand_usd_per_hour": cents.times(price, plan.price_ratio),
-            "commitment": f"{term}: {plan.plan}, {percent(plan.price_ratio)} of the price on demand"
-            f"{plan.caution}",
-        }
+    return offer.changed(
+        on_demand_usd_per_hour=cents.times(price, plan.price_ratio),
+        commitment=f"{term}: {plan.plan}, {percent(plan.price_ratio)} of the price on demand"
+        f"{plan.caution}",
     )

@@ -263,12 +263,10 @@ def with_own_facts(
     offers = tuple(sorted([*others, *_bounded(own, catalog, name)], key=lambda item: item.key))
     if not offers:
         raise _wrong(name, "no offer is left", "providers with an offer")
-    return catalog.model_copy(
-        update={
-            "accelerators": tuple(sorted([*catalog.accelerators, *cards], key=lambda c: c.key)),
-            "offers": offers,
-            "sources": {**catalog.sources, SOURCE: Source(key=SOURCE, **source.model_dump())},
-        }
+    return catalog.changed(
+        accelerators=tuple(sorted([*catalog.accelerators, *cards], key=lambda c: c.key)),
+        offers=offers,
+        sources={**catalog.sources, SOURCE: Source(key=SOURCE, **source.model_dump())},
     )
 
 
@@ -289,9 +287,7 @@ def _discounted(offer: Offer, discounts: Mapping[str, float]) -> Offer:
     if not share or price is None:
         return offer
     noted = "; ".join(filter(None, (offer.notes, f"{percent(share)} off as you said")))
-    return offer.model_copy(
-        update={"on_demand_usd_per_hour": price * (1 - share), "notes": noted, "quote": None}
-    )
+    return offer.changed(on_demand_usd_per_hour=price * (1 - share), notes=noted, quote=None)
 
 
 def _allowed(offer: Offer, providers: Sequence[str]) -> bool:

@@ -41,18 +41,16 @@ def converted(offer: Offer, *, usd: float, rate_date: str) -> Offer:
     quote = offer.quote
     if quote is None:
         return offer
-    return offer.model_copy(
-        update={
-            "on_demand_usd_per_hour": in_usd(quote.on_demand_per_hour, usd=usd),
-            "spot_usd_per_hour": in_usd(quote.spot_per_hour, usd=usd),
-            "quote": Quote(
-                currency=quote.currency,
-                on_demand_per_hour=quote.on_demand_per_hour,
-                spot_per_hour=quote.spot_per_hour,
-                usd=usd,
-                rate_date=rate_date,
-            ),
-        }
+    return offer.changed(
+        on_demand_usd_per_hour=in_usd(quote.on_demand_per_hour, usd=usd),
+        spot_usd_per_hour=in_usd(quote.spot_per_hour, usd=usd),
+        quote=Quote(
+            currency=quote.currency,
+            on_demand_per_hour=quote.on_demand_per_hour,
+            spot_per_hour=quote.spot_per_hour,
+            usd=usd,
+            rate_date=rate_date,
+        ),
     )
 
 
@@ -82,4 +80,4 @@ def _bounded(offer: Offer, firm: list[float] | None, file: str) -> Offer:
             remedy=f"Add a firm price ({FIRM_TIER}) for {offer.accelerator}, which bounds it.",
         )
     each = offer.on_demand_usd_per_hour / offer.accelerators
-    return offer.model_copy(update={"price_factor": max(1.0, median(firm) / each)})
+    return offer.changed(price_factor=max(1.0, median(firm) / each))

@@ -80,7 +80,7 @@ def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Wo
         weight_format=weight_format,
         calibration=calibration,
     )
-    serving = report.serving.model_copy(update={"spare_replicas": workload.spare_replicas})
+    serving = report.serving.changed(spare_replicas=workload.spare_replicas)
     return _Work(
         memory=report.memory,
         flops=report.flops,

@@ -44,23 +44,18 @@ def as_computed(architecture: ModelArchitecture, run: TrainingRun) -> ModelArchi
     if architecture.family not in run.stack.every_expert:
         return architecture
     more = architecture.num_experts / architecture.experts_per_token
-    return architecture.model_copy(
-        update={
-            "operators": tuple(
-                _repeated(op, more) if op.visits else op for op in architecture.operators
-            )
-        }
+    return architecture.changed(
+        operators=tuple(_repeated(op, more) if op.visits else op for op in architecture.operators)
     )
 
 
 def _repeated(op: Operator, more: float) -> Operator:
     amounts = ("flops_per_token", "moved_elements_per_token", "moved_elements_per_token_unfused")
     saved = tuple(
-        tensor.model_copy(update={"elements_per_token": more * tensor.elements_per_token})
-        for tensor in op.saved
+        tensor.changed(elements_per_token=more * tensor.elements_per_token) for tensor in op.saved
     )
     active = {"active_experts": op.experts, "saved": saved}
-    return op.model_copy(update={name: more * getattr(op, name) for name in amounts} | active)
+    return op.changed(**({name: more * getattr(op, name) for name in amounts} | active))
 
 
 def fold_parameters(architecture: ModelArchitecture) -> ParameterFold:

@@ -176,8 +176,8 @@ def _rentable(case: Case, to: Format) -> Case:
     clouds = clouds_of(to)
     if not clouds or case.limits.providers or case.limits.owned:
         return case
-    limits = case.limits.model_copy(update={"providers": tuple(clouds)})
-    return case.model_copy(update={"limits": limits})
+    limits = case.limits.changed(providers=tuple(clouds))
+    return case.changed(limits=limits)
 
 
 def export_formats(case: Case) -> dict[str, str]:
@@ -313,8 +313,8 @@ class _Writer:
         most = most_cards(self.to, case.limits.max_accelerators)
         if not keys or (keys, most) == (given, case.limits.max_accelerators):
             return None
-        limits = case.limits.model_copy(update={"accelerators": keys, "max_accelerators": most})
-        return case.model_copy(update={"limits": limits})
+        limits = case.limits.changed(accelerators=keys, max_accelerators=most)
+        return case.changed(limits=limits)
 
     def _takes(self, card: Accelerator) -> bool:
         if not takes(self.to, card):

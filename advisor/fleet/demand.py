@@ -267,12 +267,12 @@ def _levels(peak: float, *, coarse: bool = False) -> list[int]:
 def _asked(case: Case, kind: PriceKind, concurrency: int | None) -> Case:
     update: dict[str, object] = {}
     if kind is not case.limits.price_kind:
-        update["limits"] = case.limits.model_copy(update={"price_kind": kind})
+        update["limits"] = case.limits.changed(price_kind=kind)
     if concurrency is not None:
         most = min(case.limits.max_accelerators, MOST_PER_REPLICA)
-        update["limits"] = case.limits.model_copy(update={"max_accelerators": most})
-        update["workload"] = case.workload.model_copy(update={"concurrency": concurrency})
-    return case.model_copy(update=update) if update else case
+        update["limits"] = case.limits.changed(max_accelerators=most)
+        update["workload"] = case.workload.changed(concurrency=concurrency)
+    return case.changed(**update) if update else case
 
 
 def mark(machine: Machine) -> str:
@@ -290,7 +290,7 @@ def machine_system(machine: Machine, *, training: bool) -> System:
     assumptions = (mark(machine), *node.assumptions)
     return System(
         machine.card,
-        node.model_copy(update={"assumptions": assumptions}),
+        node.changed(assumptions=assumptions),
         (),
         tuple(sorted(counts)),
         owned=True,

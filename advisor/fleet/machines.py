@@ -152,12 +152,8 @@ class Machine:
         node = owned_node(self.card, self.row.cards)
         network = node.inter_bytes_per_s if self.row.network else None
         intra = min(node.intra_domain, self.row.cards) if self.row.cards > 1 else 1
-        return node.model_copy(
-            update={
-                "accelerators": self.row.cards,
-                "intra_domain": max(intra, 1),
-                "inter_bytes_per_s": network,
-            }
+        return node.changed(
+            accelerators=self.row.cards, intra_domain=max(intra, 1), inter_bytes_per_s=network
         )
 
     @property
@@ -253,11 +249,9 @@ def _machine(
     groups = GROUPS[row.kind]
     if row.memory_gb is not None:
         share = row.memory_gb * GB / card.memory_marketed_bytes
-        card = card.model_copy(
-            update={
-                "memory_marketed_bytes": row.memory_gb * GB,
-                "memory_reported_bytes": card.memory_reported_bytes * share,
-            }
+        card = card.changed(
+            memory_marketed_bytes=row.memory_gb * GB,
+            memory_reported_bytes=card.memory_reported_bytes * share,
         )
     host_usd = 0.0
     if row.price is not None:

@@ -109,7 +109,7 @@ def plan_fleet(
         )
     if queue:
         more["waiting"] = planned.waiting()
-    return plan.model_copy(update=more)
+    return plan.changed(**more)
 
 
 @dataclass(frozen=True)

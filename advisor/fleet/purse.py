@@ -235,8 +235,8 @@ def _numbers(most: int) -> list[int]:
 def _units(asked: PricedCase, economy: Economy) -> list[Unit]:
     """Return what each machine does: its best count of cards, or several machines together."""
     case, catalog = asked.case, asked.catalog
-    limits = case.limits.model_copy(update={"budget_usd": None, "owned": ()})
-    open_case = case.model_copy(update={"limits": limits, "hardware": None, "layout": None})
+    limits = case.limits.changed(budget_usd=None, owned=())
+    open_case = case.changed(limits=limits, hardware=None, layout=None)
     training = not isinstance(case.workload, Serving)
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     bought = {

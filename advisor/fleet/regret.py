@@ -207,9 +207,9 @@ def _doubled(portfolio: Portfolio) -> Portfolio:
     for item in portfolio.workloads:
         count = resolve_model(item.case.model).total_parameters
         model = ModelSource(parameters=2.0 * count)
-        case = item.case.model_copy(update={"model": model})
-        workloads.append(item.model_copy(update={"case": case}))
-    return portfolio.model_copy(update={"workloads": tuple(workloads)})
+        case = item.case.changed(model=model)
+        workloads.append(item.changed(case=case))
+    return portfolio.changed(workloads=tuple(workloads))
 
 
 def _cost(problem: Problem, first: First | None) -> float | None:

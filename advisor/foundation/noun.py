@@ -1,7 +1,7 @@
 """The base class of every noun: frozen, without unknown fields, written as JSON."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
@@ -16,6 +16,10 @@ class Noun(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", protected_namespaces=(), defer_build=True
     )
+
+    def changed(self, **fields: Any) -> Self:
+        """Return a copy with other values in some fields, which are not validated again."""
+        return self.model_copy(update=fields)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the value as JSON text."""

@@ -50,8 +50,8 @@ class Asked:
             "max_ttft_ms": None,
             "max_tpot_ms": None,
         }
-        limits = self.case.limits.model_copy(update=free)
-        return api.recommend(self.case.model_copy(update={"limits": limits}), catalog=self.catalog)
+        limits = self.case.limits.changed(**free)
+        return api.recommend(self.case.changed(limits=limits), catalog=self.catalog)
 
     @cached_property
     def placed(self) -> Case:
@@ -61,7 +61,7 @@ class Asked:
     def on(self, accelerator: str, count: int, layout: ParallelLayout | None = None) -> Case:
         """Return the case on stated hardware."""
         hardware = Hardware(accelerator=accelerator, count=count)
-        return self.case.model_copy(update={"hardware": hardware, "layout": layout})
+        return self.case.changed(hardware=hardware, layout=layout)
 
     def variant(self, *, layout: ParallelLayout | None = None, **changes: Any) -> Estimate | None:
         """Estimate the plan's layout, or another, after changes of the workload.
@@ -71,10 +71,8 @@ class Asked:
         layout = layout or self.plan.layout
         layout = ParallelLayout(**layout.model_dump())  # every field stated: nothing is searched
         case = self.on(self.plan.accelerator, layout.accelerators, layout)
-        workload = self.case.workload.model_copy(update=changes)
+        workload = self.case.workload.changed(**changes)
         try:
-            return estimate_configuration(
-                *placed(case.model_copy(update={"workload": workload}), self.catalog)
-            )
+            return estimate_configuration(*placed(case.changed(workload=workload), self.catalog))
         except InputError:
             return None

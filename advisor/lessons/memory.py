@@ -106,11 +106,9 @@ def sharding(asked: Asked) -> Figures:
         start = ParallelLayout(
             data=max(plan.count, SHARDED_OVER), micro_batch=1, recompute=plan.layout.recompute
         )
-        layouts = {
-            title: start.model_copy(update={"sharding": stage}) for stage, title in SHARDED.items()
-        }
+        layouts = {title: start.changed(sharding=stage) for stage, title in SHARDED.items()}
         hosted = {"sharding": Sharding.ZERO3, "offload": (Offload.OPTIMIZER, Offload.PARAMETERS)}
-        layouts["ZeRO-3, states on the host"] = start.model_copy(update=hosted)
+        layouts["ZeRO-3, states on the host"] = start.changed(**hosted)
     found = [(title, asked.variant(layout=layout)) for title, layout in layouts.items()]
     known = [(title, one, one.layout == plan.layout) for title, one in found if one]
     fit = sum(one.memory.fits for _, one, _ in known)

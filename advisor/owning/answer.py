@@ -63,7 +63,7 @@ def answer_own(
             chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
             size, groups = _size_of(bought, catalog), bought.groups
             case = _priced(case, bought, catalog)
-        case = case.model_copy(update={"hardware": chosen, "layout": None})
+        case = case.changed(hardware=chosen, layout=None)
     if case.owning.purchase_usd is None and case.hardware is not None:
         # Without a price, no estimate is worth its time.
         purchase_price(catalog.accelerator(case.hardware.accelerator), economy)
@@ -104,8 +104,8 @@ def _priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
     usual = catalog.accelerator(bought.accelerator).purchase_usd
     if case.owning.purchase_usd is not None or bought.card_usd == usual:
         return case
-    owning = case.owning.model_copy(update={"purchase_usd": bought.card_usd})
-    return case.model_copy(update={"owning": owning})
+    owning = case.owning.changed(purchase_usd=bought.card_usd)
+    return case.changed(owning=owning)
 
 
 def _bought(budget: BudgetAnswer | None) -> Purchase | None:
@@ -132,8 +132,8 @@ def _planned(asked: PricedCase) -> Hardware:
             remedy="Name it with its price: --accelerator h100-sxm --purchase-price 25000.",
             field="limits.accelerators",
         )
-    limits = case.limits.model_copy(update={"accelerators": priced})
-    answer = recommend(asked.of(case.model_copy(update={"limits": limits})))
+    limits = case.limits.changed(accelerators=priced)
+    answer = recommend(asked.of(case.changed(limits=limits)))
     if not answer.plans:
         raise InputError(
             "no hardware with a known purchase price does this work",
@@ -159,7 +159,7 @@ def _estimated(asked: PricedCase) -> Estimate:
         for item in case.limits.owned
     ):
         update["owned"] = (OwnedHardware(accelerator=hardware.accelerator, count=hardware.count),)
-    asked = asked.of(case.model_copy(update={"limits": case.limits.model_copy(update=update)}))
+    asked = asked.of(case.changed(limits=case.limits.changed(**update)))
     found = estimate_configuration(asked, best_placement(asked))
     if not found.memory.fits:
         needed, usable = memory_against(found.memory.total_bytes, found.memory.usable_bytes)

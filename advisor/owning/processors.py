@@ -175,15 +175,13 @@ def _clusters(
         )
         for (card, _, _), least in zip(singles, perfect, strict=True)
     ]
-    limits = case.limits.model_copy(
-        update={
-            "price_kind": PriceKind.ON_DEMAND,
-            "deadline_hours": None,
-            "budget_usd": None,
-            "max_accelerators": max([1, *(system.counts[-1] for system in systems)]),
-        }
+    limits = case.limits.changed(
+        price_kind=PriceKind.ON_DEMAND,
+        deadline_hours=None,
+        budget_usd=None,
+        max_accelerators=max([1, *(system.counts[-1] for system in systems)]),
     )
-    alone = case.model_copy(update={"hardware": None, "layout": None, "limits": limits})
+    alone = case.changed(hardware=None, layout=None, limits=limits)
     options = search(asked.of(alone), workload, systems).options
     startup = estimate.time.startup_s.expected / HOUR_S
     target = estimate.time.run_hours.expected - startup
@@ -212,18 +210,14 @@ def _enough(hours: Mapping[int, float], target: float) -> int | None:
 def _estimated(asked: PricedCase, card: Accelerator) -> Estimate | None:
     """Estimate a case on one processor; None if it has no rate in the asked format."""
     case = asked.case
-    limits = case.limits.model_copy(
-        update={"price_kind": PriceKind.ON_DEMAND, "software": (), "frameworks": ()}
-    )
+    limits = case.limits.changed(price_kind=PriceKind.ON_DEMAND, software=(), frameworks=())
     # Software that was chosen for another card seldom runs on a processor.
     usual = "engine" if isinstance(case.workload, Serving) else "software"
-    alone = case.model_copy(
-        update={
-            "hardware": Hardware(accelerator=card.key),
-            "layout": None,
-            "limits": limits,
-            "workload": case.workload.model_copy(update={usual: None}),
-        }
+    alone = case.changed(
+        hardware=Hardware(accelerator=card.key),
+        layout=None,
+        limits=limits,
+        workload=case.workload.model_copy(update={usual: None}),
     )
     try:
         return estimate_configuration(asked.of(alone), best_placement(asked.of(alone)))
@@ -242,7 +236,7 @@ def _option(
 ) -> ProcessorOption:
     same = found is reference
     count = together or math.ceil(slower.expected * found.count - ROUNDING)
-    kind = Kind(card, owning if same else owning.model_copy(update={"purchase_usd": None}), economy)
+    kind = Kind(card, owning if same else owning.changed(purchase_usd=None), economy)
     drawn = Power.of(card, owning, economy)
     priced = card.purchase_usd or (same and owning.purchase_usd)
     bought = (together, 1.0) if together else (1, float(count))

@@ -148,9 +148,7 @@ def _offered(
     spot: list[Tenancy] = []
     committed: list[Tenancy] = []
     for kind, target in ((PriceKind.ON_DEMAND, on_demand), (PriceKind.SPOT, spot)):
-        limits = case.limits.model_copy(
-            update={"accelerators": (accelerator.key,), "price_kind": kind}
-        )
+        limits = case.limits.changed(accelerators=(accelerator.key,), price_kind=kind)
         for offer in allowed_offers(catalog, limits):
             price = price_usd_per_hour(offer, kind)
             joined = offer.accelerators >= count // work.replicas

@@ -190,7 +190,7 @@ def rent_or_buy(
     )
 
     def resolved(months: int) -> tuple[Assumption, ...]:
-        kept = owning.model_copy(update={"months": months})
+        kept = owning.changed(months=months)
         return resolve(accelerator, owning=kept, renting=case.renting, size=size, economy=economy)
 
     inputs = resolved(owning.months)

@@ -43,7 +43,7 @@ def with_front(case: Case, offer: Offer | None, estimate: Estimate) -> Estimate:
     notes = tuple(_notes(workload, offer, estimate))
     if not notes:
         return estimate
-    estimate = estimate.model_copy(update={"assumptions": (*estimate.assumptions, *notes)})
+    estimate = estimate.changed(assumptions=(*estimate.assumptions, *notes))
     cost = estimate.cost
     if not workload.load_balancer or cost.usd_per_hour is None or cost.rent_usd is None:
         return estimate
@@ -61,14 +61,12 @@ def with_front(case: Case, offer: Offer | None, estimate: Estimate) -> Estimate:
         formula="730 h x (USD per hour + USD per GB x GB per hour)",
         substituted=f"{month:,.2f}",
     )
-    cost = cost.model_copy(update={**raised, "terms": (*cost.terms, term)})
+    cost = cost.changed(**raised, terms=(*cost.terms, term))
     day = estimate.day
     if day is not None:
-        ways = (
-            way.model_copy(update={"usd_per_month": way.usd_per_month + month}) for way in day.ways
-        )
-        day = day.model_copy(update={"ways": tuple(ways)})
-    return estimate.model_copy(update={"cost": cost, "day": day})
+        ways = (way.changed(usd_per_month=way.usd_per_month + month) for way in day.ways)
+        day = day.changed(ways=tuple(ways))
+    return estimate.changed(cost=cost, day=day)
 
 
 SPLIT = ("_", "_input_", "_output_")

@@ -145,7 +145,7 @@ def beside_api(
 def with_api(case: Case, architecture: ModelArchitecture, estimate: Estimate) -> Estimate:
     """Return an estimate with the hosted models beside it."""
     found = beside_api(case, architecture, estimate)
-    return estimate if found is None else estimate.model_copy(update={"api": found})
+    return estimate if found is None else estimate.changed(api=found)
 
 
 def _option(

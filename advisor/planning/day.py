@@ -133,7 +133,7 @@ def with_day(asked: ResolvedCase, placement: Placement, estimate: Estimate) -> E
         PROVISION_S + IMAGE_S + weights / WEIGHTS_BYTES_PER_S
     )
     day = bills(load, start_s, layout.replicas + spares)
-    return estimate.model_copy(update={"day": _with_terms(day, placement, load)})
+    return estimate.changed(day=_with_terms(day, placement, load))
 
 
 def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placement) -> float:
@@ -148,12 +148,12 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
         architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]
     )
     hardware = HardwareArrays.of(card, placement.node, kernels, compute=compute_format(card, form))
-    layout = placement.layout.model_copy(update={"data": placement.layout.expert})
+    layout = placement.layout.changed(data=placement.layout.expert)
     curve = engine_curves(
         served, workload, Candidates(LayoutArrays.of(layout), hardware), calibration
     )
     rates = LOADS * curve.most_per_s[0]
-    one = workload.model_copy(update={"requests_per_s": 1.0})
+    one = workload.changed(requests_per_s=1.0)
     found = queued(curve.take(np.zeros(len(rates), dtype=np.intp)), arrivals_of(one, 1 / rates))
     spreads = TimeSpreads(architecture, calibration, workload)
     share, limits = 1.0 - case.limits.risk, case.limits
@@ -262,20 +262,13 @@ def _with_terms(day: Day, placement: Placement, load: Load) -> Day:
         )
     answers, goes = duration(day.start_s), duration(day.hold_s)
     assumption = f"a new replica answers after {answers}, one that is not needed goes after {goes}"
-    return day.model_copy(update={"ways": tuple(ways), "assumptions": (assumption,)})
+    return day.changed(ways=tuple(ways), assumptions=(assumption,))
 
 
 def _other(scaled: DayWay, name: str, title: str, usd: float, idle: float, *, note: str) -> DayWay:
     """Return another way to pay for the autoscaled fleet."""
-    return scaled.model_copy(
-        update={
-            "name": name,
-            "title": title,
-            "usd_per_month": usd,
-            "idle_usd": idle * usd,
-            "idle_share": idle,
-            "note": note,
-        }
+    return scaled.changed(
+        name=name, title=title, usd_per_month=usd, idle_usd=idle * usd, idle_share=idle, note=note
     )
 
 

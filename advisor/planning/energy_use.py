@@ -87,15 +87,13 @@ def with_energy(case: Case, accelerator: Accelerator, estimate: Estimate) -> Est
             substituted=f"{energy.expected:,.4g} kWh x {intensity:g} g/kWh",
         ),
     )
-    cost = estimate.cost.model_copy(
-        update={
-            "energy_kwh": energy,
-            "carbon_kg": carbon,
-            "carbon_place": place.name,
-            "terms": (*estimate.cost.terms, *terms),
-        }
+    cost = estimate.cost.changed(
+        energy_kwh=energy,
+        carbon_kg=carbon,
+        carbon_place=place.name,
+        terms=(*estimate.cost.terms, *terms),
     )
-    return estimate.model_copy(update={"cost": cost})
+    return estimate.changed(cost=cost)
 
 
 def carbon_place(case: Case, cost: CostBreakdown, economy: Economy) -> Place:

@@ -45,9 +45,7 @@ def hardware_systems(
         )
     if owned:
         return [replace(owned_system(accelerator, count), counts=(count,))]
-    limits = case.limits.model_copy(
-        update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
-    )
+    limits = case.limits.changed(accelerators=(accelerator.key,), owned=(), max_accelerators=16384)
     rented = [
         replace(system, counts=(count,))
         for system in find_systems(catalog, limits, training=False, decoding=decoding)

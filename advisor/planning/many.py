@@ -90,12 +90,12 @@ def _figures(chosen: _Chosen) -> Figures:
 
 def _alike(case: Case) -> str:
     """Return what cases share that share a search, as text."""
-    fixed = case.limits.model_copy(update=ANY_MONEY)
+    fixed = case.limits.changed(**ANY_MONEY)
     free: dict[str, object] = {"limits": fixed, "objective": Objective.CHEAPEST}
     kind = "placed" if case.hardware else "searched"
     if case.hardware is not None and not case.limits.owned:
         free["hardware"] = None
-    return kind + case.model_copy(update=free).model_dump_json()
+    return kind + case.changed(**free).model_dump_json()
 
 
 def _each(members: Sequence[Case], answer: Callable[[Case], _Chosen]) -> Iterable[_Chosen]:
@@ -115,7 +115,7 @@ def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterabl
         found = Searched.of(wide, advising=False)
     except InputError as error:
         return [error] * len(members)
-    cases = [case.model_copy(update={"workload": first.case.workload}) for case in members]
+    cases = [case.changed(workload=first.case.workload) for case in members]
     return _each(cases, partial(_best, found=found))
 
 
@@ -128,7 +128,7 @@ def _best(case: Case, found: Searched) -> _Chosen:
 
 
 def _unlimited(case: Case) -> Case:
-    return case.model_copy(update={"limits": case.limits.model_copy(update=ANY_MONEY)})
+    return case.changed(limits=case.limits.changed(**ANY_MONEY))
 
 
 def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[_Chosen]:
@@ -140,7 +140,7 @@ def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[
     except InputError:
         return _each(members, partial(_alone, catalog=catalog))
     workload = {"workload": first.case.workload}
-    cases = [fed(case.model_copy(update=workload), first.architecture) for case in members]
+    cases = [fed(case.changed(**workload), first.architecture) for case in members]
     batches: dict[str, list[Case]] = {}
     for case in cases:  # an open batch grows with the count
         batches.setdefault(case.workload.model_dump_json(), []).append(case)
@@ -160,7 +160,7 @@ def _alone(case: Case, catalog: Catalog | None) -> _Chosen:
 
 def _described(asked: ResolvedCase, place: Placement) -> Estimate:
     found = estimate_placed(asked, place)
-    return found.model_copy(update={"missed_limits": missed_limits(found, asked.case.limits)})
+    return found.changed(missed_limits=missed_limits(found, asked.case.limits))
 
 
 def _hardware(case: Case) -> tuple[str, int]:

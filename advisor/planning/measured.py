@@ -46,12 +46,10 @@ def with_measured(
     if all(key in machines for key in asked):
         intervals = _narrowed(calibration, [machines[key] for key in asked])
     return (
-        catalog.model_copy(update={"accelerators": tuple(cards)}),
-        calibration.model_copy(
-            update={
-                "machines": {key: machine.kernels for key, machine in machines.items()},
-                "intervals": intervals,
-            }
+        catalog.changed(accelerators=tuple(cards)),
+        calibration.changed(
+            machines={key: machine.kernels for key, machine in machines.items()},
+            intervals=intervals,
         ),
     )
 
@@ -69,13 +67,11 @@ def _narrowed(
     result = dict(calibration.intervals)
     for name, interval in calibration.intervals.items():
         if gain > 0 and name.startswith(NARROWED) and not name.endswith(UNMEASURED):
-            result[name] = interval.model_copy(
-                update={
-                    "low": math.exp(-_less(-math.log(interval.low), gain)),
-                    "high": math.exp(_less(math.log(interval.high), gain)),
-                    "evidence": Evidence.MEASURED,
-                    "source": f"{interval.source}; kernels measured on this machine",
-                }
+            result[name] = interval.changed(
+                low=math.exp(-_less(-math.log(interval.low), gain)),
+                high=math.exp(_less(math.log(interval.high), gain)),
+                evidence=Evidence.MEASURED,
+                source=f"{interval.source}; kernels measured on this machine",
             )
     return result
 

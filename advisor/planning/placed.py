@@ -42,19 +42,19 @@ def explained(asked: PricedCase, placement: Placement, *, curves: bool) -> Estim
     result = estimate_placed(asked, placement)
     around = neighbours(asked, placement)
     missed = missed_limits(result, asked.case.limits)
-    result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
+    result = result.changed(neighbours=around, missed_limits=missed)
     if not isinstance(asked.case.workload, Serving):
-        result = result.model_copy(update={"improvements": improvements(asked, placement)})
+        result = result.changed(improvements=improvements(asked, placement))
     asked = asked.of(_at_once(asked.case, result))
     if curves:
         from advisor.planning.explain.curves import memory_curves
 
-        result = result.model_copy(update={"curves": memory_curves(asked, placement)})
+        result = result.changed(curves=memory_curves(asked, placement))
     if result.memory.fits:
         return result
     from advisor.planning.explain.ways_out import ways_out
 
-    return result.model_copy(update={"ways_out": ways_out(asked, placement, result)})
+    return result.changed(ways_out=ways_out(asked, placement, result))
 
 
 def _at_once(case: Case, result: Estimate) -> Case:
@@ -66,4 +66,4 @@ def _at_once(case: Case, result: Estimate) -> Case:
         "requests_per_s": None,
         "concurrency": max(1, round(result.serving.arrivals.in_flight)),
     }
-    return case.model_copy(update={"workload": workload.model_copy(update=update)})
+    return case.changed(workload=workload.changed(**update))

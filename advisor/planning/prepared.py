@@ -52,21 +52,19 @@ def fitted(
         architecture = as_writer(architecture)
         given = workload.model_fields_set
         speech = tool_choice().speech.get(architecture.family)
-        workload = workload.model_copy(update={"input_tokens": read})
+        workload = workload.changed(input_tokens=read)
         if speech and "output_tokens" not in given:
-            workload = workload.model_copy(update={"output_tokens": speech.window_tokens})
+            workload = workload.changed(output_tokens=speech.window_tokens)
             told = f"answers of {speech.window_tokens} tokens, as people speak in"
             notes.append(f"{told} {speech.window_s:g} s (--output-tokens)")
     if update := shortened(workload, architecture, workload.model_fields_set):
-        workload = workload.model_copy(update=update)
+        workload = workload.changed(**update)
         cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
         words = cut.replace("input_tokens", "prompts").replace("output_tokens", "answers")
         limit = architecture.max_position_embeddings
         notes.append(f"{words}: the model has {limit:,} positions")
     if notes:
-        architecture = architecture.model_copy(
-            update={"assumptions": (*architecture.assumptions, *notes)}
-        )
+        architecture = architecture.changed(assumptions=(*architecture.assumptions, *notes))
     return workload, architecture
 
 
@@ -128,7 +126,7 @@ def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
         update["max_ttft_ms"] = FIRST_TOKEN_MS + PROMPT_TOKEN_MS * workload.input_tokens
     if not update:
         return case
-    return case.model_copy(update={"limits": limits.model_copy(update=update)})
+    return case.changed(limits=limits.changed(**update))
 
 
 MOST_FED: Final = 64
@@ -180,9 +178,7 @@ def fed(case: Case, architecture: ModelArchitecture) -> Case:
     if least <= batch:
         return case
     raised = 1 << (least - 1).bit_length()
-    return case.model_copy(
-        update={"workload": workload.model_copy(update={"global_batch": raised})}
-    )
+    return case.changed(workload=workload.changed(global_batch=raised))
 
 
 def on_owned(case: Case) -> Case:
@@ -215,7 +211,7 @@ def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
     """Resolve a case's model, and fit the work's open lengths to it."""
     architecture = resolve_model(case.model, sample_of(case.workload))
     workload, architecture = fitted(with_demand(case.workload), architecture)
-    return case.model_copy(update={"workload": workload}), architecture
+    return case.changed(workload=workload), architecture
 
 
 def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> dict[str, int]:
@@ -243,7 +239,7 @@ def with_demand(workload: Workload) -> Workload:
         from advisor.catalog.traces import read_demand
 
         seen = read_demand(Path(demand.file))
-        demand = demand.model_copy(update={"file": None, "hourly": seen.hourly})
+        demand = demand.changed(file=None, hourly=seen.hourly)
         for name in ("input_tokens", "output_tokens"):
             lengths = getattr(seen, name)
             if lengths is not None and name not in workload.model_fields_set:
@@ -253,4 +249,4 @@ def with_demand(workload: Workload) -> Workload:
             bursty = seen.arrival_scv > BURSTY
             update["arrivals"] = Arrivals.BURSTY if bursty else Arrivals.POISSON
     update |= {"demand": demand, "requests_per_s": max(demand.rates())}
-    return workload.model_copy(update=update)
+    return workload.changed(**update)

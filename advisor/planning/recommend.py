@@ -119,7 +119,7 @@ def nearest(asked: PricedCase, rejections: Sequence[Rejection]) -> Estimate | No
     key = min(short, key=lambda item: (item.miss, item.accelerator)).accelerator
     owned = {item.accelerator: item.count for item in asked.case.limits.owned}
     hardware = Hardware(accelerator=key, count=owned.get(key, 1))
-    asked = asked.of(asked.case.model_copy(update={"hardware": hardware}))
+    asked = asked.of(asked.case.changed(hardware=hardware))
     try:
         found = explained(asked, best_placement(asked), curves=False)
     except InputError:

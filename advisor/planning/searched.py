@@ -89,8 +89,8 @@ class Searched:
     def within(self, case: Case) -> Searched:
         """Return the same search for a case that differs in deadline, budget or objective."""
         latency = self.case.limits.model_dump(include={"max_tpot_ms", "max_ttft_ms"})
-        limits = case.limits.model_copy(update=latency)
-        asked = self.asked.of(case.model_copy(update={"limits": limits}))
+        limits = case.limits.changed(**latency)
+        asked = self.asked.of(case.changed(limits=limits))
         return replace(self, asked=asked, estimates={})
 
     @cached_property
@@ -144,14 +144,14 @@ class Searched:
             return
         place = placement(option, self.systems[option.system])
         around = neighbours(self.asked, place, run=option.run)
-        self.estimates[option] = estimate.model_copy(update={"neighbours": around})
+        self.estimates[option] = estimate.changed(neighbours=around)
 
     def _add_improvements(self, option: Option) -> None:
         place = placement(option, self.systems[option.system])
         served = isinstance(self.case.workload, Serving)
         better = served_improvements if served else improvements
         update = {"improvements": better(self.asked, place)}
-        self.estimates[option] = self.estimate(option).model_copy(update=update)
+        self.estimates[option] = self.estimate(option).changed(**update)
 
     def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
         ordered = best_per_accelerator(self.feasible, self.systems, objective)

@@ -57,8 +57,8 @@ def with_price_age(estimate: Estimate, offer: Offer | None, kind: PriceKind) -> 
         "price_age_days": age_days(offer.price_date),
         "price_may_be": aged_factor(offer, kind),
     }
-    cost = estimate.cost.model_copy(update=update)
-    return estimate.model_copy(update={"cost": cost})
+    cost = estimate.cost.changed(**update)
+    return estimate.changed(cost=cost)
 
 
 def price_age(estimate: Estimate) -> str:

@@ -212,7 +212,7 @@ def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accele
     """
     found = ToolRules.of(case, architecture).choose(accelerator)
     if isinstance(found, Lack) and case.layout and not isinstance(case.workload, Serving):
-        free = case.model_copy(update={"layout": None})
+        free = case.changed(layout=None)
         found = ToolRules.of(free, architecture).choose(accelerator)
     if not isinstance(found, Lack):
         return found
@@ -363,4 +363,4 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
         least["sharding"] = offer.shardings(four_bit=four_bit)[-1] if data > 1 else Sharding.DDP
         least["recompute"] = offer.recompute[-1] if blocks else Recompute.NONE
     # Contradictions are refused where the layout is estimated.
-    return ParallelLayout().model_copy(update=least | stated)
+    return ParallelLayout().changed(**(least | stated))

@@ -101,8 +101,8 @@ def measured_accelerator(found: DeviceReport, catalog: Catalog, *, date: str) ->
     device = found.device
     if found.catalog_key is not None:
         card = catalog.accelerator(found.catalog_key)
-        return card.model_copy(
-            update={"memory_reported_bytes": device.memory_bytes, "memory_reported_derived": False}
+        return card.changed(
+            memory_reported_bytes=device.memory_bytes, memory_reported_derived=False
         )
     bandwidth = found.best_bandwidth()
     if bandwidth is None:
@@ -171,15 +171,13 @@ def measured_kernels(
     before, after = base.matmul["default"].compute, curves["default"].compute
     bandwidth = found.best_bandwidth() or accelerator.memory_bandwidth_bytes_per_s
     share = min(LARGEST_SHARE, bandwidth / accelerator.memory_bandwidth_bytes_per_s)
-    return base.scaled(after / before).model_copy(
-        update={
-            "matmul": {**base.matmul, **curves},
-            "elementwise_bandwidth": rounded(share),
-            "fitted_on": (accelerator.key,),
-            "best_share": None,
-            "evidence": Evidence.MEASURED,
-            "source": f"probe of {found.device.name}, {date}",
-        }
+    return base.scaled(after / before).changed(
+        matmul={**base.matmul, **curves},
+        elementwise_bandwidth=rounded(share),
+        fitted_on=(accelerator.key,),
+        best_share=None,
+        evidence=Evidence.MEASURED,
+        source=f"probe of {found.device.name}, {date}",
     )
 
 
@@ -193,7 +191,7 @@ def _curve(
     measured = np.array([row.timing.median_s for row in rows])
     if len(rows) < FEWEST_ROWS:
         best = float(np.max(np.array([row.flops_per_s for row in rows]) / peaks))
-        return base.model_copy(update={"compute": min(LARGEST_SHARE, rounded(best)), "fit": None})
+        return base.changed(compute=min(LARGEST_SHARE, rounded(best)), fit=None)
     m, n, k = (np.array([float(getattr(row, name)) for row in rows]) for name in ("m", "n", "k"))
     moved = np.array([operand_and_result_bytes(row.format, row.m, row.n, row.k) for row in rows])
 
@@ -220,4 +218,4 @@ def _curve(
     names = (item.name for item in MATMUL_PARAMETERS)
     curve = MatmulEfficiency(**dict(zip(names, values.tolist(), strict=True)))
     fit = quality(errors(times(values), measured), fit=found)
-    return curve.model_copy(update={"fit": fit})
+    return curve.changed(fit=fit)

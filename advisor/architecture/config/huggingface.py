@@ -208,7 +208,7 @@ def architecture_from_config(
         return model
     from advisor.architecture.weights.stored_weights import with_stored_bytes
 
-    return model.model_copy(update={"operators": with_stored_bytes(model.operators, published)})
+    return model.changed(operators=with_stored_bytes(model.operators, published))
 
 
 def _shape(
@@ -223,7 +223,7 @@ def _shape(
         what = "the config has a layer that is out of bounds"
         fields.fail(what, where, first["input"], first["msg"])
     if isinstance(shape, TransformerShape):
-        return shape.model_copy(update={"towers": towers})
+        return shape.changed(towers=towers)
     return shape
 
 
@@ -325,7 +325,7 @@ def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
             field="model.config.model_type",
         )
     shown = kind[:40] or "none"
-    return family_of("llama").model_copy(update={"title": shown}), (
+    return family_of("llama").changed(title=shown), (
         f"model_type {shown!r} is unknown; computed as a Llama-like model from its fields",
     )
 

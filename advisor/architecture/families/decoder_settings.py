@@ -205,7 +205,7 @@ def _attention(fields: ConfigFields, settings: AttentionSettings) -> AttentionSh
     groups, shared = shape.heads, settings.multi_query_heads
     if fields.flag(settings.multi_query):
         groups = fields.count(shared, maximum=groups) if isinstance(shared, str) else shared
-    return shape.model_copy(update={"key_value_heads": groups})
+    return shape.changed(key_value_heads=groups)
 
 
 def windows_of(fields: ConfigFields, settings: WindowSettings) -> list[int | None]:

@@ -181,8 +181,8 @@ def _backbone(fields: ConfigFields, strides: tuple[int, ...] | None = None) -> n
     """Return a ResNet with frozen norms, stem and first stage; each stage's maps are saved."""
     stem, first, *others = resnet_body(fields, norm=FROZEN_NORM, strides=strides)
     layers: list[nn.Layer] = [
-        stem.model_copy(update={"frozen": True}),
-        first.model_copy(update={"frozen": True}),
+        stem.changed(frozen=True),
+        first.changed(frozen=True),
         nn.Save(name="c2"),
     ]
     for index, stage in enumerate(others):

@@ -108,7 +108,7 @@ def albert(fields: ConfigFields) -> Stack:
     shape, narrow = post_norm_blocks(fields), fields.count("embedding_size")
     groups = fields.count("num_hidden_groups", maximum=shape.layers)
     inner = fields.count("inner_group_num")
-    block = transformer_blocks(shape.model_copy(update={"layers": inner}))
+    block = transformer_blocks(shape.changed(layers=inner))
     # The class distributes layers like this if groups do not divide them.
     spread = Counter(index * groups // shape.layers for index in range(shape.layers))
     encoder = tuple(nn.Repeat(times=times, layers=block, shared=True) for times in spread.values())

@@ -63,7 +63,7 @@ def falcon(fields: ConfigFields) -> TransformerShape:
         norm=parts.LAYER_NORM,
         places=parts.ONE_NORM if one_norm else NormPlaces(),
         parallel=one_norm,
-        attention=[attention.model_copy(update={"key_value_heads": groups})],
+        attention=[attention.changed(key_value_heads=groups)],
         feed_forward=[parts.feed_forward_shape(fields, times_hidden=4, gated=False, bias=bias)],
     )
 
@@ -118,7 +118,7 @@ def ernie_moe(fields: ConfigFields) -> TransformerShape:
             fields, layers=routed, width=width, shared_width=shared * width, shared_bias=bias
         )
         # Only in this family, the correction of the choice is a parameter.
-        experts = experts.model_copy(update={"router_scales": experts.experts})
+        experts = experts.changed(router_scales=experts.experts)
     dense = layers - routed
     return parts.decoder(
         fields,
@@ -215,15 +215,13 @@ def _mimo_attention(fields: ConfigFields, kind: str, layers: int) -> AttentionSh
     groups = fields.count("swa_num_key_value_heads", 2 * shape.key_value_heads, maximum=heads)
     fields.must_divide("swa_num_key_value_heads", groups, heads)
     window = fields.count("sliding_window")
-    return shape.model_copy(
-        update={
-            "windows": (WindowLayers(layers=layers, window=window),),
-            "heads": heads,
-            "key_value_heads": groups,
-            "head_dim": fields.count("swa_head_dim", shape.head_dim),
-            "value_head_dim": fields.count("swa_v_head_dim", shape.value_head_dim),
-            "sinks": fields.flag("add_swa_attention_sink_bias", True),
-        }
+    return shape.changed(
+        windows=(WindowLayers(layers=layers, window=window),),
+        heads=heads,
+        key_value_heads=groups,
+        head_dim=fields.count("swa_head_dim", shape.head_dim),
+        value_head_dim=fields.count("swa_v_head_dim", shape.value_head_dim),
+        sinks=fields.flag("add_swa_attention_sink_bias", True),
     )
 
 
@@ -273,6 +271,6 @@ def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[Attenti
     full = tuple(item for item in shape.windows if item.window is None)
     windowed = tuple(item for item in shape.windows if item.window is not None)
     return [
-        shape.model_copy(update={"windows": full}),
-        shape.model_copy(update={"windows": windowed, "heads": heads}),
+        shape.changed(windows=full),
+        shape.changed(windows=windowed, heads=heads),
     ]

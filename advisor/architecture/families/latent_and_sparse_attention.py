@@ -37,7 +37,7 @@ def longcat(fields: ConfigFields) -> TransformerShape:
     empty = fields.count("zero_expert_num", minimum=0)
     visited = round(experts.active * experts.experts / (experts.experts + empty))
     scales = empty * (fields.count("hidden_size") + bias)
-    routed = experts.model_copy(update={"active": max(visited, 1), "router_scales": scales})
+    routed = experts.changed(active=max(visited, 1), router_scales=scales)
     layered = parts.dense_then_routed(fields, dense=2 * blocks, routed=routed)
     return parts.decoder(fields, attention=[attention], feed_forward=layered)
 
@@ -65,7 +65,7 @@ def mistral_large4(fields: ConfigFields) -> TransformerShape:
         indexer = parts.indexer_shape(fields, picking[rotates, owns])
         # Each head has a scale and a bias; the queries pass a norm.
         scalars = 2 * (indexer.heads + fields.count("hidden_size"))
-        indexer = indexer.model_copy(update={"scalars": scalars})
+        indexer = indexer.changed(scalars=scalars)
         shape = parts.latent_attention(fields, indexer=indexer, query_rank=None, layers=count)
         attention.append(_unrotated(shape, 0 if rotates else rope, owns=owns))
     return parts.decoder(fields, attention=attention, feed_forward=after_dense(fields))
@@ -80,13 +80,8 @@ def _unrotated(shape: AttentionShape, moved: int, *, owns: bool) -> AttentionSha
         "rope_head_dim": latent.rope_head_dim - moved,
         "nope_head_dim": latent.nope_head_dim + moved,
     }
-    return shape.model_copy(
-        update={
-            "latent": latent.model_copy(update=update),
-            "own_key_value": owns,
-            "gates": 2 * shape.heads,
-            "rotary": not moved,
-        }
+    return shape.changed(
+        latent=latent.changed(**update), own_key_value=owns, gates=2 * shape.heads, rotary=not moved
     )
 
 

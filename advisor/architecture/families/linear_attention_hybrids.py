@@ -142,7 +142,7 @@ def kimi_linear(fields: ConfigFields) -> TransformerShape:
     gated = fields.flag("mla_use_output_gate")
     attention = parts.latent_attention(
         fields, layers=max(full, 1), query_rank=fields.optional_count("q_lora_rank")
-    ).model_copy(update={"rotary": False, "output_gate": "element" if gated else "none"})
+    ).changed(rotary=False, output_gate="element" if gated else "none")
     return parts.decoder(
         fields,
         attention=[attention] if full else [],
@@ -159,7 +159,7 @@ def _into_latent(
     """Return experts in a narrower space if the configuration states one (Kimi K3)."""
     if isinstance(layer, FeedForwardShape) or not fields.has("routed_expert_hidden_size"):
         return layer
-    return layer.model_copy(update={"latent_size": fields.count("routed_expert_hidden_size")})
+    return layer.changed(latent_size=fields.count("routed_expert_hidden_size"))
 
 
 def glm5_next(fields: ConfigFields) -> TransformerShape:
@@ -178,12 +178,12 @@ def glm5_next(fields: ConfigFields) -> TransformerShape:
         pooled = {"pool": pool, "scalars": pool * indexer.head_dim}
         shape = parts.latent_attention(
             fields,
-            indexer=indexer.model_copy(update=pooled),
+            indexer=indexer.changed(**pooled),
             query_rank=fields.count("q_lora_rank"),
             layers=len(attending),
         )
         rotates = fields.count("qk_rope_head_dim", minimum=0) > 0
-        attention.append(shape.model_copy(update={"rotary": rotates}))
+        attention.append(shape.changed(rotary=rotates))
     return parts.decoder(
         fields,
         attention=attention,

@@ -88,7 +88,7 @@ def gemma4_unified(fields: ConfigFields) -> TransformerShape:
     """Gemma 4 unified: Gemma 4 without experts and per-layer embeddings."""
     shape = gemma4(fields)
     dense = tuple(layer for layer in shape.feed_forward if isinstance(layer, FeedForwardShape))
-    return shape.model_copy(update={"feed_forward": dense, "extra_norms": 0, "layer_inputs": None})
+    return shape.changed(feed_forward=dense, extra_norms=0, layer_inputs=None)
 
 
 def layer_inputs(fields: ConfigFields) -> LayerInputs | None:
@@ -119,13 +119,11 @@ def _gemma4_attention(fields: ConfigFields, kind: str, shared: bool, layers: int
         groups = full.count("num_global_key_value_heads", groups, maximum=shape.heads)
     name = "num_global_key_value_heads"
     fields.must_divide(name, groups, shape.heads, "num_attention_heads")
-    return shape.model_copy(
-        update={
-            "head_dim": dim,
-            "value_head_dim": dim,
-            "key_value_heads": groups,
-            "value_projection": not keys_as_values,
-        }
+    return shape.changed(
+        head_dim=dim,
+        value_head_dim=dim,
+        key_value_heads=groups,
+        value_projection=not keys_as_values,
     )
 
 
@@ -152,5 +150,5 @@ def _gemma4_feed_forward(
         wide = fields.count("moe_intermediate_size")
         experts = parts.experts_shape(fields, layers=own + shared, width=wide)
         scales = fields.count("hidden_size") + experts.experts
-        layers += (experts.model_copy(update={"router_scales": scales}),)
+        layers += (experts.changed(router_scales=scales),)
     return layers

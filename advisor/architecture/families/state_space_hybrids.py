@@ -235,7 +235,7 @@ def falcon_h1(fields: ConfigFields) -> TransformerShape:
     return parts.decoder(
         fields,
         attention=[parts.attention_shape(fields, bias=fields.flag("attention_bias"))],
-        other_mixers=[scan.model_copy(update=update)],
+        other_mixers=[scan.changed(**update)],
         parallel_mixers=True,
         feed_forward=[parts.feed_forward_shape(fields, bias=fields.flag("mlp_bias"))],
     )

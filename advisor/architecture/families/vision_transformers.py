@@ -127,7 +127,7 @@ def _classifier(
         head = (FIRST, *both, nn.Linear(out=outputs * classifiers))
     if meaned and outputs > 1:
         head = (nn.branch("mean", MEAN), *head)
-    shape = shape.model_copy(update={"input_bias": fields.flag("qkv_bias")})
+    shape = shape.changed(input_bias=fields.flag("qkv_bias"))
     return Stack(
         unit=Unit.IMAGE,
         input=pixels.image,
@@ -236,7 +236,7 @@ def clip(fields: ConfigFields) -> Stack:
     pixels, seeing, reading = _pixels(image), block_shape(image), block_shape(text, causal=True)
     vision = nn.section(
         "vision",
-        pixels.patches.model_copy(update={"bias": False}),
+        pixels.patches.changed(bias=False),
         nn.ExtraTokens(),
         nn.Learned(elements=(pixels.number + 1) * seeing.hidden_size),
         # Learned temperature of the contrastive loss.

@@ -86,7 +86,7 @@ def attention_rows(
         hidden_size,
         bias=shape.output_bias,
         target="o",
-        saved=(cast.model_copy(update={"when": SavedWhen.ADAPTER_COPY}),),
+        saved=(cast.changed(when=SavedWhen.ADAPTER_COPY),),
     )
 
 
@@ -172,7 +172,7 @@ def _indexer_rows(
     norms = [at.norm("index_key_norm", norm, dim, stream=COMPUTE)]
     if not indexer.weighted:
         norms.append(at.norm("index_query_norm", norm, dim, rows=indexer.heads, stream=COMPUTE))
-    yield from (row.model_copy(update={"saved": ()}) for row in norms)
+    yield from (row.changed(saved=()) for row in norms)
     yield at.row(
         "index_scores",
         OperatorKind.ATTENTION,
@@ -207,7 +207,7 @@ def _head_norms(shape: AttentionShape, at: Rows, norm: Norm) -> Iterator[Operato
     if shape.query_key_norm == "none":
         return
     if not shape.query_key_norm_bias:
-        norm = norm.model_copy(update={"bias": False})
+        norm = norm.changed(bias=False)
     heads_of = {"query_norm": shape.heads}
     if shape.own_key_value:
         heads_of["key_norm"] = shape.key_value_heads

@@ -83,7 +83,7 @@ def _entries(
     yield _scores(shape, at, "entries", window=picked, ratio=ratio, cached=False)
     # Few entries are read, yet all of them stay cached.
     cache = _scores(shape, at, "entry_cache", window=None, ratio=ratio)
-    yield cache.model_copy(update={"flops_per_token_per_key": 0.0})
+    yield cache.changed(flops_per_token_per_key=0.0)
     yield from _indexer(shape, indexer, ratio, at, hidden_size, norm)
 
 

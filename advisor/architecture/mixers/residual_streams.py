@@ -89,11 +89,8 @@ def hyper_connection_head(*, hidden_size: int, streams: int) -> Operator:
 
 def _scaled(row: Operator, scales: int) -> Operator:
     """Return the row with learned scalars besides its matrix."""
-    return row.model_copy(
-        update={
-            "parameters": row.parameters + scales,
-            "active_parameters": row.active_parameters + scales,
-        }
+    return row.changed(
+        parameters=row.parameters + scales, active_parameters=row.active_parameters + scales
     )
 
 

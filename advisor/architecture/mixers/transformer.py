@@ -60,7 +60,7 @@ def _embedding(shape: TransformerShape) -> Iterator[Operator]:
             unfused=0.0,
             launches=0,
         )
-        yield row.model_copy(update={"parameters": tower.parameters})
+        yield row.changed(parameters=tower.parameters)
     at, hidden = Rows("embedding", 1, Part.EMBEDDING), shape.hidden_size
     width = shape.embedding_width or hidden
     table = (shape.vocab_size + shape.extra_embeddings) * width

@@ -133,7 +133,7 @@ class Build:
         if len(self.rows) >= MAX_ROWS:
             self.fail("the stack has too many different layers", len(self.rows), f"{MAX_ROWS:,}")
         if self.largest > 1:
-            row = row.model_copy(update={"largest": self.largest})
+            row = row.changed(largest=self.largest)
         self.rows.append(row)
 
     def repeat_rows(self, start: int, times: int) -> None:
@@ -158,7 +158,7 @@ class Build:
         self._change(start, lambda _: {"segment": self.segments, "segment_input": None})
         entry = kept("block_input", source.elements, source.format)
         self.rows[start : start + 1] = [
-            row.model_copy(update={"segment_input": entry}) for row in self.rows[start : start + 1]
+            row.changed(segment_input=entry) for row in self.rows[start : start + 1]
         ]
 
     def freeze_rows(self, start: int) -> None:
@@ -168,7 +168,7 @@ class Build:
         self.signal = fresh(self.signal, gradient=False)
 
     def _change(self, start: int, update: Callable[[Operator], dict[str, object]]) -> None:
-        self.rows[start:] = [row.model_copy(update=update(row)) for row in self.rows[start:]]
+        self.rows[start:] = [row.changed(**update(row)) for row in self.rows[start:]]
 
     def add_row(
         self,

@@ -33,7 +33,7 @@ def embedding(layer: vocabulary.Embedding, build: Build) -> None:
         parameters=0 if layer.shared else elements,
     )
     if layer.tied:
-        build.rows[-1] = build.rows[-1].model_copy(update={"active_parameters": 0})
+        build.rows[-1] = build.rows[-1].changed(active_parameters=0)
     build.put(Signal(layer.width, signal.grid, STREAM))
 
 
@@ -63,7 +63,7 @@ def recurrent(layer: vocabulary.Recurrent, build: Build) -> None:
         saved=(kept("gates", elements, COMPUTE),),
     )
     state = {"lstm": 2.0, "gru": 1.0}[layer.cell] * hidden
-    build.rows[-1] = build.rows[-1].model_copy(update={"state_elements_per_sequence": state})
+    build.rows[-1] = build.rows[-1].changed(state_elements_per_sequence=state)
     build.put(Signal(hidden, signal.grid, COMPUTE))
 
 
@@ -74,7 +74,7 @@ def attention(layer: vocabulary.Attention, build: Build) -> None:
         build.fail("heads do not divide the width of attention", layer.heads, f"of {width:,}")
     if layer.kept_heads is not None:
         width = width // layer.heads * layer.kept_heads
-        layer = layer.model_copy(update={"heads": layer.kept_heads, "kept_heads": None})
+        layer = layer.changed(heads=layer.kept_heads, kept_heads=None)
     memory = signal if layer.memory is None else build.saved_signal(layer.memory)
     own = memory is signal
     for name in ("query", "key", "value"):

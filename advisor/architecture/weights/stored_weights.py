@@ -107,14 +107,14 @@ def _stored(
     if row.kind is not OperatorKind.MATMUL or not row.parameters:
         return row
     if routed is not None and row.division is Division.EXPERT:
-        return row.model_copy(update={"stored_bytes": routed.bits_of(row) / 8})
+        return row.changed(stored_bytes=routed.bits_of(row) / 8)
     bits, rest = 0.0, 1.0
     for stored, covered in found:
         share = min(covered.share(row), rest)
         bits, rest = bits + share * stored.bits_of(row), rest - share
     wide = left.share(row)
     mean = (1 - wide) * (bits + rest * SIXTEEN_BITS) + wide * SIXTEEN_BITS
-    return row.model_copy(update={"stored_bytes": mean / 8})
+    return row.changed(stored_bytes=mean / 8)
 
 
 def _requantized(block: ConfigFields) -> bool:

@@ -86,11 +86,8 @@ def _from_gguf(path: Path) -> ModelArchitecture:
     found = counted(header.table, block_count(header.metadata, family))
     built = _compared(built, found)
     stored, note = _mixture(built, header)
-    return built.model_copy(
-        update={
-            "weight_format": stored,
-            "assumptions": (*built.assumptions, _sizes(header.table), *note),
-        }
+    return built.changed(
+        weight_format=stored, assumptions=(*built.assumptions, _sizes(header.table), *note)
     )
 
 
@@ -160,7 +157,7 @@ def _from_index(index: SafetensorsIndex, path: Path) -> ModelArchitecture:
             "Put the model's config.json into that folder, or give it instead.",
         )
     note = f"the files hold {index.total_bytes / GB:,.2f} GB in {index.tensors:,} tensors"
-    return built.model_copy(update={"assumptions": (*built.assumptions, note)})
+    return built.changed(assumptions=(*built.assumptions, note))
 
 
 def _configured(path: Path) -> ModelArchitecture | None:
@@ -171,7 +168,7 @@ def _configured(path: Path) -> ModelArchitecture | None:
     config = load_config_text(read_start(beside))
     built = architecture_from_config(config, name=path.parent.name or None, source=SOURCE)
     note = f"shape from the {CONFIG} beside the file"
-    return built.model_copy(update={"assumptions": (*built.assumptions, note)})
+    return built.changed(assumptions=(*built.assumptions, note))
 
 
 def _from_table(table: TensorTable, path: Path, *, whole: bool) -> ModelArchitecture:
@@ -189,16 +186,14 @@ def _from_table(table: TensorTable, path: Path, *, whole: bool) -> ModelArchitec
         config, notes = config_from_shapes(table)
         built = architecture_from_config(config, name=path.stem, source=SOURCE)
         stored = _PLAIN.get(next(iter(kinds)), "bf16")
-        built = built.model_copy(
-            update={
-                "weight_format": stored,
-                "assumptions": (*built.assumptions, *notes),
-                "evidence": Evidence.ASSUMED if notes else built.evidence,
-            }
+        built = built.changed(
+            weight_format=stored,
+            assumptions=(*built.assumptions, *notes),
+            evidence=Evidence.ASSUMED if notes else built.evidence,
         )
     if whole and _UNPACKED.issuperset(kinds):
         built = _compared(built, parameter_count(table))
-    return built.model_copy(update={"assumptions": (*built.assumptions, _sizes(table))})
+    return built.changed(assumptions=(*built.assumptions, _sizes(table)))
 
 
 def _compared(model: ModelArchitecture, found: int) -> ModelArchitecture:
@@ -206,9 +201,7 @@ def _compared(model: ModelArchitecture, found: int) -> ModelArchitecture:
     if model.total_parameters == found:
         return model
     note = f"the file holds {found:,} parameters, the shape gives {model.total_parameters:,}"
-    return model.model_copy(
-        update={"evidence": Evidence.ASSUMED, "assumptions": (*model.assumptions, note)}
-    )
+    return model.changed(evidence=Evidence.ASSUMED, assumptions=(*model.assumptions, note))
 
 
 def _sizes(table: TensorTable) -> str:

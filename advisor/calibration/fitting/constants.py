@@ -55,9 +55,7 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
     ratio = _curve_over_best(kernels, shares)
     return FittedConstants(
         kernels={
-            name: found.model_copy(
-                update={"best_share": rounded(found.matmul["default"].compute / ratio, 3)}
-            )
+            name: found.changed(best_share=rounded(found.matmul["default"].compute / ratio, 3))
             for name, found in kernels.items()
         },
         best_shares=shares,
@@ -74,7 +72,7 @@ def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEf
     pooled = fit_generation(
         tables, cards, POOL, source=f"{SOURCE}: one curve over all measured NVIDIA cards"
     )
-    return pooled.model_copy(update={"fitted_on": (), "evidence": Evidence.ASSUMED})
+    return pooled.changed(fitted_on=(), evidence=Evidence.ASSUMED)
 
 
 def _curve_over_best(kernels: Mapping[str, KernelEfficiency], shares: Mapping[str, float]) -> float:

@@ -146,7 +146,7 @@ def fit_generation(
                 unseen = rows.of([card])
                 outside.append(errors(_matmul_s(unseen, cards, peak, strange), unseen.measured_s))
         fit = quality(inside, np.concatenate(outside) if outside else None, fit=found)
-        matmul[name] = curve.model_copy(update={"fit": fit})
+        matmul[name] = curve.changed(fit=fit)
     attention = _fit_attention(tables.prefills, tables.decodes, cards, accelerators)
     return KernelEfficiency(
         matmul=matmul,

@@ -171,7 +171,7 @@ class RunTimes:
                     run.work.run,
                     Candidates(layout=run.work.candidates.layout, hardware=rates),
                     self._calibration.network,
-                    facts.model_copy(update={"slowdown": 1.0, "sample_slowdown": 1.0}),
+                    facts.changed(slowdown=1.0, sample_slowdown=1.0),
                 ).step[0]
             )
             for rates, facts in ((hardware, given), (lasting, tuned))

@@ -110,10 +110,10 @@ def origin(source: str) -> str:
 def without_slowdown(calibration: Calibration) -> Calibration:
     """Return the constants with a slowdown of one for every stack."""
     software = {
-        stack: facts.model_copy(update={"slowdown": 1.0, "sample_slowdown": 1.0})
+        stack: facts.changed(slowdown=1.0, sample_slowdown=1.0)
         for stack, facts in calibration.software.items()
     }
-    return calibration.model_copy(update={"software": software})
+    return calibration.changed(software=software)
 
 
 def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:

@@ -57,7 +57,7 @@ def rounded(report: ValidationReport) -> ValidationReport:
         row.model_copy(update={name: float(_digits(row, name)) for name in BOUNDS})
         for row in report.rows
     )
-    return report.model_copy(update={"rows": rows, "summary": summarise(rows)})
+    return report.changed(rows=rows, summary=summarise(rows))
 
 
 def predictions_csv(reports: Mapping[str, ValidationReport]) -> str:

@@ -123,7 +123,7 @@ def predicted_now(run: PublishedRun) -> PublishedRun:
     engine = shipped_engine()
     found = recognise(row).predict(row, engine)
     [scored] = [each for each in found if each.quantity == run.row.quantity]
-    return run.model_copy(update={"row": scored})
+    return run.changed(row=scored)
 
 
 @cache

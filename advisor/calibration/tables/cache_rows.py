@@ -140,7 +140,7 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
     # Weights do not depend on the card's memory, and some logs state only them.
     device = 1.0 if quantity == "weights_gib" else _device_bytes(row, engine)
     release = engine_release(row, calibration.serving, device)
-    calibration = calibration.model_copy(update={"serving": release.facts})
+    calibration = calibration.changed(serving=release.facts)
     one, card = np.array([1.0]), np.array([device])
     memory = serving_memory(served, ServingLoad(one, one, one), layout, card, calibration)
     held = memory.context + communication_bytes(release.facts, card, layout)

@@ -83,7 +83,7 @@ class Deployment:
 
     def under(self, facts: ServingFacts) -> ServingFacts:
         """Return an engine's facts with the settings of the run."""
-        return facts.model_copy(update=dict(self.settings)) if self.settings else facts
+        return facts.changed(**dict(self.settings)) if self.settings else facts
 
 
 def row_node(row: Row, accelerator: Accelerator) -> Node:
@@ -102,7 +102,7 @@ def row_node(row: Row, accelerator: Accelerator) -> Node:
             "intra_bytes_per_s": PCIE_X16_BYTES_PER_S[generation],
             "intra_domain": 1,
         }
-    return node.model_copy(update=stated)
+    return node.changed(**stated)
 
 
 BENCH: Final = "llama-bench"
@@ -203,7 +203,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
         candidates=Candidates(layout=LayoutArrays.of(layout), hardware=hardware),
-        engine=facts.model_copy(update=dict(settings)) if settings else facts,
+        engine=facts.changed(**dict(settings)) if settings else facts,
         engine_name=name,
         interface=interface,
         settings=settings,

@@ -195,7 +195,7 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
                 least=facts.small_batched_tokens,
             )
     return EngineRelease(
-        facts.model_copy(update=update),
+        facts.changed(**update),
         share=history.share,
         keeps_reductions=any(one.keeps_reductions for one in changes),
         counts_context=any(one.counts_context for one in changes),

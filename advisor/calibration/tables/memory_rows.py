@@ -34,13 +34,8 @@ from advisor.nouns.training_choices import (
 )
 from advisor.nouns.workload import Pretraining
 
-GATHERED_BF16: Final = RECIPES["bf16_mixed"].model_copy(
-    update={
-        "name": "fp32 shards, gathered in bf16",
-        "working": "fp32",
-        "master": None,
-        "gradients": "fp32",
-    }
+GATHERED_BF16: Final = RECIPES["bf16_mixed"].changed(
+    name="fp32 shards, gathered in bf16", working="fp32", master=None, gradients="fp32"
 )
 """PyTorch's FSDP mixed precision: the shards are the master weights; gathered weights are cast, and
 the network runs in bf16 without autocast."""
@@ -157,8 +152,8 @@ def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, Tr
     architecture, run = predicted_run(row, engine)
     kind, layout = _layout(row)
     # The accounting of tensors does not include libraries.
-    facts = engine.calibration.memory.model_copy(
-        update={"workspace_bytes": 0.0, "communication_bytes": 0.0, "minimal_filter_workspace": 0.0}
+    facts = engine.calibration.memory.changed(
+        workspace_bytes=0.0, communication_bytes=0.0, minimal_filter_workspace=0.0
     )
     if architecture.unit is Unit.IMAGE and kind == "one card":
         kind = "images"

@@ -59,11 +59,11 @@ def settled_layout(
         micro_batches = [rank // parts for parts in range(1, rank + 1) if rank % parts == 0]
     for policy in policies:
         for micro_batch in micro_batches:
-            tried = layout.model_copy(update={"recompute": policy, "micro_batch": micro_batch})
+            tried = layout.changed(recompute=policy, micro_batch=micro_batch)
             memory = describe_memory(architecture, run, tried, accelerator, calibration)
             if memory.total_bytes.expected <= memory.usable_bytes:
                 return tried
-    return layout.model_copy(update={"recompute": policies[-1], "micro_batch": micro_batches[-1]})
+    return layout.changed(recompute=policies[-1], micro_batch=micro_batches[-1])
 
 
 def _fastest(
@@ -159,4 +159,4 @@ def row_node(row: Row, standard: Node) -> Node:
     network = standard.inter_bytes_per_s
     if network is None and total > count:
         count = total
-    return standard.model_copy(update={"accelerators": max(1, count)})
+    return standard.changed(accelerators=max(1, count))

@@ -174,7 +174,5 @@ def _failed(title: str, message: str, refused: int = 0) -> ProviderReport:
 def _kept(report: ProviderReport, old: LivePrices) -> ProviderReport:
     for item in old.providers:
         if item.name == report.name:
-            return report.model_copy(
-                update={"outcome": "kept", "date": item.date, "offers": len(item.offers)}
-            )
+            return report.changed(outcome="kept", date=item.date, offers=len(item.offers))
     return report

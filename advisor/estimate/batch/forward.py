@@ -135,7 +135,7 @@ def batch_times(
     software = calibration.software[stack or usual_stack(Work.BATCHES).name]
     pipeline = calibration.pipeline
     if architecture.denoises and software.eager:
-        software = software.model_copy(update={"launch_s": pipeline.launch_s})
+        software = software.changed(launch_s=pipeline.launch_s)
     layout = candidates.layout
     inputs = inputs_per_answer(architecture, workload)
     run = _run(architecture, workload, weight_format, software.name)

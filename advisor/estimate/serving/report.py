@@ -150,7 +150,7 @@ def _times(
 def at_once(workload: Serving, found: Queued, layout: ParallelLayout) -> Serving:
     """Return a workload with the requests in flight that its arrivals lead to."""
     mean = float(found.in_flight[0]) * layout.data
-    return workload.model_copy(update={"concurrency": max(1, round(mean))})
+    return workload.changed(concurrency=max(1, round(mean)))
 
 
 def later_quantity(

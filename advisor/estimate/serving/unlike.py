@@ -51,7 +51,7 @@ def working_card(
         "memory_bandwidth_bytes_per_s": rate_in_turn(held, bandwidths),
         "peak_flops_per_s": peaks,
     }
-    return card.model_copy(update=rates)
+    return card.changed(**rates)
 
 
 def split_note(

@@ -92,8 +92,8 @@ class ToolRules:
         """
         workload = self.case.workload
         if isinstance(workload, Serving) and weight_format not in (None, workload.weight_format):
-            workload = workload.model_copy(update={"weight_format": weight_format})
-            case = self.case.model_copy(update={"workload": workload})
+            workload = workload.changed(weight_format=weight_format)
+            case = self.case.changed(workload=workload)
             return ToolRules(case, self.architecture, self.duty).choose(card)
         unlike = isinstance(card, UnlikeCards)
         key = Kind.of(card), card.inference_only, card.shares_host_memory, unlike

@@ -241,9 +241,7 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
     for op in operators:
         if op.kind is OperatorKind.ATTENTION and not _materialises_scores(op, policy):
             written = tuple(tensor for tensor in op.saved if tensor.by_kernel)
-            total = total.plus(
-                _resolve(op.model_copy(update={"saved": written}), policy), op.layers * op.largest
-            )
+            total = total.plus(_resolve(op.changed(saved=written), policy), op.layers * op.largest)
     for op in kept_products(operators):
         dropped = op.target == LAST_PRODUCT and not run.stack.eager
         whole = op.target in WRITES_STREAM or op.division is not Division.TENSOR

@@ -71,12 +71,10 @@ def delivered_interval(
     weight = float(spread_out(machines=machines, ramp_machines=calibration.delivery.ramp_machines))
     if not weight:
         return step
-    return step.model_copy(
-        update={
-            "low": blended_bound(step=step.low, whole=min(step.low, whole.low), weight=weight),
-            "high": blended_bound(step=step.high, whole=max(step.high, whole.high), weight=weight),
-            "evidence": step.evidence.weakest(whole.evidence),
-        }
+    return step.changed(
+        low=blended_bound(step=step.low, whole=min(step.low, whole.low), weight=weight),
+        high=blended_bound(step=step.high, whole=max(step.high, whole.high), weight=weight),
+        evidence=step.evidence.weakest(whole.evidence),
     )
 
 
@@ -134,15 +132,13 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     share = time.goodput
     added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)
     interruptions = term(RUN_TIME, "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
-    return time.model_copy(
-        update={
-            "run_hours": time.run_hours.times(hours),
-            "run_terms": (*time.run_terms, interruptions) if added_s > 0 else time.run_terms,
-            "goodput": Range(
-                low=share.low / hours.high,
-                expected=share.expected / hours.expected,
-                high=share.high / hours.low,
-                evidence=share.evidence.weakest(hours.evidence),
-            ),
-        }
+    return time.changed(
+        run_hours=time.run_hours.times(hours),
+        run_terms=(*time.run_terms, interruptions) if added_s > 0 else time.run_terms,
+        goodput=Range(
+            low=share.low / hours.high,
+            expected=share.expected / hours.expected,
+            high=share.high / hours.low,
+            evidence=share.evidence.weakest(hours.evidence),
+        ),
     )

@@ -25,12 +25,11 @@ def on_accelerator(calibration: Calibration, accelerator: Accelerator) -> Calibr
     if accelerator.segment is not Segment.CPU:
         return calibration
     nothing = dict.fromkeys(calibration.memory.context_bytes, 0.0)
-    memory = calibration.memory.model_copy(update={"context_bytes": nothing})
+    memory = calibration.memory.changed(context_bytes=nothing)
     engines = {
-        name: facts.model_copy(update={"context_bytes": nothing})
-        for name, facts in calibration.engines.items()
+        name: facts.changed(context_bytes=nothing) for name, facts in calibration.engines.items()
     }
-    return calibration.model_copy(update={"memory": memory, "engines": engines})
+    return calibration.changed(memory=memory, engines=engines)
 
 
 def outside_bytes(layout: LayoutArrays, facts: MemoryFacts, bound: str) -> Floats:

@@ -64,9 +64,7 @@ def hardware_flops_per_token(
     architecture = as_computed(architecture, run)
     every = tuple(op for op in architecture.operators if made_again(op, architecture))
     some, again = (
-        fold_flops(
-            architecture.model_copy(update={"operators": remade}), run.sequence_length, run
-        ).forward
+        fold_flops(architecture.changed(operators=remade), run.sequence_length, run).forward
         for remade in (remade_by_selection(architecture, run), every)
     )
     once_more = np.where(recompute >= 2, again, np.where(recompute >= 1, some, 0.0))

@@ -156,7 +156,7 @@ def steps_for(situation: Situation, facts: Mapping[str, str]) -> Iterator[Step]:
                 if filled is None:
                     continue
                 if step.check_tool:
-                    filled = filled.model_copy(update={"check": situation.tool_check})
+                    filled = filled.changed(check=situation.tool_check)
                 yield filled
 
 
@@ -179,4 +179,4 @@ def _filled(step: Step, facts: Mapping[str, str]) -> Step | None:
         update["check"] = tuple(word.format_map(facts) for word in step.check)
     except KeyError:
         return None
-    return step.model_copy(update=update)
+    return step.changed(**update)

@@ -128,8 +128,8 @@ def with_program(program: Program, case: Case) -> Case:
     assert isinstance(workload, Serving)
     if workload.weight_format and program.states(workload.weight_format) is None:
         return case
-    engine = workload.model_copy(update={"engine": program.name})
-    return case.model_copy(update={"workload": engine})
+    engine = workload.changed(engine=program.name)
+    return case.changed(workload=engine)
 
 
 def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -> Expressed:
@@ -144,18 +144,13 @@ def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -
     update: dict[str, object] = {
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.cards),
         "layout": layout,
-        "workload": workload.model_copy(
-            update={
-                **techniques,
-                "engine": program.name,
-                "weight_format": weights,
-                "kv_cache_format": cache,
-            }
+        "workload": workload.changed(
+            **techniques, engine=program.name, weight_format=weights, kv_cache_format=cache
         ),
     }
     other = plan.software is None or plan.software.name != program.name
     again = other or bool(differences)
-    return Expressed(case.model_copy(update=update), tuple(differences), again)
+    return Expressed(case.changed(**update), tuple(differences), again)
 
 
 def _weights(program: Program, wanted: str, card: Accelerator, differences: list[str]) -> str:
@@ -228,4 +223,4 @@ def _layout(program: Program, wanted: ParallelLayout, differences: list[str]) ->
     if (wanted.tensor > 1 or wanted.pipeline > 1) and not (tensor or pipeline):
         update |= {"tensor": 1, "pipeline": 1, "expert": 1, "data": wanted.accelerators}
         differences.append(f"{program.title} does not divide a model: each card holds a copy.")
-    return wanted.model_copy(update=update) if update else wanted
+    return wanted.changed(**update) if update else wanted

@@ -96,7 +96,7 @@ def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     held = held_apart(setup, layout)
     if Offload.ACTIVATIONS not in held.offload:
         return held
-    return held.model_copy(update={"recompute": Recompute.FULL})
+    return held.changed(recompute=Recompute.FULL)
 
 
 def _autocast_under_deepspeed(setup: Setup) -> bool:

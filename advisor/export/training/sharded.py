@@ -73,7 +73,7 @@ def held_apart(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     elif Offload.OPTIMIZER in offload and STAGES[sharding] < STAGES[Sharding.ZERO2]:
         sharding = Sharding.ZERO2
     ordered = tuple(item for item in Offload if item in offload)
-    return layout.model_copy(update={"sharding": sharding, "offload": ordered})
+    return layout.changed(sharding=sharding, offload=ordered)
 
 
 def deepspeed_config(setup: Setup) -> str:

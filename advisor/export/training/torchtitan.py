@@ -18,9 +18,7 @@ def _arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
     """Return the layout with everything shared out, as FSDP does, and stages in one part."""
     ranks = layout.data * layout.context
     shared = Sharding.ZERO3 if ranks > 1 and layout.sharding is not Sharding.DDP else Sharding.DDP
-    return layout.model_copy(
-        update={"sharding": shared, "virtual_stages": 1, "schedule": Schedule.PLAIN}
-    )
+    return layout.changed(sharding=shared, virtual_stages=1, schedule=Schedule.PLAIN)
 
 
 def _local_batch(setup: Setup) -> int:

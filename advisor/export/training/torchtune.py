@@ -43,12 +43,10 @@ def _arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     if _several(setup) and held:
         kept |= {Offload.OPTIMIZER, Offload.PARAMETERS}
     recompute = Recompute.FULL if Offload.ACTIVATIONS in kept else layout.recompute
-    return layout.model_copy(
-        update={
-            "sharding": Sharding.ZERO3 if _several(setup) else Sharding.DDP,
-            "offload": tuple(item for item in Offload if item in kept),
-            "recompute": recompute,
-        }
+    return layout.changed(
+        sharding=Sharding.ZERO3 if _several(setup) else Sharding.DDP,
+        offload=tuple(item for item in Offload if item in kept),
+        recompute=recompute,
     )
 
 

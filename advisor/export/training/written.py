@@ -37,7 +37,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
     precision = tool.says.recipes[plan.precision]
     workload = _workload(setup, tool, layout, precision)
     placement = replace(setup.placement, layout=layout, precision=precision)
-    case = setup.case.model_copy(update={"workload": workload, "layout": layout})
+    case = setup.case.changed(workload=workload, layout=layout)
     asked = ResolvedCase(case, setup.model, setup.calibration)
     estimate = estimate_configuration(asked, placement)
     if not estimate.memory.fits:
@@ -63,11 +63,9 @@ def written(setup: Setup, tool: Tool) -> Setup:
 
 def arranged(tool: Tool, layout: ParallelLayout) -> ParallelLayout:
     """Return a layout with the choices that the program makes instead."""
-    return layout.model_copy(
-        update={
-            "sharding": tool.says.sharding[layout.sharding],
-            "recompute": tool.says.recompute[layout.recompute],
-        }
+    return layout.changed(
+        sharding=tool.says.sharding[layout.sharding],
+        recompute=tool.says.recompute[layout.recompute],
     )
 
 
@@ -205,7 +203,7 @@ def _workload(setup: Setup, tool: Tool, layout: ParallelLayout, precision: str) 
     }
     if tokens:
         changes["sequence_length"] = run.sequence_length
-    return setup.workload.model_copy(update={**changes, **tool.means(setup)})
+    return setup.workload.changed(**changes | dict(tool.means(setup)))
 
 
 def _changes(

@@ -267,7 +267,7 @@ class Calibration(Noun):
         found, measured = self._generation(names)
         if accelerator.segment is Segment.CPU:
             found = found.filled_at(self.processor_half_tiles, self.processor_overhead_s)
-            found = found.model_copy(update={"sustained": self.processor_sustained})
+            found = found.changed(sustained=self.processor_sustained)
             if tiled := tile_formats(accelerator):
                 share = self.processor_tile_compute
                 found = found.in_formats(tiled, share).attending(share)
@@ -278,7 +278,7 @@ class Calibration(Noun):
             found = found if best is None else found.scaled(best / found.best_share)
         lasting = self.sustained.get(accelerator.key, self.sustained.get(accelerator.architecture))
         if lasting is not None:
-            found = found.model_copy(update={"sustained": lasting})
+            found = found.changed(sustained=lasting)
         if measured and not found.balanced_on(accelerator):
             found = found.unlike(self.kernels[OTHERS], found.streamed_share(accelerator))
             measured = False
@@ -286,7 +286,7 @@ class Calibration(Noun):
 
     def _training(self, processor: KernelEfficiency) -> KernelEfficiency:
         """Return a processor's constants with the slower memory-bound kernels of training."""
-        return processor.model_copy(update={"fresh_memory": self.processor_fresh_memory})
+        return processor.changed(fresh_memory=self.processor_fresh_memory)
 
     def _on_vectors(self, kernels: KernelEfficiency, accelerator: Accelerator) -> KernelEfficiency:
         """Return the constants with vector units for products that matrix units do not support."""
@@ -314,7 +314,7 @@ class Calibration(Noun):
         """
         if engine is None or engine not in self.engines:
             return self
-        return self.model_copy(update={"serving": self.engines[engine]})
+        return self.changed(serving=self.engines[engine])
 
     def served_kernels(
         self,
@@ -328,7 +328,7 @@ class Calibration(Noun):
         ``interface`` is as for :meth:`ServingFacts.backend`.
         """
         found, measured = self.kernels_for(accelerator)
-        found = found.model_copy(update={"expert_format": weight_format.name})
+        found = found.changed(expert_format=weight_format.name)
         engine = engine or self.engine_for(weight_format)
         backend = engine.backend(generations(accelerator), interface)
         # The engines' kernels were fitted on accelerators; a processor's decoding is read-bound.
@@ -336,7 +336,7 @@ class Calibration(Noun):
             return found, measured
         found = found.under(backend, accelerator, weight_format)
         if backend is not engine.backends.get(OTHERS):
-            found = found.model_copy(update={"evidence": Evidence.CALIBRATED})
+            found = found.changed(evidence=Evidence.CALIBRATED)
         return found, measured
 
     def _generation(self, names: tuple[str, ...]) -> tuple[KernelEfficiency, bool]:
@@ -373,9 +373,7 @@ class Calibration(Noun):
         if count <= WIDENING_RANKS:
             return found
         wait = self.network.jitter * sqrt(2.0 * log(count / WIDENING_RANKS))
-        return found.model_copy(
-            update={"low": found.low / (1.0 + wait), "high": found.high * (1.0 + wait)}
-        )
+        return found.changed(low=found.low / (1.0 + wait), high=found.high * (1.0 + wait))
 
     def beyond_training(
         self, accelerator: Accelerator, *, compute: str, count: int

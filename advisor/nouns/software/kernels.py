@@ -116,20 +116,16 @@ class KernelEfficiency(Noun):
         """Return these constants with all arithmetic rates times ``factor``, up to the peak."""
         matmul, experts = (
             {
-                name: curve.model_copy(update={"compute": min(1.0, curve.compute * factor)})
+                name: curve.changed(compute=min(1.0, curve.compute * factor))
                 for name, curve in curves.items()
             }
             for curves in (self.matmul, self.experts)
         )
-        attention = self.attention.model_copy(
-            update={
-                "forward": min(1.0, self.attention.forward * factor),
-                "backward": min(1.0, self.attention.backward * factor),
-            }
+        attention = self.attention.changed(
+            forward=min(1.0, self.attention.forward * factor),
+            backward=min(1.0, self.attention.backward * factor),
         )
-        return self.model_copy(
-            update={"matmul": matmul, "experts": experts, "attention": attention}
-        )
+        return self.changed(matmul=matmul, experts=experts, attention=attention)
 
     def under(
         self, backend: BackendFacts, accelerator: Accelerator, weight_format: WeightFormat
@@ -145,20 +141,16 @@ class KernelEfficiency(Noun):
             half_tiles=0.0,
             half_depth=0.0,
         )
-        attention = self.attention.model_copy(
-            update={
-                "forward": min(1.0, self.attention.forward * backend.attention),
-                "cache_bandwidth": backend.cache_bandwidth,
-            }
+        attention = self.attention.changed(
+            forward=min(1.0, self.attention.forward * backend.attention),
+            cache_bandwidth=backend.cache_bandwidth,
         )
-        return self.model_copy(
-            update={
-                "matmul": {"default": own},
-                "experts": {},
-                "attention": attention,
-                "backend": backend,
-                "weight_operations": backend.expansion if quantised else backend.expansion_16,
-            }
+        return self.changed(
+            matmul={"default": own},
+            experts={},
+            attention=attention,
+            backend=backend,
+            weight_operations=backend.expansion if quantised else backend.expansion_16,
         )
 
     def balanced_on(self, accelerator: Accelerator) -> bool:
@@ -191,29 +183,27 @@ class KernelEfficiency(Noun):
         """
         curves = [
             {
-                name: curve.model_copy(
-                    update={
-                        constant: getattr(other[name], constant)
-                        for constant in (
-                            curve.fit.undetermined if curve.fit and name in other else ()
-                        )
-                    }
-                    | {"bandwidth": curve.bandwidth * streamed}
+                name: curve.changed(
+                    **(
+                        {
+                            constant: getattr(other[name], constant)
+                            for constant in (
+                                curve.fit.undetermined if curve.fit and name in other else ()
+                            )
+                        }
+                        | {"bandwidth": curve.bandwidth * streamed}
+                    )
                 )
                 for name, curve in own.items()
             }
             for own, other in ((self.matmul, pool.matmul), (self.experts, pool.experts))
         ]
         cache = self.attention.cache_bandwidth or self.elementwise_bandwidth
-        return self.model_copy(
-            update={
-                "matmul": curves[0],
-                "experts": curves[1],
-                "attention": self.attention.model_copy(
-                    update={"cache_bandwidth": cache * streamed}
-                ),
-                "elementwise_bandwidth": self.elementwise_bandwidth * streamed,
-            }
+        return self.changed(
+            matmul=curves[0],
+            experts=curves[1],
+            attention=self.attention.changed(cache_bandwidth=cache * streamed),
+            elementwise_bandwidth=self.elementwise_bandwidth * streamed,
         )
 
     def filled_at(self, half_tiles: float, overhead_s: float) -> KernelEfficiency:
@@ -222,8 +212,8 @@ class KernelEfficiency(Noun):
         A kernel takes ``overhead_s`` in addition to its work.
         """
         own = {"half_tiles": half_tiles, "overhead_s": overhead_s}
-        matmul = {name: curve.model_copy(update=own) for name, curve in self.matmul.items()}
-        return self.model_copy(update={"matmul": matmul, "experts": {}})
+        matmul = {name: curve.changed(**own) for name, curve in self.matmul.items()}
+        return self.changed(matmul=matmul, experts={})
 
     def in_formats(
         self, formats: Iterable[str], compute: float, *, smaller: float = 1.0
@@ -238,15 +228,13 @@ class KernelEfficiency(Noun):
             "half_tiles": plain.half_tiles * smaller,
             "half_depth": plain.half_depth * smaller,
         }
-        found = {name: plain.model_copy(update=changed) for name in formats}
-        return self.model_copy(update={"matmul": self.matmul | found})
+        found = {name: plain.changed(**changed) for name in formats}
+        return self.changed(matmul=self.matmul | found)
 
     def attending(self, compute: float) -> KernelEfficiency:
         """Return these constants with attention limited to this share of the peak."""
-        attention = self.attention.model_copy(
-            update={
-                "forward": min(compute, self.attention.forward),
-                "backward": min(compute, self.attention.backward),
-            }
+        attention = self.attention.changed(
+            forward=min(compute, self.attention.forward),
+            backward=min(compute, self.attention.backward),
         )
-        return self.model_copy(update={"attention": attention})
+        return self.changed(attention=attention)

@@ -32,8 +32,8 @@ def memory_curves(asked: ResolvedCase, placement: Placement) -> tuple[Curve, ...
     case, architecture = asked.case, asked.architecture
 
     def with_work(**fields: object) -> Estimate:
-        workload = case.workload.model_copy(update=fields)
-        changed = asked.of(case.model_copy(update={"workload": workload}))
+        workload = case.workload.changed(**fields)
+        changed = asked.of(case.changed(workload=workload))
         return estimate_configuration(changed, placement)
 
     workload, layout = case.workload, placement.layout
@@ -62,7 +62,7 @@ def memory_curves(asked: ResolvedCase, placement: Placement) -> tuple[Curve, ...
     run = placement.training(case, architecture)
 
     def with_micro_batch(value: int) -> Estimate:
-        arranged = layout.model_copy(update={"micro_batch": value})
+        arranged = layout.changed(micro_batch=value)
         return estimate_configuration(asked, replace(placement, layout=arranged))
 
     per_rank = max(1, run.global_batch // layout.data)

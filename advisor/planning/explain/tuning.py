@@ -54,7 +54,7 @@ def served_improvements(asked: ResolvedCase, placement: Placement) -> tuple[str,
         return ()
 
     def speeds(update: dict[str, Any]) -> tuple[Range, Range, Range]:
-        own = asked.case.model_copy(update={"workload": workload.model_copy(update=update)})
+        own = asked.case.changed(workload=workload.changed(**update))
         found = estimate_configuration(asked.of(own), placement).serving
         if found is None:
             msg = "serving has no estimate"
@@ -161,12 +161,12 @@ def _best(
     """Hours and needed bytes of the fastest fitting variant of the plan's layout. [h], [bytes]"""
     architecture, calibration, layout = asked.architecture, asked.calibration, placement.layout
     if alone:
-        layout = layout.model_copy(update={"offload": ()})
+        layout = layout.changed(offload=())
     levels = list(Recompute)
     if architecture.unit is not Unit.TOKEN:
         levels.remove(Recompute.SELECTIVE)
     lower = levels[: levels.index(layout.recompute) + 1]
-    variants = [layout.model_copy(update={"recompute": level}) for level in lower]
+    variants = [layout.changed(recompute=level) for level in lower]
     variants = [layout] if fixed or Offload.ACTIVATIONS in layout.offload else variants
     arrays = LayoutArrays.stack(variants)
     kernels, _ = calibration.kernels_for(placement.accelerator)

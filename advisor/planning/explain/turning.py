@@ -78,7 +78,7 @@ class Turning:
         return self._search(self.case)
 
     def _search(self, case: Case) -> Searched:
-        wide = case.model_copy(update={"limits": case.limits.model_copy(update=ANY)})
+        wide = case.changed(limits=case.limits.changed(**ANY))
         return Searched.of(self.asked.of(wide), advising=False)
 
     def _best(self, searched: Searched) -> Option | None:
@@ -173,7 +173,7 @@ class Turning:
             whole = amount if field == "requests_per_s" else round(amount)
             asked = workload.model_copy(update={field: whole})
             try:
-                return self._best(self._search(self.case.model_copy(update={"workload": asked})))
+                return self._best(self._search(self.case.changed(workload=asked)))
             except InputError:
                 return None
 

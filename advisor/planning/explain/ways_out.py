@@ -177,12 +177,12 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
     least: dict[str, object] = {}
     words: list[str] = []
     for level in more_sharding:
-        yield f"shard with {_named(level)}", layout.model_copy(update={"sharding": level})
+        yield f"shard with {_named(level)}", layout.changed(sharding=level)
     for policy in more_recompute:
         title = f"recompute activations ({policy.value})"
-        yield title, layout.model_copy(update={"recompute": policy})
+        yield title, layout.changed(recompute=policy)
     if layout.micro_batch > 1:
-        yield "micro-batch 1", layout.model_copy(update={"micro_batch": 1})
+        yield "micro-batch 1", layout.changed(micro_batch=1)
         words.append("micro-batch 1")
         least["micro_batch"] = 1
     if more_recompute:
@@ -192,7 +192,7 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
         words.append(f"shard with {_named(Sharding.ZERO3)}")
         least["sharding"] = Sharding.ZERO3
     if len(words) > 1:
-        yield " and ".join(words), layout.model_copy(update=least)
+        yield " and ".join(words), layout.changed(**least)
     yield from _offloaded(case, layout, least)
 
 
@@ -209,13 +209,13 @@ def _offloaded(
         change: dict[str, object] = {"offload": (*layout.offload, what)}
         if what is Offload.PARAMETERS:
             change["sharding"] = Sharding.ZERO3 if layout.data > 1 else layout.sharding
-        yield f"keep {HOSTED[what]} on the host", layout.model_copy(update=change)
+        yield f"keep {HOSTED[what]} on the host", layout.changed(**change)
     if len(moved) > len(layout.offload) + 1:
         sharding = Sharding.ZERO3 if layout.data > 1 else layout.sharding
         every = {**least, "offload": tuple(moved), "sharding": sharding}
         names = " and ".join(HOSTED[what] for what in moved)
         title = f"keep {names} on the host and as little as possible on the card"
-        yield title, layout.model_copy(update=every)
+        yield title, layout.changed(**every)
 
 
 def _named(level: Sharding) -> str:
@@ -229,7 +229,7 @@ def _changes(
     workload = case.workload
 
     def changed(**fields: object) -> Case:
-        return case.model_copy(update={"workload": workload.model_copy(update=fields)})
+        return case.changed(workload=workload.changed(**fields))
 
     if isinstance(workload, Serving):
         at_once = estimate.serving.max_concurrency if estimate.serving else 0
@@ -269,13 +269,13 @@ def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement)
     found = tool.support(placement.accelerator) if tool else None
     if tool is None or found is None or not isinstance(case.workload, Serving):
         return ()
-    free = case.workload.model_copy(update={"weight_format": None})
+    free = case.workload.changed(weight_format=None)
     ways = ways_of((tool, found[1]), placement.accelerator, free, architecture)
     return tuple(way.weight_format for way in ways)
 
 
 def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
-    return case.model_copy(update={"hardware": hardware, "layout": layout})
+    return case.changed(hardware=hardware, layout=layout)
 
 
 def _more_host_memory(case: Case, placement: Placement, estimate: Estimate) -> Iterator[Change]:
@@ -289,8 +289,8 @@ def _more_host_memory(case: Case, placement: Placement, estimate: Estimate) -> I
     for size in HOST_GB:
         room = size * GB
         if room > installed and room >= NARROWEST * short:
-            host = case.host.model_copy(update={"memory_bytes": room})
-            larger = case.model_copy(update={"host": host})
+            host = case.host.changed(memory_bytes=room)
+            larger = case.changed(host=host)
             yield Change(f"more host memory: {size} GB (--host-memory {size}G)", "host", larger)
 
 

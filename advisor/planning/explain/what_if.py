@@ -45,13 +45,11 @@ def what_ifs(asked: PricedCase) -> tuple[WhatIf, ...]:
     if hardware is None:
         msg = "the case has no hardware"
         raise ValueError(msg)
-    case = asked.case.model_copy(update={"layout": None})
+    case = asked.case.changed(layout=None)
     card = catalog.accelerator(hardware.accelerator)
     # The constants of the card as it is: a changed one must not look like another generation.
     kernels, _ = calibration.kernels_for(card)
-    calibration = calibration.model_copy(
-        update={"machines": {card.key: kernels} | calibration.machines}
-    )
+    calibration = calibration.changed(machines={card.key: kernels} | calibration.machines)
 
     def answered(changed: Case, having: Catalog) -> Estimate:
         case = PricedCase(changed, asked.architecture, calibration, having)
@@ -66,7 +64,7 @@ def what_ifs(asked: PricedCase) -> tuple[WhatIf, ...]:
         except InputError:
             continue
     if half is not None:
-        found.append(found[0].model_copy(update={"change": "half the price", "usd": half}))
+        found.append(found[0].changed(change="half the price", usd=half))
     return tuple(found)
 
 
@@ -78,9 +76,9 @@ def _changes(
         ("one more card", hardware.count + 1),
         ("twice the cards", 2 * hardware.count),
     ):
-        more = hardware.model_copy(update={"count": count})
+        more = hardware.changed(count=count)
         if title != "one more card" or hardware.count > 1:
-            yield title, case.model_copy(update={"hardware": more}), catalog
+            yield title, case.changed(hardware=more), catalog
     card = catalog.accelerator(hardware.accelerator)
     peaks = {name: 2 * rate for name, rate in card.peak_flops_per_s.items()}
     yield "twice the arithmetic", case, _with(catalog, card, peak_flops_per_s=peaks)
@@ -106,23 +104,23 @@ def _changes(
 
 def _with(catalog: Catalog, card: Accelerator, **changed: object) -> Catalog:
     """Return the catalog with one card changed."""
-    other = card.model_copy(update=changed)
+    other = card.changed(**changed)
     cards = tuple(other if item.key == card.key else item for item in catalog.accelerators)
-    return catalog.model_copy(update={"accelerators": cards})
+    return catalog.changed(accelerators=cards)
 
 
 def _linked(catalog: Catalog, card: Accelerator) -> Catalog:
     """Return the catalog with links of a card and networks of its machines twice as fast."""
     link = card.interconnect
     if link is not None:
-        link = link.model_copy(update={"bytes_per_s": 2 * link.bytes_per_s})
+        link = link.changed(bytes_per_s=2 * link.bytes_per_s)
     offers = tuple(
-        offer.model_copy(update={"inter_node_bytes_per_s": 2 * offer.inter_node_bytes_per_s})
+        offer.changed(inter_node_bytes_per_s=2 * offer.inter_node_bytes_per_s)
         if offer.accelerator == card.key and offer.inter_node_bytes_per_s
         else offer
         for offer in catalog.offers
     )
-    return _with(catalog, card, interconnect=link).model_copy(update={"offers": offers})
+    return _with(catalog, card, interconnect=link).changed(offers=offers)
 
 
 def _what_if(change: str, estimate: Estimate) -> WhatIf:

@@ -131,9 +131,7 @@ class _Server:
         workload = Serving(
             input_tokens=context_tokens - output, output_tokens=output, concurrency=concurrency
         )
-        return self.case.model_copy(
-            update={"model": ModelSource(preset=preset), "workload": workload}
-        )
+        return self.case.changed(model=ModelSource(preset=preset), workload=workload)
 
     def _placed(self, case: Case, model: ModelArchitecture) -> Placement:
         asked = PricedCase(case, model, self.calibration, self.catalog)

@@ -149,7 +149,7 @@ def _crossing(layout: ParallelLayout, node: Node) -> str:
 def _moved(layout: ParallelLayout, moves: Moves) -> Iterator[tuple[str, ParallelLayout]]:
     """Yield the consistent layouts that use as many accelerators."""
     for words, update in moves:
-        moved = layout.model_copy(update=update)
+        moved = layout.changed(**update)
         ranks = moved.data * moved.context
         gathered = moved.data == 1 or moved.sharding is Sharding.ZERO3
         if (

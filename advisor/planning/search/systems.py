@@ -156,7 +156,7 @@ def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) ->
             continue
         node = node_for(accelerator, offer)
         if not decoding:
-            node = node.model_copy(update={"host_vcpus": None})
+            node = node.changed(host_vcpus=None)
         groups.setdefault((offer.accelerator, node), []).append(offer)
     return tuple((key, node, tuple(offers)) for (key, node), offers in groups.items())
 
@@ -234,8 +234,8 @@ def with_host(systems: Sequence[System], host: Host) -> Sequence[System]:
     return [
         replace(
             system,
-            node=system.node.model_copy(
-                update=update | _slots(system.accelerator, system.node, host.pcie_lanes)
+            node=system.node.changed(
+                **(update | _slots(system.accelerator, system.node, host.pcie_lanes))
             ),
         )
         for system in systems
@@ -272,7 +272,7 @@ def serving_hosts(systems: Sequence[System], host: Host) -> list[System]:
             replace(
                 system,
                 offers=tuple(offers),
-                node=system.node.model_copy(update={"host_memory_bytes": size}),
+                node=system.node.changed(host_memory_bytes=size),
             )
             for size, offers in (groups or {usual: []}).items()
         ]
@@ -316,4 +316,4 @@ def _measured_system(system: System, item: OwnedHardware) -> System:
 def _assuming(system: System, text: str) -> System:
     """Add a note to the assumptions of a system's machine."""
     assumptions = (*system.node.assumptions, text)
-    return replace(system, node=system.node.model_copy(update={"assumptions": assumptions}))
+    return replace(system, node=system.node.changed(assumptions=assumptions))

@@ -75,9 +75,9 @@ _EXPERTS: Final = StepShape(
 )
 GPU_SHAPES: Final = (
     _DENSE,
-    _DENSE.model_copy(update={"recompute": True}),
+    _DENSE.changed(recompute=True),
     _GROUPED,
-    _GROUPED.model_copy(update={"recompute": True}),
+    _GROUPED.changed(recompute=True),
     _EXPERTS,
 )
 """Dense, grouped-query and mixture-of-experts models, two of them with checkpointing. The middle
@@ -163,9 +163,7 @@ def _predicted(
     )
     time = describe_time(architecture, run, layout, accelerator, node_for(accelerator), calibration)
     # PyTorch counts tensors only, without libraries and driver.
-    facts = calibration.memory.model_copy(
-        update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
-    )
+    facts = calibration.memory.changed(workspace_bytes=0.0, communication_bytes=0.0)
     memory = training_memory(architecture, run, LayoutArrays.of(layout), facts)
     interval = calibration.interval("training_tensors", measured=True)
     allocated = Range.around(
@@ -246,14 +244,12 @@ def with_checks(
     try:
         machine = owned_hardware(report, catalog=load_catalog(), calibration=load_calibration())[0]
     except InputError as error:
-        return report.model_copy(update={"problems": (*problems, plain_text(str(error)))})
+        return report.changed(problems=(*problems, plain_text(str(error))))
     measured = machine.measured
     if measured is None:
         msg = "the machine of a report has its measurements"
         raise ValueError(msg)
-    taught = load_calibration().model_copy(
-        update={"machines": {machine.accelerator: measured.kernels}}
-    )
+    taught = load_calibration().changed(machines={machine.accelerator: measured.kernels})
     for shape in shapes:
         try:
             checks.append(
@@ -269,4 +265,4 @@ def with_checks(
         except ProbeError as error:
             problems.append(plain_text(str(error)))
     problems = list(dict.fromkeys(problems))
-    return report.model_copy(update={"checks": tuple(checks), "problems": tuple(problems)})
+    return report.changed(checks=tuple(checks), problems=tuple(problems))

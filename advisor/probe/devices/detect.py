@@ -147,4 +147,4 @@ def _cuda_device(torch: Any, nvml: Nvml | None, place: int) -> Device:
     if nvml is None or index is None:
         driver = f"HIP {torch.version.hip}" if rocm else f"CUDA {torch.version.cuda}"
         return Device.model_validate({"index": place, "driver": driver, **known})
-    return nvml.devices()[index].model_copy(update=known)
+    return nvml.devices()[index].changed(**known)

@@ -104,7 +104,7 @@ def fewest(found: Answer) -> None:
 
 def _scaled(case: Case, accelerator: str, count: int) -> api.Scaling:
     """Return the scaling of a plan."""
-    asked = case.model_copy(update={"hardware": Hardware(accelerator=accelerator, count=count)})
+    asked = case.changed(hardware=Hardware(accelerator=accelerator, count=count))
     return kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
 
 
@@ -158,7 +158,7 @@ def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
     with part:
         estimate = plan_asked(chosen, key="what_if_plan")
         hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
-        asked = recommendation.case.model_copy(update={"hardware": hardware})
+        asked = recommendation.case.changed(hardware=hardware)
         found = kept(lambda: api.what_if(asked), "what_if", asked.to_json(indent=None))
         st.markdown(plain(frames.what_if_sentence(found)))
         text_table(frames.what_if_table(found))

@@ -77,4 +77,4 @@ def _case_of(found: Answer, estimate: api.Estimate) -> Case:
     serving = found.inputs.task == Task.SERVE
     field = "weight_format" if serving else "precision"
     workload = case.workload.model_copy(update={field: estimate.precision})
-    return case.model_copy(update={"workload": workload})
+    return case.changed(workload=workload)
