@@ -141,7 +141,9 @@ MODEL = "recommend --model llama-3.1-8b"
         (f"{MODEL} --task lora --deadline 24", r"--deadline is not a time: .*like 24h or 24d\."),
         (f"{MODEL} --task lora --budget 5EUR", r"--budget is not a sum of money: "),
         (f"{MODEL} --task lora --owned a10:0", r"--owned is not an accelerator with a number"),
-        (f"{MODEL} --task lora --top 0", r"--top is not a whole number: got '0'"),
+        (f"{MODEL} --task lora --top 0", r"--top is not a positive whole number: got '0'"),
+        (f"{MODEL} --task lora --tokens 1e16", r"workload\.tokens is .*: at most 1e\+15\. "),
+        (f"{MODEL} --task lora --lora-rank 9k", r"workload\.lora_rank is .*: at most 4,096\. "),
         (f"{MODEL} --task lora --dead 3h", r"unknown option --dead \(perhaps --deadline\); see"),
         (f"{MODEL} --task serve --users 9", r"option --users \(perhaps --concurrency\); see"),
         (f"{MODEL} --task serve --tensor_parallel_size=2", r"=2 \(perhaps --tensor\); see"),
@@ -197,7 +199,7 @@ MODEL = "recommend --model llama-3.1-8b"
         (f"{MODEL} --task lora --precision bf17", r"precision .*got 'bf17'; .*bf16_mixed"),
         (
             f"{MODEL} --task lora --tokens 1e30",
-            r"tokens is not usable: got 1e\+30; allowed: .*less",
+            r"tokens is not usable: got 1e\+30; allowed: at most 1e\+15",
         ),
         (f"{MODEL} --task lora --accelerator h1000", r"unknown accelerator: got 'h1000'; .*h100"),
         (f"{MODEL} --task lora --provider Nobody", r"providers .*got 'Nobody'; allowed: .*AWS"),
@@ -208,7 +210,7 @@ MODEL = "recommend --model llama-3.1-8b"
         ("compare h100-sxm nothing-like-it", r"unknown accelerator: got 'nothing-like-it'"),
         ("compare a10 a10", r"got 'a10 twice'; allowed: 1 to 12 different cards"),
         ("web --port 99999", r"--port is too large: got 99999; allowed: 1 to 65535"),
-        ("web --port http", r"--port is not a whole number: got 'http'"),
+        ("web --port http", r"--port is not a positive whole number: got 'http'"),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -252,7 +254,7 @@ def test_python_refuses_a_case_that_is_neither_path_nor_mapping(source: object) 
         ),
         (
             b"{model: {parameters: 7e9}, workload: {kind: serving}, limits: {budget_usd: -1}}",
-            "budget_usd is not usable: got -1; allowed: .*or equal to 0.01",
+            "budget_usd is not usable: got -1; allowed: at least 0.01",
         ),
     ],
 )

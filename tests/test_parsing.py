@@ -71,7 +71,7 @@ def test_counts(text: str, count: int) -> None:
 
 @pytest.mark.parametrize("text", ["2.4", "0", "-8", "many", "1e999", "0.1k1"])
 def test_what_is_no_count(text: str) -> None:
-    with pytest.raises(InputError, match=r"^count is not a whole number: .* Write it like 8, "):
+    with pytest.raises(InputError, match=r"^count is not a positive whole .* Write it like 8, "):
         parse_count(text, field="count")
 
 

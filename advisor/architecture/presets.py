@@ -65,6 +65,8 @@ def _names() -> dict[str, str]:
             names.setdefault(spelled, name)
             names.setdefault(spelled.replace("/", "__"), name)
             names.setdefault(spelled.rpartition("/")[2], name)
+        # A diffusion pipeline is asked for by its own name: sdxl.
+        names.setdefault(name.removesuffix("-unet"), name)
     return names | {name: name for name in _load().presets}
 
 

@@ -113,11 +113,9 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
     slots = 1 if accelerator.form_factor in _UNIFIED_FORMS else MODULES_PER_NODE
     _, notes = _pcie_bytes_per_s(accelerator)
     if count <= slots:
-        notes.append(f"Assumed machine: all {count} in one, over PCIe.")
+        notes.append(f"Machine: all {count} in one, over PCIe.")
         return node.model_copy(update={"accelerators": count, "assumptions": tuple(notes)})
-    notes.append(
-        f"Assumed machines: {slots} in each, joined by {OFFICE_GBIT_PER_S:.0f} Gbit/s Ethernet."
-    )
+    notes.append(f"Machines: {slots} in each, joined by {OFFICE_GBIT_PER_S:.0f} Gbit/s Ethernet.")
     network = OFFICE_GBIT_PER_S * GIGABIT_PER_S / slots
     return node.model_copy(
         update={"accelerators": slots, "inter_bytes_per_s": network, "assumptions": tuple(notes)}
@@ -183,7 +181,7 @@ def _standard_node(accelerator: Accelerator) -> Node:
     pcie, assumptions = _pcie_bytes_per_s(accelerator)
     count, network, machine = _standard_shape(accelerator)
     wire = f"{network:.0f} Gbit/s of network for each" if network else "no network between machines"
-    assumptions.append(f"Assumed machine: {machine}; {wire}.")
+    assumptions.append(f"Machine: {machine}; {wire}.")
     link = accelerator.interconnect
     intra, domain = pcie, 1
     if link is not None and accelerator.segment is Segment.CONSUMER and "bridge" in link.name:

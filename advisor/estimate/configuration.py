@@ -202,11 +202,13 @@ def describe_workload(
 
 
 def _batches_line(workload: Serving, architecture: ModelArchitecture) -> str:
+    several = "" if workload.concurrency == 1 else "s"
+    inputs = f"{architecture.unit.value}{several}"
     if architecture.unit is Unit.TOKEN:
-        inputs = f"sequences of {workload.input_tokens:,} tokens"
-    else:
-        inputs = f"{architecture.unit.value}s"
+        inputs = f"sequence{several} of {workload.input_tokens:,} tokens"
     text = f"serve batches of {workload.concurrency:,} {inputs}"
+    if not several:
+        text = f"serve 1 {inputs} at a time"
     steps = passes_per_answer(architecture, workload)
     if steps > 1:
         text += f", {steps:,} denoising steps each"

@@ -86,7 +86,7 @@ def parse_count(text: str, *, field: str) -> int:
         number = math.nan
     if not number.is_integer():
         raise InputError(
-            f"{field} is not a whole number",
+            f"{field} is not a positive whole number",
             value=text,
             allowed="1, 2, 3 and so on, with k, M, B or T after it where you like",
             remedy="Write it like 8, 4096 or 4k.",

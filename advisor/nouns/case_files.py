@@ -18,6 +18,14 @@ T = TypeVar("T", bound=Noun)
 MAX_CASE_BYTES: Final = 1_000_000
 MAX_VALUES: Final = 10_000
 WITH_OWN_BOUNDS: Final = ("config", "stack")
+KINDS: Final = ("pretraining", "fine_tuning", "serving")
+BOUNDS: Final = {
+    "less_than_equal": "at most {le:,.15g}",
+    "less_than": "less than {lt:,.15g}",
+    "greater_than_equal": "at least {ge:,.15g}",
+    "greater_than": "more than {gt:,.15g}",
+}
+"""Pydantic's kinds of a bound, in words."""
 REMEDY: Final = "Give only the case, in YAML or JSON, as docs/cli.md shows."
 
 
@@ -177,7 +185,8 @@ def _no_mapping(value: object) -> InputError:
 def input_error(error: ValidationError) -> InputError:
     """Return pydantic's first error as an ``InputError``."""
     first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
+    # pydantic names the kind of a union as if it were a field: workload.fine_tuning.tokens.
+    field = ".".join(str(part) for part in first["loc"] if part not in KINDS)
     own = first.get("ctx", {}).get("error")
     if isinstance(own, InputError):  # a validator with a complete message
         own.field = own.field or field
@@ -185,6 +194,7 @@ def input_error(error: ValidationError) -> InputError:
     others = error.error_count() - 1
     more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""
     kind = first["type"]
+    bound = BOUNDS.get(kind)
     message = first["msg"].removeprefix("Value error, ")
     remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
     if kind == "missing":
@@ -210,7 +220,7 @@ def input_error(error: ValidationError) -> InputError:
     return InputError(
         f"{field or 'the case'} is not usable{more}",
         value=first["input"],
-        allowed=message[:1].lower() + message[1:],
+        allowed=bound.format(**first["ctx"]) if bound else message[:1].lower() + message[1:],
         remedy=remedy,
         field=field,
     )

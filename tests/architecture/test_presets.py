@@ -153,3 +153,8 @@ def test_models_for_embeddings(name: str, parameters: int, tokens: int) -> None:
     rounded = parameters % 100_000 == 0
     assert model.total_parameters == pytest.approx(parameters, rel=2e-3 if rounded else 0.0)
     assert model.max_position_embeddings == tokens
+
+
+@pytest.mark.parametrize("asked", ["sdxl", "SDXL", "sd-1.5"])
+def test_a_diffusion_pipeline_is_known_by_its_own_name(asked: str) -> None:
+    assert find_preset(asked) == f"{asked.lower()}-unet"

@@ -133,3 +133,15 @@ def test_every_reason_has_words() -> None:
     labels = {code.label for code in RejectionCode}
     assert len(labels) == len(RejectionCode)
     assert not labels & {code.value for code in RejectionCode}
+
+
+@pytest.mark.parametrize("model", ["bert-base", "bge-m3", "roberta-large"])
+def test_an_encoder_is_not_fine_tuned_by_what_trains_models_that_write(model: str) -> None:
+    """TRL's losses are those of the next token and of preferences (its trainer/sft_trainer.py);
+    Hugging Face's own examples tune encoders with the Trainer."""
+    work = {"kind": "fine_tuning", "method": "full", "tokens": 1e7, "sequence_length": 512}
+    found = answer(work, model)
+    assert used(found).isdisjoint({"trl", "liger", "llama-factory", "torchtune", "mlx-lm"})
+    assert found.rankings[0].plans[0].estimate.software is not None
+    assert found.rankings[0].plans[0].estimate.software.name == "accelerate"
+    assert "trl" in used(answer(work))

@@ -76,3 +76,17 @@ def test_more_instances_are_interrupted_more_often() -> None:
     assert calm.hours(1).expected < calm.hours(16).low
     # A served replica is gone for 600 s, 0.02 times an hour.
     assert calm.served_hours().expected == pytest.approx(1 + 0.02 / 6)
+
+
+def test_what_would_be_faster_starts_from_the_hours_of_the_plan_on_spot_machines() -> None:
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 5e7},
+        "hardware": {"accelerator": "l40s", "count": 1},
+        "limits": {"price_kind": "spot"},
+        "renting": {"interruptions_per_hour": 1},
+    }
+    found = advisor.estimate(case)
+    assert found.time is not None
+    [liger] = [text for text in found.improvements if "--software liger" in text]
+    assert f"run {found.time.run_hours.expected:.1f} h →" in liger

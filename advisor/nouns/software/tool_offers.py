@@ -146,6 +146,8 @@ class TrainingOffer(Noun):
     attention: tuple[AttentionKernel, ...] = (AttentionKernel.FLASH, AttentionKernel.EAGER)
     losses: tuple[CrossEntropy, ...] = (CrossEntropy.PLAIN,)
     """The first is the tool's own choice."""
+    only_writers: bool = False
+    """Whether of networks for text it trains only those that write text: no BERT."""
 
     def shardings(self, *, four_bit: bool) -> tuple[Sharding, ...]:
         """Return the sharding levels with base weights of 4 bits, or of more."""

@@ -69,11 +69,13 @@ def served_improvements(asked: ResolvedCase, placement: Placement) -> tuple[str,
         sooner = after_first.expected <= WORTH * first.expected
         if not faster and not sooner:
             continue
-        told.append(
-            f"{title}: first token {_ms(first)} → {_ms(after_first)}, "
-            f"{_ms(token)} → {_ms(after_token)} a token, "
-            f"{rate(output.expected, 'tokens/s')} → {rate(after_output.expected, 'tokens/s')}"
+        effects = (
+            ("first token {} → {}", _ms(first), _ms(after_first)),
+            ("{} → {} a token", _ms(token), _ms(after_token)),
+            ("{} → {}", *(rate(item.expected, "tokens/s") for item in (output, after_output))),
         )
+        moved = [text.format(old, new) for text, old, new in effects if old != new]
+        told.append(f"{title}: {', '.join(moved)}")
     return tuple(told)
 
 
@@ -177,6 +179,8 @@ def _best(
     hours, _ = evaluate_run_hours(
         architecture, run, Candidates(layout=arrays, hardware=hardware), calibration
     )
+    if placement.interrupted is not None:  # on spot machines, as the plan's own hours
+        hours = hours * placement.interrupted.expected
     fits: Floats = np.where(need <= placement.accelerator.memory_reported_bytes, hours, np.inf)
     place = int(np.argmin(fits)) if np.isfinite(fits).any() else len(variants) - 1
     if not np.isfinite(hours[place]):
