@@ -277,12 +277,8 @@ def direct_all_reduce_time_s(
 
     Examples
     --------
-    >>> round(
-    ...     float(
-    ...         direct_all_reduce_time_s(message_bytes=8e9, ranks=8, bytes_per_s=1e9, latency_s=0.5)
-    ...     ),
-    ...     6,
-    ... )
+    >>> found = direct_all_reduce_time_s(message_bytes=8e9, ranks=8, bytes_per_s=1e9, latency_s=0.5)
+    >>> round(float(found), 6)
     15.0
     """
     traffic_s = 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s

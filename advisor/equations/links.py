@@ -44,17 +44,16 @@ def group_bytes_per_s(
 
     Examples
     --------
-    >>> float(
-    ...     group_bytes_per_s(
-    ...         ranks=16,
-    ...         stride=1,
-    ...         node_accelerators=8,
-    ...         intra_domain=8,
-    ...         intra_bytes_per_s=450e9,
-    ...         pcie_bytes_per_s=63e9,
-    ...         inter_bytes_per_s=50e9,
-    ...     )
+    >>> found = group_bytes_per_s(
+    ...     ranks=16,
+    ...     stride=1,
+    ...     node_accelerators=8,
+    ...     intra_domain=8,
+    ...     intra_bytes_per_s=450e9,
+    ...     pcie_bytes_per_s=63e9,
+    ...     inter_bytes_per_s=50e9,
     ... )
+    >>> float(found)
     400000000000.0
     """
     reach = np.maximum(node_accelerators, intra_domain)
@@ -87,11 +86,10 @@ def inside_bytes_per_s(
 
     Examples
     --------
-    >>> float(
-    ...     inside_bytes_per_s(
-    ...         span=4, intra_domain=2, intra_bytes_per_s=450e9, pcie_bytes_per_s=63e9
-    ...     )
+    >>> found = inside_bytes_per_s(
+    ...     span=4, intra_domain=2, intra_bytes_per_s=450e9, pcie_bytes_per_s=63e9
     ... )
+    >>> float(found)
     63000000000.0
     """
     slow = np.minimum(pcie_bytes_per_s, intra_bytes_per_s)

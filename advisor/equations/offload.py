@@ -80,19 +80,18 @@ def host_layers_s(
     --------
     Half of a 40 GB model in memory that delivers 60 GB/s:
 
-    >>> float(
-    ...     host_layers_s(
-    ...         held_bytes=20e9,
-    ...         flops=70e9,
-    ...         tokens=1,
-    ...         layers=40,
-    ...         host_bytes_per_s=60e9,
-    ...         host_flops_per_s=1e12,
-    ...         link_bytes_per_s=25e9,
-    ...         streamed_tokens=32,
-    ...         layer_overhead_s=0.0,
-    ...     )
+    >>> found = host_layers_s(
+    ...     held_bytes=20e9,
+    ...     flops=70e9,
+    ...     tokens=1,
+    ...     layers=40,
+    ...     host_bytes_per_s=60e9,
+    ...     host_flops_per_s=1e12,
+    ...     link_bytes_per_s=25e9,
+    ...     streamed_tokens=32,
+    ...     layer_overhead_s=0.0,
     ... )
+    >>> float(found)
     0.3333333333333333
     """
     computed = np.maximum(held_bytes / host_bytes_per_s, flops / host_flops_per_s)

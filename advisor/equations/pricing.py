@@ -175,12 +175,8 @@ def spot_hours(
     --------
     One interruption in 8 hours, 36 s to save, 360 s to restart: an interval of 24 minutes.
 
-    >>> round(
-    ...     float(
-    ...         spot_hours(hours=100, interruptions_per_hour=1 / 8, checkpoint_s=36, restart_s=360)
-    ...     ),
-    ...     2,
-    ... )
+    >>> found = spot_hours(hours=100, interruptions_per_hour=1 / 8, checkpoint_s=36, restart_s=360)
+    >>> round(float(found), 2)
     106.25
     """
     share = goodput(
@@ -265,11 +261,10 @@ def input_cost_share(
 
     Examples
     --------
-    >>> float(
-    ...     input_cost_share(
-    ...         step_s=0.01, prefill_share=0.25, output_tokens=101, requests_per_s=8, concurrency=8
-    ...     )
+    >>> found = input_cost_share(
+    ...     step_s=0.01, prefill_share=0.25, output_tokens=101, requests_per_s=8, concurrency=8
     ... )
+    >>> float(found)
     0.25
     """
     writing = (1 - prefill_share) * step_s * (output_tokens - 1) * requests_per_s / concurrency

@@ -67,22 +67,20 @@ def matmul_time_s(
 
     Examples
     --------
-    >>> round(
-    ...     matmul_time_s(
-    ...         flops=2e12,
-    ...         moved_bytes=1e6,
-    ...         output_elements=1e8,
-    ...         depth=1e4,
-    ...         peak_flops_per_s=1e15,
-    ...         bandwidth_bytes_per_s=1e12,
-    ...         overhead_s=0.0,
-    ...         compute=0.5,
-    ...         bandwidth=1.0,
-    ...         half_tiles=0.0,
-    ...         half_depth=0.0,
-    ...     ),
-    ...     6,
+    >>> found = matmul_time_s(
+    ...     flops=2e12,
+    ...     moved_bytes=1e6,
+    ...     output_elements=1e8,
+    ...     depth=1e4,
+    ...     peak_flops_per_s=1e15,
+    ...     bandwidth_bytes_per_s=1e12,
+    ...     overhead_s=0.0,
+    ...     compute=0.5,
+    ...     bandwidth=1.0,
+    ...     half_tiles=0.0,
+    ...     half_depth=0.0,
     ... )
+    >>> round(found, 6)
     0.004
     """
     tiles = output_elements / TILE_ELEMENTS

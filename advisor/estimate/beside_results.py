@@ -103,12 +103,14 @@ Variable = Literal["micro_batch", "concurrency", "sequence_length", "context"]
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The name of a curve and where its memory ends, with ``{size}`` and ``{usable}`` open."""
+    """The name of a curve, and the words that tell where its memory ends."""
 
     title: str
-    none_fits: str
-    all_fit: str
+    tried: str
+    """One value of the curve."""
     some_fit: str
+    """With ``{size}`` open."""
+    unit: str = ""
     larger: str = ""
     """What a value above the knee is; empty where the knee says nothing."""
 
@@ -116,29 +118,28 @@ class _Words:
 _WORDS: Final = {
     "micro_batch": _Words(
         title="Micro-batch",
-        none_fits="No micro-batch that was tried fits in {usable}.",
-        all_fit="Every micro-batch that was tried fits, up to {size}.",
+        tried="micro-batch",
         some_fit="The largest micro-batch that fits is about {size}.",
         larger="a larger one adds",
     ),
     "concurrency": _Words(
         title="Requests at a time",
-        none_fits="No number of requests that was tried fits in {usable}.",
-        all_fit="Every number of requests that was tried fits, up to {size} at a time.",
+        tried="number of requests",
         some_fit="About {size} requests fit at a time.",
+        unit=" at a time",
         larger="more requests add",
     ),
     "sequence_length": _Words(
         title="Sequence length (tokens)",
-        none_fits="No sequence length that was tried fits in {usable}.",
-        all_fit="Every sequence length that was tried fits, up to {size} tokens.",
+        tried="sequence length",
         some_fit="The longest sequence that fits has about {size} tokens.",
+        unit=" tokens",
     ),
     "context": _Words(
         title="Context (tokens)",
-        none_fits="No context that was tried fits in {usable}.",
-        all_fit="Every context that was tried fits, up to {size} tokens.",
+        tried="context",
         some_fit="The longest context that fits has about {size} tokens.",
+        unit=" tokens",
     ),
 }
 
@@ -184,9 +185,10 @@ class Curve(Noun):
         """The largest value that fits and where the speed flattens."""
         words = _WORDS[self.variable]
         if not self.limit:
-            return words.none_fits.format(usable=memory(self.usable_bytes))
-        text = words.all_fit if self.open_ended else words.some_fit
-        text = text.format(size=f"{self.limit:,}")
+            return f"No {words.tried} that was tried fits in {memory(self.usable_bytes)}."
+        text = words.some_fit.format(size=f"{self.limit:,}")
+        if self.open_ended:
+            text = f"Every {words.tried} that was tried fits, up to {self.limit:,}{words.unit}."
         if self.knee is not None and words.larger:
             text += f" From {self.knee:,} on, {words.larger} less than 5 % of speed."
         return f"{text} Chosen: {self.chosen:,}."

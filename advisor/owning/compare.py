@@ -7,12 +7,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.equations.owning import annuity_months, break_even_inverse
 from advisor.equations.pricing import committed_months
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.owning.assumptions import Factors, Size, Spread
-from advisor.owning.costs import Number, present_usd, timeline_usd
+from advisor.owning.costs import present_usd, timeline_usd
 from advisor.owning.rents import Tenancy
 from advisor.owning.results import Assumption, BreakEven, Effect, Month, Strip
 

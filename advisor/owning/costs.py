@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.equations import Number
 from advisor.equations.energy import carbon_kg, energy_kwh, kwh_per_month, rated_kw
 from advisor.equations.owning import annuity_months, capital_usd, discounted, hosts_usd
 from advisor.foundation import cents
@@ -11,8 +12,6 @@ from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.owning.assumptions import Factors, Size, Spread
 from advisor.owning.results import Line, OwningCost
 from advisor.owning.work import Work
-
-Number = float | NDArray[np.float64]
 
 TITLES = {
     "accelerators": "Accelerators",

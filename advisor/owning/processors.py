@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from advisor.catalog.economy import Economy
 from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.catalog.nodes import owned_node
+from advisor.equations import Number
 from advisor.equations.energy import WATTS_PER_KW, carbon_kg, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.equations.pricing import instances_needed
@@ -33,7 +31,6 @@ from advisor.planning.search.precisions import search
 from advisor.planning.search.systems import LADDER, System
 from advisor.planning.stated import best_placement
 
-Number = float | NDArray[np.float64]
 MOST_EXTRA: Final = 4
 """The largest timed cluster, as a multiple of the number that perfect scaling needs."""
 ROUNDING: Final = 1e-9

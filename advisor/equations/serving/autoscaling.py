@@ -180,15 +180,13 @@ def load_balancer_usd_per_hour(
 
     Examples
     --------
-    >>> round(
-    ...     load_balancer_usd_per_hour(
-    ...         usd_per_hour=0.0225,
-    ...         usd_per_gb=0.008,
-    ...         requests_per_s=10,
-    ...         request_bytes=4 * 1000 + 250 * 256,
-    ...     ),
-    ...     5,
+    >>> found = load_balancer_usd_per_hour(
+    ...     usd_per_hour=0.0225,
+    ...     usd_per_gb=0.008,
+    ...     requests_per_s=10,
+    ...     request_bytes=4 * 1000 + 250 * 256,
     ... )
+    >>> round(found, 5)
     0.04208
     """
     return usd_per_hour + usd_per_gb * requests_per_s * request_bytes * HOUR_S / GB

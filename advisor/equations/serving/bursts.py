@@ -111,11 +111,10 @@ def burst_first_token_quantile_s(
 
     Examples
     --------
-    >>> float(
-    ...     burst_first_token_quantile_s(
-    ...         requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5, share=0.75
-    ...     )
+    >>> found = burst_first_token_quantile_s(
+    ...     requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5, share=0.75
     ... )
+    >>> float(found)
     2.0
     """
     before = share * requests

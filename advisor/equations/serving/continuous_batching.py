@@ -140,15 +140,14 @@ def prefill_extra_s(
 
     Examples
     --------
-    >>> float(
-    ...     prefill_extra_s(
-    ...         prompt_overhead_s=0.0,
-    ...         prompts_sharing=1.0,
-    ...         chunks=2.0,
-    ...         mixed_step_s=0.5,
-    ...         running_step_s=0.25,
-    ...     )
+    >>> found = prefill_extra_s(
+    ...     prompt_overhead_s=0.0,
+    ...     prompts_sharing=1.0,
+    ...     chunks=2.0,
+    ...     mixed_step_s=0.5,
+    ...     running_step_s=0.25,
     ... )
+    >>> float(found)
     0.5
     """
     added = np.maximum(mixed_step_s - running_step_s, 0.0)
@@ -242,15 +241,10 @@ def prompt_service_s(
 
     Examples
     --------
-    >>> float(
-    ...     prompt_service_s(
-    ...         steps_per_prompt=0.5,
-    ...         running_step_s=0.25,
-    ...         extra_s=0.125,
-    ...         full_step_s=1.0,
-    ...         pipeline=1.0,
-    ...     )
+    >>> found = prompt_service_s(
+    ...     steps_per_prompt=0.5, running_step_s=0.25, extra_s=0.125, full_step_s=1.0, pipeline=1.0
     ... )
+    >>> float(found)
     0.5
     """
     alone = steps_per_prompt * running_step_s + extra_s

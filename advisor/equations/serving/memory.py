@@ -174,9 +174,10 @@ def longest_in_piece(
 
     Examples
     --------
-    >>> float(
-    ...     longest_in_piece(room_bytes=1e6, start_tokens=0.0, filled_bytes=0.0, slope_bytes=100.0)
+    >>> found = longest_in_piece(
+    ...     room_bytes=1e6, start_tokens=0.0, filled_bytes=0.0, slope_bytes=100.0
     ... )
+    >>> float(found)
     10000.0
     """
     with np.errstate(divide="ignore", invalid="ignore"):

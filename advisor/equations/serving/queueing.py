@@ -255,11 +255,10 @@ def many_servers_wait_s(
 
     Examples
     --------
-    >>> float(
-    ...     many_servers_wait_s(
-    ...         servers=1.0, service_s=1.0, load=0.5, arrival_scv=1.0, service_scv=1.0
-    ...     )
+    >>> found = many_servers_wait_s(
+    ...     servers=1.0, service_s=1.0, load=0.5, arrival_scv=1.0, service_scv=1.0
     ... )
+    >>> float(found)
     1.0
     """
     spare = 1 - np.asarray(load, dtype=np.float64)

@@ -61,21 +61,17 @@ def token_time_s(
 
     Examples
     --------
-    >>> round(
-    ...     float(
-    ...         token_time_s(
-    ...             step_s=0.01,
-    ...             prompt_s=0.05,
-    ...             rate_per_s=10.0,
-    ...             waited_s=0.0,
-    ...             seen_step_s=0.02,
-    ...             longest_step_s=1e9,
-    ...             arrival_scv=1.0,
-    ...             output_tokens=100.0,
-    ...         )
-    ...     ),
-    ...     6,
+    >>> found = token_time_s(
+    ...     step_s=0.01,
+    ...     prompt_s=0.05,
+    ...     rate_per_s=10.0,
+    ...     waited_s=0.0,
+    ...     seen_step_s=0.02,
+    ...     longest_step_s=1e9,
+    ...     arrival_scv=1.0,
+    ...     output_tokens=100.0,
     ... )
+    >>> round(float(found), 6)
     0.02
     """
     read = np.minimum(rate_per_s * prompt_s, MOST_READ)
@@ -124,20 +120,16 @@ def token_time_variance(
 
     Examples
     --------
-    >>> round(
-    ...     float(
-    ...         token_time_variance(
-    ...             step_s=0.01,
-    ...             prompt_s=0.05,
-    ...             rate_per_s=10.0,
-    ...             waited_variance=0.0,
-    ...             prompt_scv=0.0,
-    ...             arrival_scv=1.0,
-    ...             output_tokens=100.0,
-    ...         )
-    ...     ),
-    ...     9,
+    >>> found = token_time_variance(
+    ...     step_s=0.01,
+    ...     prompt_s=0.05,
+    ...     rate_per_s=10.0,
+    ...     waited_variance=0.0,
+    ...     prompt_scv=0.0,
+    ...     arrival_scv=1.0,
+    ...     output_tokens=100.0,
     ... )
+    >>> round(float(found), 9)
     2e-05
     """
     read = np.minimum(rate_per_s * prompt_s, MOST_READ)

@@ -185,14 +185,8 @@ def goodput(
 
     Parameters
     ----------
-    accelerators : float or ndarray
-        Accelerators of the job; any failure stops all of them.
-    interruptions_per_accelerator_hour : float
-        Rate of unplanned interruptions. [1/h]
-    checkpoint_s : float
-        Time during which a checkpoint blocks training. [s]
-    restart_s : float
-        Time to detect, reschedule and reload. [s]
+    accelerators, interruptions_per_accelerator_hour, checkpoint_s, restart_s
+        As for :func:`lost_time`.
 
     Notes
     -----
@@ -212,17 +206,13 @@ def goodput(
     Llama 3 405B: 16,384 accelerators, 419 unplanned interruptions in 54 days:
 
     >>> rate = 419 / (54 * 24 * 16384)
-    >>> round(
-    ...     float(
-    ...         goodput(
-    ...             accelerators=16384,
-    ...             interruptions_per_accelerator_hour=rate,
-    ...             checkpoint_s=30.0,
-    ...             restart_s=300.0,
-    ...         )
-    ...     ),
-    ...     3,
+    >>> found = goodput(
+    ...     accelerators=16384,
+    ...     interruptions_per_accelerator_hour=rate,
+    ...     checkpoint_s=30.0,
+    ...     restart_s=300.0,
     ... )
+    >>> round(float(found), 3)
     0.909
     """
     saving, again, restarting = lost_time(

@@ -43,11 +43,10 @@ def input_time_s(
 
     Examples
     --------
-    >>> float(
-    ...     input_time_s(
-    ...         samples=256, workers=8, worker_s=0.005, sample_bytes=1e5, storage_bytes_per_s=1e9
-    ...     )
+    >>> found = input_time_s(
+    ...     samples=256, workers=8, worker_s=0.005, sample_bytes=1e5, storage_bytes_per_s=1e9
     ... )
+    >>> float(found)
     0.16
     """
     decoded = samples * worker_s / workers

@@ -191,16 +191,15 @@ def saved_activation_bytes(
 
     Examples
     --------
-    >>> float(
-    ...     saved_activation_bytes(
-    ...         tokens=10,
-    ...         divided_bytes=8.0,
-    ...         gathered_bytes=1.0,
-    ...         replicated_bytes=4.0,
-    ...         tensor=4,
-    ...         sequence_parallel=1,
-    ...     )
+    >>> found = saved_activation_bytes(
+    ...     tokens=10,
+    ...     divided_bytes=8.0,
+    ...     gathered_bytes=1.0,
+    ...     replicated_bytes=4.0,
+    ...     tensor=4,
+    ...     sequence_parallel=1,
     ... )
+    >>> float(found)
     40.0
     """
     spread = np.where(sequence_parallel > 0, tensor, 1.0)

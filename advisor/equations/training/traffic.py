@@ -278,11 +278,10 @@ def reduced_each_s(
 
     Examples
     --------
-    >>> float(
-    ...     reduced_each_s(
-    ...         weights_s=2.0, each_s=1.0, last_s=1.5, micro_batches=3, cover_s=1.0, overlap=1.0
-    ...     )
+    >>> found = reduced_each_s(
+    ...     weights_s=2.0, each_s=1.0, last_s=1.5, micro_batches=3, cover_s=1.0, overlap=1.0
     ... )
+    >>> float(found)
     6.5
     """
 
