@@ -211,6 +211,11 @@ class Setup:
                 "the figures above hold for this file."
             )
             lines += self._old_card()
+            if self.accelerator.vendor in ("AMD", "Intel"):
+                lines.append(
+                    "PyTorch must be built for this card, as in the image "
+                    f"{self.tool.image(self)}; plain pip brings the one for CUDA."
+                )
         return (*lines, *self.differences)
 
     def _old_card(self) -> list[str]:
@@ -266,6 +271,7 @@ def check_startable(setup: Setup, to: Format) -> None:
         )
 
 
-def way_out(estimate: Estimate) -> str | None:
+def way_out(estimate: Estimate, *, offloads: bool = True) -> str | None:
     """Return the first change that makes a plan fit; None if none is known."""
-    return estimate.ways_out[0].change.rstrip(".") if estimate.ways_out else None
+    ways = (way.change for way in estimate.ways_out if offloads or not way.host_bytes)
+    return next((way.rstrip(".") for way in ways), None)

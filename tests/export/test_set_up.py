@@ -188,6 +188,14 @@ def test_a_plan_that_no_file_starts_has_a_checklist_all_the_same() -> None:
     assert "torch.cuda" in text
 
 
+def test_pytorch_for_rocm_comes_before_the_packages_that_need_it() -> None:
+    case = tune("llama-3.1-8b", "mi300x", 1, tokens=1e6)
+    text = advisor.export(case, "checklist", platform="linux").content
+    assert 0 < text.find("torch.version.hip") < text.find("pip install trl==")
+    nvidia = advisor.export(TRAIN, "checklist", platform="linux").content
+    assert "torch.version.hip" not in nvidia
+
+
 def test_an_unknown_platform_is_refused() -> None:
     with pytest.raises(InputError, match="unknown platform"):
         advisor.export(SERVE, "checklist", platform="beos")

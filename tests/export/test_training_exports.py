@@ -303,6 +303,50 @@ def test_a_cluster_starts_what_the_script_starts() -> None:
         }
 
 
+def test_an_epoch_of_a_folder_is_its_images() -> None:
+    """timm counts a folder's images itself: --train-num-samples changes only other data sets."""
+    case = placed("ResNet-50", "NVIDIA")
+    stated = {**case, "workload": {"kind": "pretraining", "samples": 1.28e6, "epochs": 30}}
+    options = read(advisor.export(stated, "torchrun").content).options
+    assert (options["epochs"], options["train-num-samples"]) == (["30"], ["1280000"])
+    options = read(advisor.export(case, "torchrun").content).options
+    assert options["epochs"] == ["90"]
+
+
+def test_maxtext_tunes_on_dialogues_and_pretrains_on_a_folder_of_c4() -> None:
+    """install_maxtext.md, tutorials/pretraining.md and post_train/sft.yml of v0.2.4."""
+    tuned_text = advisor.export(placed("full 8B", "TPU"), "torchrun", checkpoint="/w").content
+    assert "maxtext[tpu-post-train]'; install_tpu_post_train_extra_deps" in tuned_text
+    assert "train_split=train_sft" in tuned_text
+    assert "HuggingFaceH4/ultrachat_200k" in tuned_text
+    assert "allenai/c4" not in tuned_text
+    assert "has no chat template: name" in tuned_text
+    text = advisor.export(placed("pretrain 70B", "TPU"), "torchrun").content
+    assert 'hf_data_dir="$FOLDER"' in text
+    assert "install_tpu_pre_train_extra_deps" in text
+
+
+def test_gaudi_shares_states_with_its_own_deepspeed() -> None:
+    """optimum-habana v1.20.0, README.md: DeepSpeed is HabanaAI's at the tag of the stack."""
+    own = "git+https://github.com/HabanaAI/DeepSpeed.git@1.23.0"
+    assert own in advisor.export(placed("full 8B", "Gaudi"), "gaudi").content
+    assert own not in advisor.export(placed("LoRA 8B", "Gaudi"), "gaudi").content
+
+
+def test_no_file_lets_pip_replace_the_pytorch_of_an_amd_card() -> None:
+    text = advisor.export(placed("SDXL LoRA", "AMD"), "torchrun").content
+    assert "torchvision==" not in text
+    assert "built for this card, as in the image rocm/pytorch:" in text
+    assert "torchvision==" in advisor.export(placed("SDXL LoRA", "NVIDIA"), "torchrun").content
+
+
+def test_a_program_without_offload_is_not_told_to_offload() -> None:
+    case = {**WORK["Whisper"], "hardware": {"accelerator": "rtx-4090", "count": 1}}
+    with pytest.raises(InputError) as refused:
+        advisor.export(case, "torchrun")
+    assert "host" not in str(refused.value)
+
+
 def test_deepspeed_configures_training_on_pairs_with_orpo() -> None:
     case = tuned("qwen3-8b", "lora", preference="orpo", tokens=5e7)
     content = advisor.export(case, "deepspeed").content
@@ -324,7 +368,7 @@ def test_a_description_names_only_known_values(tool: Tool) -> None:
         *(given[2] for given in says.variables.values() if len(given) > 2),
         *(given[1] for given in says.environment.values() if len(given) > 1),
     ]
-    for lines in (says.pip, says.notes, says.options, says.body):
+    for lines in (says.pip, says.then, says.notes, says.options, says.body):
         conditions += [when for line in lines if isinstance(line, dict) for when in line]
     named = set(re.findall(r"(?<!\$)\{([a-z]\w*)[\w.]*\}", repr(says)))
     named |= {re.split(r"\W", when.removeprefix("not "))[0] for when in conditions}

@@ -6,6 +6,8 @@ from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import held_apart, uses_deepspeed
 from advisor.export.training.tool import Tool, fused
+from advisor.export.training.words import chats
+from advisor.export.versions import version_of
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.training_choices import CrossEntropy
 
@@ -27,6 +29,7 @@ GAUDI: Final = Tool(
     "optimum-habana",
     facts={
         "data": lambda setup: "tatsu-lab/alpaca" if setup.run.frozen else "Salesforce/wikitext",
+        "gaudi_deepspeed": lambda setup: version_of("gaudi-deepspeed"),
         "gaudi": lambda setup: setup.accelerator.key.startswith("gaudi"),
         "script": lambda setup: "run_lora_clm.py" if setup.run.frozen else "run_clm.py",
         "shared": _shared,
@@ -55,9 +58,13 @@ def _per_device(setup: Setup) -> str:
 MAXTEXT: Final = Tool(
     "maxtext",
     facts={
+        "data": lambda setup: "HuggingFaceH4/ultrachat_200k" if setup.run.method else "allenai/c4",
         "maxtext": lambda setup: _model(setup) or "default",
         "maxtext_count": lambda _: len(launch_models().maxtext.names),
         "module": _module,
+        "no_template": lambda setup: (
+            setup.run.method is not None and not chats(setup.model.hub_id or "")
+        ),
         "per_device": _per_device,
         "remat": lambda setup: "full" if setup.layout.recompute is Recompute.FULL else "minimal",
         "unknown_on_tpu": lambda setup: (

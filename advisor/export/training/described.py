@@ -11,7 +11,7 @@ from advisor.export.script import Launch, Word
 from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
 from advisor.export.training.tool import Fact, Lines, Tool
-from advisor.export.versions import git_clone, image_of, pip_install
+from advisor.export.versions import git_clone, pip_install
 from advisor.nouns.layout import Offload, Recompute, Sharding
 
 FACTS: Final[Mapping[str, Fact]] = {
@@ -34,6 +34,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "fsdp_4_bits": lambda setup: sharded.uses_fsdp(setup) and sharded.quantized(setup),
     "fsdp_words": sharded.fsdp_words,
     "hub_id": lambda setup: setup.model.hub_id or "",
+    "image": lambda setup: setup.tool and setup.tool.image(setup),
     "image_size": lambda setup: setup.model.sample.image_size if setup.model.sample else None,
     "instructions": lambda setup: setup.run.preference is None and not words.chats(setup.weights),
     "keeps_activations": lambda setup: Offload.ACTIVATIONS in setup.layout.offload,
@@ -129,7 +130,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
         program=_texts(plan.words(says.program)),
         options=plan.options(plan.lines(says.options)),
         install=_installation(tool, plan),
-        image=image_of(says.image, setup.accelerator.vendor),
+        image=tool.image(setup),
         variables={
             name: (plan.filled(default), meaning)
             for name, (default, meaning, *when) in says.variables.items()
@@ -154,7 +155,7 @@ def _installation(tool: Tool, plan: _Plan) -> tuple[tuple[str, ...], ...]:
         commands.append(git_clone(says.clone.repository, says.clone.package, tag=says.clone.tag))
     if says.pip:
         commands.append((*pip_install(*plan.texts(plan.lines(says.pip))), *says.pip_options))
-    return (*commands, *(_texts(plan.words(words)) for words in says.then))
+    return (*commands, *map(_texts, plan.options(plan.lines(says.then))))
 
 
 def _texts(found: tuple[Word, ...]) -> tuple[str, ...]:

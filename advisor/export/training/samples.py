@@ -19,14 +19,17 @@ LOADERS: Final = 4
 
 
 def _dataset_size(setup: Setup) -> int:
-    """Images that the run goes through in one epoch: the stated samples, or ImageNet's."""
-    given = getattr(setup.workload, "samples", None)
-    return round(given) if given is not None and setup.tool is None else IMAGENET
+    """Images of one epoch: the stated samples, or ImageNet's where they are as many times its."""
+    given = round(getattr(setup.workload, "samples", None) or IMAGENET)
+    return given if given % IMAGENET else IMAGENET
 
 
 def _images(setup: Setup, _: int) -> float:
-    size = _dataset_size(setup)
-    return float(max(1, round(setup.run.tokens / size)) * size)
+    return float(_dataset_size(setup))
+
+
+def _epochs(setup: Setup) -> int:
+    return max(1, round(setup.run.tokens / _dataset_size(setup)))
 
 
 def _loaders(setup: Setup) -> int:
@@ -40,6 +43,7 @@ def _timm_means(setup: Setup) -> Mapping[str, object]:
     optimizer = setup.run.optimizer
     momentum = Optimizer.SGD_MOMENTUM if optimizer is Optimizer.SGD else optimizer
     return {
+        "epochs": _epochs(setup),
         "optimizer": momentum,
         "data_loading": DataLoading.JPEG,
         "loader_workers": _loaders(setup),
@@ -52,21 +56,11 @@ def _workers(setup: Setup) -> int:
     return loading.workers if loading and loading.workers else LOADERS
 
 
-def _epoch_images(setup: Setup) -> int:
-    """Images of one epoch of the written run: ImageNet's if they divide it, else all."""
-    whole = round(setup.run.tokens)
-    return IMAGENET if whole % IMAGENET == 0 else whole
-
-
-def _epochs(setup: Setup) -> int:
-    return round(setup.run.tokens / _epoch_images(setup))
-
-
 TIMM: Final = Tool(
     "timm",
     facts={
         "cached": lambda setup: getattr(setup.workload, "data_loading", None) is DataLoading.CACHED,
-        "epoch_images": _epoch_images,
+        "epoch_images": _dataset_size,
         "epochs": _epochs,
         "network": lambda setup: launch_models().timm.names.get(setup.model.hub_id or ""),
         "networks": lambda _: ", ".join(launch_models().timm.names.values()),

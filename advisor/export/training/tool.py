@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from advisor.architecture.table.model import Unit
 from advisor.export.filling import Line
+from advisor.export.versions import image_of
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
@@ -94,7 +95,7 @@ class Description(Noun):
     clone: Clone | None = None
     pip: Lines = ()
     pip_options: tuple[str, ...] = ()
-    then: tuple[tuple[str, ...], ...] = ()
+    then: Lines = ()
     variables: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """Default, meaning and, if it is not always there, the condition."""
     environment: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -155,6 +156,10 @@ class Tool:
     def says(self) -> Description:
         """Its description."""
         return descriptions()[self.key]
+
+    def image(self, setup: Setup) -> str:
+        """Return the container image with its libraries, built for the card of a plan."""
+        return image_of(self.says.image, setup.accelerator.vendor)
 
     def stack(self, setup: Setup) -> str:
         """Return the software stack whose estimate holds for the file."""

@@ -47,7 +47,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
             + (" ".join(_changes(setup, workload, layout, precision)) or "its memory differs"),
             value=f"{memory(needed)} on each",
             allowed=f"up to {memory(usable)}",
-            remedy=f"{way_out(plan) or 'Choose more cards, or another --to'}.",
+            remedy=(way_out(plan, offloads=bool(tool.says.offload)) or "Choose more cards") + ".",
         )
     notes = tuple(_changes(setup, workload, layout, precision))
     return replace(
