@@ -8,6 +8,7 @@ from pydantic import Field
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
+from advisor.nouns.images import ImageWork
 from advisor.nouns.inputs import TEXT, Input, Labelled, Reads
 
 TECHNIQUES: Final = "serving_techniques.yaml"
@@ -99,6 +100,32 @@ class Techniques(Noun):
         Annotated[int, Field(ge=1, le=512)] | None,
         Input("largest rank of the served adapters (16)", "--adapter-rank"),
     ] = None
+    images_per_request: Annotated[
+        Annotated[int, Field(ge=1, le=256)] | None,
+        Input(
+            "images in each prompt, besides its text, of models that read images",
+            "--images-per-request",
+            "Images per request",
+            reads=Reads.PLAIN,
+            networks=TEXT,
+            blank="None",
+        ),
+    ] = None
+    prompt_image_size: Annotated[
+        Annotated[int, Field(ge=1, le=65_536)] | None,
+        Input(
+            "side of a square image in a prompt; of another, the root of its pixels (1024)",
+            "--prompt-image-size",
+            "Image in a prompt",
+            unit="pixels",
+            metavar="PX",
+            networks=TEXT,
+            blank="1,024",
+            needs="images_per_request",
+        ),
+    ] = None
+    image_work: ImageWork | None = None
+    """Follows from model, number and size; then the prompt's tokens include the images."""
 
 
 class Gain(Noun):

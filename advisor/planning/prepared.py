@@ -15,6 +15,7 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
+from advisor.estimate.serving.images import with_images
 from advisor.estimate.serving.report import STREAM_TOKENS
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
@@ -211,6 +212,8 @@ def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
     """Resolve a case's model, and fit the work's open lengths to it."""
     architecture = resolve_model(case.model, sample_of(case.workload))
     workload, architecture = fitted(with_demand(case.workload), architecture)
+    if isinstance(workload, Serving):
+        workload = with_images(workload, architecture)
     return case.changed(workload=workload), architecture
 
 

@@ -42,6 +42,7 @@ from advisor.foundation.references import references
 from advisor.foundation.resources import data_path
 from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
+from advisor.nouns.images import vision_towers
 from advisor.nouns.software.quality import quality_losses
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import speculation_facts
@@ -331,6 +332,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "published_shapes.csv": published_models,
     "lessons.yaml": lesson_texts,
     "serving_techniques.yaml": speculation_facts,
+    "vision_towers.yaml": vision_towers,
     "model_titles.yaml": lambda: model_title("gpt2"),
     "glossary.yaml": glossary,
     "calibration.yaml": load_calibration,

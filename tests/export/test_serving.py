@@ -1,5 +1,6 @@
 """Files that serve: each parses, says its plan, and names options and values of its release."""
 
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -487,6 +488,27 @@ def test_adapters_that_a_case_states_are_in_its_file(
     if option is not None:
         assert {option: "8", "--max-lora-rank": "32"}.items() <= server.options.items()
         assert "--enable-lora" in server.options
+
+
+@pytest.mark.parametrize(
+    ("to", "option"),
+    [
+        ("vllm", "--limit-mm-per-prompt"),
+        ("sglang", "--limit-mm-data-per-request"),
+        ("llama-cpp", None),
+    ],
+)
+def test_images_that_a_case_states_are_in_its_file(
+    to: str, option: str | None, stubs: Stubs
+) -> None:
+    case = case_of("qwen3-vl-8b", "h100-sxm", 1)
+    case["workload"]["images_per_request"] = 4
+    text = advisor.export(case, to).content
+    [server] = servers(text, to, stubs)
+    check_documented(server)
+    assert ("add the vision tower" in text) is (option is None)
+    if option is not None:
+        assert json.loads(server.options[option]) == {"image": 4}
 
 
 def test_drafts_of_another_checkpoint_are_left_out_with_their_gain() -> None:

@@ -58,6 +58,12 @@ class ServingLoad:
     """Sum of the ranks of the LoRA adapters that the card holds."""
     slowdown: Floats = field(default_factory=lambda: np.ones(1))
     """Time of a step over that without adapters."""
+    image_flops: Floats = field(default_factory=lambda: np.zeros(1))
+    """Of the vision tower, for each token of a prompt."""
+    image_host_s: Floats = field(default_factory=lambda: np.zeros(1))
+    """To prepare the images of a request, before the engine reads its prompt. [s]"""
+    tower_bytes: Floats = field(default_factory=lambda: np.zeros(1))
+    """Weights of the vision tower. [bytes]"""
 
     def take(self, index: NDArray[np.intp]) -> ServingLoad:
         """Return the loads of selected configurations, or the one load of all."""
@@ -69,6 +75,7 @@ class ServingLoad:
     def of(cls, workload: Serving) -> ServingLoad:
         """Return one workload as arrays of one element."""
         drafts = speculated(workload)
+        images = workload.image_work if workload.images_per_request else None
         read = float(workload.input_tokens)
         cached = min(np.floor((workload.prefix_hit_share or 0.0) * read), read - 1.0)
         return cls(
@@ -82,6 +89,9 @@ class ServingLoad:
             drafting=np.array([drafts.overhead]),
             adapter_rank=np.array([float(reserved_rank(workload) * (workload.adapters or 0))]),
             slowdown=np.array([adapter_facts().slowdown.expected if workload.adapters else 1.0]),
+            image_flops=np.array([images.flops / read if images else 0.0]),
+            image_host_s=np.array([images.host_s if images else 0.0]),
+            tower_bytes=np.array([images.tower_bytes if images else 0.0]),
         )
 
     def step_limit(self, served: ServedModel, engine: ServingFacts, memory_bytes: Floats) -> Floats:

@@ -133,7 +133,8 @@ def serving_memory(
     )
     terms = {
         "weights": _weights(served, layout, on_host=engine.host_embedding)
-        + adapters_bytes(served, load, layout),
+        + adapters_bytes(served, load, layout)
+        + load.tower_bytes / layout.tensor,
         "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
         "activations": np.where(sampling, stream, forward),
         "logits": np.where(sampling, sampler, 0.0),

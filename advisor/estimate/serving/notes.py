@@ -24,8 +24,8 @@ from advisor.estimate.serving.demand import (
 from advisor.estimate.serving.memory import adapters_bytes
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.serving.unlike import split_note
-from advisor.foundation.formatting import memory, percent
-from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB
+from advisor.foundation.formatting import duration, memory, percent
+from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB, TFLOP
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration
@@ -57,6 +57,7 @@ def serving_notes(
         *first(workload, placement, architecture, weight_format, calibration),
         *_engine_notes(placement, architecture, calibration.engine_for(weight_format)),
         *_technique_notes(workload, architecture),
+        *_image_note(workload),
         *_adapter_note(workload, placement, architecture, weight_format),
         *limit_notes(placement.accelerator, memory),
     )
@@ -151,6 +152,20 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
                 "the model's configuration names no layers for multi-token prediction: check that "
                 "the checkpoint has them"
             )
+
+
+def _image_note(workload: Serving) -> Iterator[str]:
+    work, count = workload.image_work, workload.images_per_request
+    if work is None or count is None:
+        return
+    yield (
+        f"with images: {count:,} of {work.side:,} x {work.side:,} pixels in a prompt are "
+        f"{work.tokens:,} of its {workload.input_tokens:,} tokens and "
+        f"{work.flops / TFLOP:,.2g} TFLOPs of the vision tower, whose weights take "
+        f"{memory(work.tower_bytes)} in 16 bits; the host prepares them in "
+        f"{duration(work.host_s)}; the tower's activations and images that the engine has cached "
+        "are left out"
+    )
 
 
 def _adapter_note(

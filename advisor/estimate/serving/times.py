@@ -164,7 +164,7 @@ def serving_times(
         prompt = _prompt(served, at_once, load, layout, engine)
         tpot = _token_s(at_once, prompt, load)
         routed_s = served.routed_layers * engine.routed_request_overhead_s
-        arrival_s = engine.request_overhead_s + routed_s
+        arrival_s = engine.request_overhead_s + routed_s + load.image_host_s
         ttft, latency = _answer_s(at_once, prompt, load, tpot, arrival_s)
         # Infinite steps have no difference, so a missing link makes every time infinite.
         ttft, tpot, latency = (
@@ -185,7 +185,9 @@ def serving_times(
         decode_step_s=at_once.token_s,
         request_latency_s=latency,
         prompt_service_s=prompt.service_s,
-        first_token_s=np.asarray(engine.request_overhead_s + prompt.first_token_s),
+        first_token_s=np.asarray(
+            engine.request_overhead_s + load.image_host_s + prompt.first_token_s
+        ),
         prompt_extra_s=np.asarray(prompt.extra_s / layout.pipeline),
         prompts_per_step=np.asarray(layout.pipeline / np.maximum(at_once.steps_per_prompt, 1e-9)),
         requests_per_s=np.asarray(requests_per_s),
@@ -264,6 +266,10 @@ def _steps(
     if np.any(load.slowdown > 1):
         # Adapters add kernels to every layer.
         found = replace(found, fixed=found.fixed + (load.slowdown - 1) * found.total)
+    if np.any(load.image_flops > 0):
+        hardware = candidates.hardware
+        rate = hardware.peak16_flops_per_s * hardware.matmul16_compute * candidates.layout.tensor
+        found = replace(found, compute=found.compute + load.image_flops * prompt_tokens / rate)
     values = [getattr(found, item.name) for item in fields(StepShares)]
     return [StepShares(*(value[kind] for value in values)) for kind in range(len(kinds))]
 
@@ -328,7 +334,7 @@ def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:
 
 
 def _answer_s(
-    at_once: _Engine, prompt: _Prompt, load: ServingLoad, tpot: Floats, arrival_s: float
+    at_once: _Engine, prompt: _Prompt, load: ServingLoad, tpot: Floats, arrival_s: Floats
 ) -> tuple[Floats, Floats]:
     """Return the times to the first and to the last token."""
     further = load.output_tokens - 1

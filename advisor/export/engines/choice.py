@@ -202,6 +202,8 @@ def _techniques(
     if workload.adapters and not program.adapters:
         update |= dict.fromkeys(("adapters", "adapter_rank"))
         differences.append(f"No LoRA adapters: no file asks {program.title} for them.")
+    if workload.images_per_request and not program.images:
+        differences.append(f"Images: add the vision tower to {program.title} by hand.")
     return update
 
 

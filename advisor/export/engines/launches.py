@@ -130,6 +130,9 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "heads_chain": _drafted,
     "heads_drafted": lambda one: _drafted(one, 1),
     "host_experts": lambda one: one.setup.estimate.layout.cpu_expert_layers or None,
+    "images": lambda one: _where(
+        one.workload.images_per_request, json.dumps({"image": one.workload.images_per_request})
+    ),
     "layout": lambda one: one.setup.estimate.layout,
     "local_copies": lambda one: _where(_copies_apart(one), one.copies // one.machines),
     "making": gguf.making,

@@ -89,6 +89,8 @@ class Program(Noun):
     """Whether it takes the tokens of one step."""
     adapters: bool = False
     """Whether a file may ask it to hold LoRA adapters."""
+    images: bool = False
+    """Whether a file states how many images a prompt may have."""
     copies: bool = False
     joins: bool = False
     alone: str = ""

@@ -1,0 +1,75 @@
+"""Images in prompts: the tokens that they add and the work of the vision tower."""
+
+import math
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.equations.serving.images import tower_flops
+from advisor.errors import InputError
+from advisor.foundation.units import MILLION, MILLISECOND
+from advisor.nouns.images import ImageWork, VisionTower, vision_towers
+from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.serving import Serving
+
+
+def tower_of(architecture: ModelArchitecture) -> VisionTower | None:
+    """Return the vision tower that reads images for a model; None if none is described."""
+    words = f"{architecture.family} {architecture.name} {architecture.hub_id}".lower()
+    text = f"{architecture.hidden_size}x{architecture.num_hidden_layers}"
+    for tower in vision_towers().towers:
+        if text in tower.texts and any(word in words for word in tower.match):
+            return tower
+    return None
+
+
+def with_images(workload: Serving, architecture: ModelArchitecture) -> Serving:
+    """Return a workload whose prompts include its images; the same object if nothing changes.
+
+    Raises InputError if no vision tower is described, or if a size is given without images.
+    """
+    count, side = workload.images_per_request, workload.prompt_image_size
+    if (count is None and side is None) or workload.image_work is not None:
+        return workload
+    tower = tower_of(architecture)
+    if tower is None or count is None:
+        raise InputError(
+            f"no vision tower is described for {architecture.name}"
+            if count
+            else "prompt_image_size describes images in prompts, and the case has none",
+            value=count or side,
+            allowed="; ".join(one.title for one in vision_towers().towers),
+            remedy="Leave images out, or state their tokens as part of the prompt."
+            if count
+            else "Add images_per_request, or leave it out.",
+            field=f"workload.{'images_per_request' if count else 'prompt_image_size'}",
+        )
+    work = image_work(tower, count, side or vision_towers().default_side, architecture.hidden_size)
+    update: dict[str, object] = {"image_work": work}
+    for name in ("input_tokens", "input_tokens_p95"):
+        if (length := getattr(workload, name)) is not None:
+            update[name] = length + work.tokens
+    return workload.changed(**update)
+
+
+def image_work(tower: VisionTower, count: int, side: int, text_hidden: int) -> ImageWork:
+    """Return what ``count`` square images of ``side`` pixels take in one request."""
+    exact = min(max(side, tower.least), tower.most) / tower.unit
+    across = max(1, math.ceil(exact) if tower.rounds_up else round(exact))
+    units = across**2 + (1 if tower.thumbnail and across > 1 else 0)
+    patches, tokens = units * tower.unit_patches, units * tower.unit_tokens
+    windowed = tower.layers - tower.full_layers
+    flops = tower_flops(
+        parameters=tower.block_parameters,
+        patches=patches,
+        hidden_size=tower.hidden,
+        whole=tower.full_layers,
+        attended=windowed * min(tower.window, patches),
+    )
+    projected = tower.projector_parameters(text_hidden)
+    host_s = side**2 / MILLION * vision_towers().host_ms_per_megapixel * MILLISECOND
+    return ImageWork(
+        tokens=count * (tokens + across * tower.row_tokens + tower.around),
+        flops=float(count * (flops + 2.0 * projected * tokens)),
+        tower_bytes=FORMAT_BYTES["bf16"] * (tower.block_parameters + projected),
+        host_s=count * host_s,
+        side=across * tower.unit,
+    )

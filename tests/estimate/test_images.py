@@ -1,0 +1,111 @@
+"""Images in prompts, against published sizes of models, token counts and times of servers."""
+
+from __future__ import annotations
+
+import pytest
+
+import advisor
+from advisor.architecture.presets import load_preset
+from advisor.errors import InputError
+from advisor.estimate.serving.images import image_work, tower_of, with_images
+from advisor.nouns.serving import Serving
+
+# Parameters of the published checkpoints, with their vision towers. [1e9]
+WHOLE = {
+    "qwen2-vl-7b": 8.29,
+    "qwen2.5-vl-3b": 3.75,
+    "qwen2.5-vl-7b": 8.29,
+    "qwen2.5-vl-32b": 33.45,
+    "qwen2.5-vl-72b": 73.41,
+    "qwen3-vl-2b": 2.13,
+    "qwen3-vl-8b": 8.77,
+    "gemma-3-4b": 4.30,
+    "gemma-3-27b": 27.43,
+    "llama-4-scout": 108.64,
+    "pixtral-12b": 12.68,
+    "mistral-small-3.1-24b": 24.01,
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_text_and_tower_are_the_published_model(name):
+    model = load_preset(name)
+    tower = tower_of(model)
+    assert tower is not None
+    parts = tower.block_parameters + tower.projector_parameters(model.hidden_size)
+    assert (model.total_parameters + parts) / 1e9 == pytest.approx(WHOLE[name], rel=0.004)
+
+
+# Qwen2-VL (arXiv:2409.12191, section 2.1): 224 x 224 pixels are 66 tokens with the two around them.
+# Gemma 3: mm_tokens_per_image. Pixtral (arXiv:2410.07073, section 2.2): 64 x 64 patches, a break
+# or an end after each row. Llama 4: 16 tiles and the whole image, 144 tokens each.
+@pytest.mark.parametrize(
+    ("name", "side", "tokens"),
+    [
+        ("qwen2-vl-7b", 224, 66),
+        ("gemma-3-27b", 2000, 258),
+        ("pixtral-12b", 1024, 64 * 64 + 64),
+        ("pixtral-12b", 4000, 64 * 64 + 64),
+        ("llama-4-scout", 1344, 17 * 144 + 2),
+        ("llama-4-scout", 300, 144 + 2),
+    ],
+)
+def test_an_image_takes_the_published_tokens(name, side, tokens):
+    model = load_preset(name)
+    tower = tower_of(model)
+    assert tower is not None
+    assert image_work(tower, 1, side, model.hidden_size).tokens == tokens
+    assert image_work(tower, 3, side, model.hidden_size).tokens == 3 * tokens
+
+
+# vllm-project/vllm issue 41267: Qwen2.5-VL 7B, vLLM 0.19.1, H100, 1920 x 1080.
+# yhyang201/sgl-bench @5123d54, records/20260327/20260327_042330: Qwen3-VL 8B, SGLang 0.5.9, H200.
+FIRST_TOKENS = [
+    ("qwen2.5-vl-7b", "vllm", "h100-sxm", 27, 1, 1440, 293),
+    ("qwen3-vl-8b", "sglang", "h200-sxm", 256, 1, 960, 201),
+    ("qwen3-vl-8b", "sglang", "h200-sxm", 256, 4, 960, 636),
+    ("qwen3-vl-8b", "sglang", "h200-sxm", 256, 1, 1440, 423),
+    ("qwen3-vl-8b", "sglang", "h200-sxm", 256, 4, 1440, 1313),
+    ("qwen3-vl-8b", "sglang", "h200-sxm", 256, 2, 1920, 1388),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "card", "text", "images", "side", "measured"), FIRST_TOKENS
+)
+def test_measured_first_tokens_lie_in_the_range(model, engine, card, text, images, side, measured):
+    """``side``: root of the pixels of a published image."""
+    serving = advisor.estimate(
+        {
+            "model": {"preset": model},
+            "workload": {
+                "kind": "serving",
+                "engine": engine,
+                "concurrency": 1,
+                "input_tokens": text,
+                "output_tokens": 32,
+                "images_per_request": images,
+                "prompt_image_size": side,
+            },
+            "hardware": {"accelerator": card, "count": 1},
+        }
+    ).serving
+    assert serving is not None
+    assert serving.ttft_ms.low <= measured <= serving.ttft_ms.high
+    assert serving.ttft_ms.expected == pytest.approx(measured, rel=0.3)
+
+
+def test_images_are_counted_once():
+    model = load_preset("qwen3-vl-8b")
+    once = with_images(Serving(images_per_request=2, input_tokens=100), model)
+    assert once.input_tokens == 100 + 2 * (32 * 32 + 2)
+    assert with_images(once, model) is once
+
+
+@pytest.mark.parametrize(
+    ("model", "stated"),
+    [("qwen3-8b", {"images_per_request": 1}), ("qwen3-vl-8b", {"prompt_image_size": 512})],
+)
+def test_images_without_a_tower_and_sizes_without_images_are_refused(model, stated):
+    with pytest.raises(InputError, match="image"):
+        with_images(Serving.model_validate(stated), load_preset(model))
