@@ -223,7 +223,7 @@ class _Writer:
         if isinstance(workload, Serving):
             planned = plan.software.name if plan.software else None
             program = program_for(self.to, self.asked.case, self.asked.architecture, card, planned)
-            as_told = expressed(program, self.asked.case, plan, card)
+            as_told = expressed(program, self.asked.case, self.asked.architecture, plan, card)
             workload = as_told.case.workload
             rentable = _rentable(as_told.case, self.to)
             elsewhere = plan.cost.provider not in rentable.limits.providers

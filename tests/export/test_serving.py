@@ -521,6 +521,18 @@ def test_drafts_of_another_checkpoint_are_left_out_with_their_gain() -> None:
     assert expectation(text) == plain
 
 
+def test_heads_that_the_model_lacks_draft_nothing() -> None:
+    """Only checkpoints with these layers start so: vllm-project/vllm, pull 12755 (of the distilled
+    models of DeepSeek-R1, on 2025-02-27). The config.json of Llama 3.1 names none."""
+    case = case_of("llama-3.1-8b", "h100-sxm", 1)
+    plain = expectation(advisor.export(case, "vllm").content)
+    case["workload"]["speculation"] = "mtp"
+    text = advisor.export(case, "vllm").content
+    assert "--speculative-config" not in text
+    assert "names no layers for it" in text
+    assert expectation(text) == plain
+
+
 def test_heads_of_the_model_draft_under_sglang(stubs: Stubs) -> None:
     """docs.sglang.io, Multi Token Prediction: steps, top-k 1 and one draft token more."""
     case = case_of("deepseek-r1", "h200-sxm", 8)

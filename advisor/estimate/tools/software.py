@@ -258,7 +258,7 @@ class ToolRules:
             if (adapts or text) and (method not in offer.methods or method in support.without):
                 return f"offers no {method.value} there"
             if text and workload.preference and workload.preference not in offer.preference:
-                return f"offers no {workload.preference.value}"
+                return f"offers no {workload.preference.value.upper()}"
         return ""
 
     def _beyond(self, tool: Tool) -> str:

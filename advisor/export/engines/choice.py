@@ -132,7 +132,9 @@ def with_program(program: Program, case: Case) -> Case:
     return case.changed(workload=engine)
 
 
-def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -> Expressed:
+def expressed(
+    program: Program, case: Case, model: ModelArchitecture, plan: Estimate, card: Accelerator
+) -> Expressed:
     """Return a plan as a program can state it, with the differences."""
     workload = case.workload
     assert isinstance(workload, Serving)
@@ -140,7 +142,7 @@ def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -
     weights = _weights(program, plan.precision, card, differences)
     cache = _cache(program, cache_format(workload, card), differences)
     layout = _layout(program, plan.layout, differences)
-    techniques = _techniques(program, workload, card, differences)
+    techniques = _techniques(program, workload, model, card, differences)
     update: dict[str, object] = {
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.cards),
         "layout": layout,
@@ -186,15 +188,22 @@ def _cache(program: Program, wanted: str, differences: list[str]) -> str:
 
 
 def _techniques(
-    program: Program, workload: Serving, card: Accelerator, differences: list[str]
+    program: Program,
+    workload: Serving,
+    model: ModelArchitecture,
+    card: Accelerator,
+    differences: list[str],
 ) -> dict[str, None]:
     """Return the fields of techniques that a file cannot state, without their values."""
     update: dict[str, None] = {}
     method = workload.speculation
-    if method and program.backend(card) not in program.drafts.get(method, ()):
+    headless = method is Speculation.MTP and not model.prediction_layers
+    if method and (headless or program.backend(card) not in program.drafts.get(method, ())):
         update = dict.fromkeys(("speculation", "draft_tokens", "acceptance", "text_kind"))
         own = method in (Speculation.NGRAM, Speculation.MTP)
         why = f"{program.title} lacks that here" if own else "a case names no weights for them"
+        if headless:
+            why = "the model's configuration names no layers for it"
         differences.append(f"Nothing is drafted with {speculation_facts()[method].title}: {why}.")
     if workload.step_tokens and not program.steps:
         update["step_tokens"] = None
