@@ -112,6 +112,25 @@ def find_preset(name: str) -> str | None:
     return _names().get(spelled) or _compact_names().get(_compact(spelled))
 
 
+def listed_hub_id(name: str) -> str | None:
+    """Return the hub id that a name spells, of those that share a preset; None for the preset's.
+
+    Examples
+    --------
+    >>> listed_hub_id("llama-3.1-8b-instruct"), listed_hub_id("llama-3.1-8b")
+    ('meta-llama/Llama-3.1-8B-Instruct', None)
+    """
+    preset = find_preset(name)
+    spelled = _compact(name.strip().lower().replace("__", "/"))
+    if preset is None or spelled == _compact(preset):
+        return None
+    for hub_id in _load().presets[preset].hub:
+        listed = _compact(hub_id.lower())
+        if spelled in (listed, listed.rpartition("/")[2]):
+            return hub_id
+    return None
+
+
 def load_preset(
     name: str, sample: SampleSize | None = None, pruning: float = 0.0
 ) -> ModelArchitecture:

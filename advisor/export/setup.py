@@ -8,6 +8,7 @@ from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from advisor.architecture.presets import listed_hub_id
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
@@ -141,7 +142,9 @@ class Setup:
     @property
     def weights(self) -> str:
         """Hub id or path of the weights to load."""
-        name = self.checkpoint or self.model.hub_id
+        asked = self.case.model.preset or self.case.model.hub
+        stated = listed_hub_id(asked) if asked else None
+        name = self.checkpoint or stated or self.model.hub_id
         if name is None:
             raise cannot(
                 "the case does not say which weights to load",

@@ -551,3 +551,12 @@ def test_an_engine_without_adapters_is_refused() -> None:
         advisor.estimate(case)
     with pytest.raises(InputError, match="serves no adapters beside a model"):
         advisor.export(case, "llama-cpp")
+
+
+@pytest.mark.parametrize("name", ["meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"])
+def test_the_weights_that_were_named_are_served(name: str) -> None:
+    """An Instruct model has the shape of its base, and other weights."""
+    case = serve(name, "l40s", 1)
+    text = advisor.export(case, "vllm").content
+    assert "vllm serve meta-llama/Llama-3.1-8B-Instruct" in text
+    assert "Instruct" not in advisor.export(serve("llama-3.1-8b", "l40s", 1), "vllm").content
