@@ -331,3 +331,12 @@ def test_every_screen_shows_its_type_of_answer(answer: str) -> None:
 
     shown = [*signature(screen).parameters.values()][1]
     assert getattr(shown.annotation, "__name__", shown.annotation) == answer
+
+
+def test_a_first_answer_keeps_the_numbers_of_a_rate() -> None:
+    case = serve("gemma-3-27b", "h100-sxm", 2)
+    case["workload"].pop("concurrency", None)
+    case["workload"] |= {"requests_per_s": "2/s", "images_per_request": 1}
+    text = printed(lambda console: show_estimate(console, api.estimate(case)))
+    assert "Time to first token" in text
+    assert "P99 of the time per token" in text

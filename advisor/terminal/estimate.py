@@ -104,7 +104,7 @@ def _short(console: Console, found: Estimate) -> None:
     ways = ways_out(found)
     if ways:
         screen.say(1, "\n".join(["", *ways]), title="What would make it fit")
-    screen.add(1, table(["Number", "Value", "Evidence"], rows))
+    screen.add(0, table(["Number", "Value", "Evidence"], rows))
     screen.say(2, found.api.sentence if found.api else "", title="Beside an API")
     timed = found.time or found.serving
     screen.say(3, _largest(found.memory.terms), title="Memory")
@@ -315,7 +315,7 @@ def _arrivals_rows(serving: ServingEstimate) -> Iterator[Row]:
     if under is None:
         return
     for name, at in under.percentiles or ():
-        share = f"{name.removeprefix('p')} % of requests:"
+        share = f"{name.upper()} of the"
         yield _row(f"  {share} first token", milliseconds, at.ttft_ms.scaled(MILLISECOND))
         yield _row(f"  {share} time per token", milliseconds, at.tpot_ms.scaled(MILLISECOND))
     asked = f"{under.asked_requests_per_s:.3g} requests/s"
