@@ -336,9 +336,12 @@ def _rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> I
 
 
 def _rented_replicas(options: Mapping[str, Sequence[Option]], serves: float) -> Iterator[Mode]:
-    """Yield the cheapest rental of a replica on each platform."""
+    """Yield the cheapest rental of a replica on each platform.
+
+    The upper end decides, as in ``recommend``: an old price has to win clearly.
+    """
     for platform, rented in options.items():
-        best = min(rented, key=lambda item: (item.usd_per_hour, item.time))
+        best = min(rented, key=lambda item: (item.cost_high_usd, item.time_high))
         yield replace(_replica(None, best, serves), platform=platform)
 
 

@@ -19,6 +19,7 @@ from advisor.nouns.limits import Constraints
 from advisor.nouns.money import Owning
 from advisor.owning.assumptions import tariff_usd_per_kwh, unused_off
 from advisor.planning.search.systems import allowed_offers
+from advisor.planning.spot import aged_factor
 
 WEEKS_PER_MONTH: Final = 365.25 / 12 / 7
 MONTHS_PER_YEAR: Final = 12
@@ -166,10 +167,13 @@ class Committed:
 
 
 def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy) -> list[Committed]:
-    """Return the cheapest commitment of each card, machine size and term."""
+    """Return the cheapest commitment of each card, machine size and term.
+
+    The upper end decides, as in ``recommend``: an old price has to win clearly.
+    """
     if not (portfolio.means.rent and portfolio.means.commit):
         return []
-    best: dict[tuple[str, int, int], Committed] = {}
+    best: dict[tuple[str, int, int], tuple[float, Committed]] = {}
     for offer in allowed_offers(catalog, Constraints(price_kind=PriceKind.ON_DEMAND)):
         price = offer.on_demand_usd_per_hour
         if price is None:
@@ -180,10 +184,11 @@ def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy)
             if plan.term_months > portfolio.owning.months:
                 continue
             month = price * plan.price_ratio * HOURS_PER_MONTH * offer.price_factor
+            upper = month * aged_factor(offer, PriceKind.ON_DEMAND)
             place = (offer.accelerator, offer.accelerators, plan.term_months)
-            if place in best and best[place].supply.month_usd <= month:
+            if place in best and best[place][0] <= upper:
                 continue
-            best[place] = Committed(
+            committed = Committed(
                 offer,
                 Supply(
                     key=f"{offer.key}/{plan.term_months}",
@@ -196,4 +201,5 @@ def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy)
                     platform=platform_of(catalog.accelerator(offer.accelerator)),
                 ),
             )
-    return list(best.values())
+            best[place] = (upper, committed)
+    return [committed for _, committed in best.values()]

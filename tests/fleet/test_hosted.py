@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from advisor import InputError, plan_fleet
+from advisor import InputError, load_catalog, plan_fleet
+from advisor.foundation.dates import current_day
 
 
 def service(**workload: Any) -> dict[str, Any]:
@@ -88,3 +89,21 @@ def test_a_load_that_the_plan_would_not_count_is_refused(load: dict[str, Any]) -
 def test_weights_that_the_portfolio_tunes_are_not_hosted_by_others() -> None:
     assert hosted(plan(service()))
     assert not hosted(plan(service(), TUNE))
+
+
+def test_an_older_rent_does_not_win_by_a_little() -> None:
+    """List prices move by 16 % a year, so 5 % less of two years ago is no lower price today."""
+    catalog = load_catalog()
+    [new, *_] = [item for item in catalog.offers_for("l40s") if item.provider == "RunPod"]
+    older = {"key": "older", "instance_type": "older", "price_date": "2024-11-21"}
+    offers = (
+        new.changed(on_demand_usd_per_hour=1.0, price_date=current_day().isoformat()),
+        new.changed(accelerator="rtx-a6000", on_demand_usd_per_hour=0.95, **older),
+    )
+    chat = service()
+    chat["case"]["model"] = {"preset": "llama-3.1-8b"}
+    content = {"workloads": [chat], "owning": {"months": 12}, "means": {"buy": False, "api": False}}
+    answer = plan_fleet(
+        content, catalog=catalog.model_copy(update={"offers": offers}), alternatives=False
+    )
+    assert {item.where for item in answer.assignments} == {f"RunPod {new.instance_type}"}
