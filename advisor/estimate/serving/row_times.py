@@ -99,7 +99,7 @@ def products(
         Whether their weights come to the card, which then computes.
     """
     weights, compute, fixed, held, flops = (np.zeros(shape) for _ in range(5))
-    hardware = candidates.hardware
+    hardware, hosted = candidates.hardware, bool(np.any(parts.touched))
     unquantised = hardware.in_16_bits()
     served_wide = served.weight_format.bytes_per_parameter >= SIXTEEN_BIT_BYTES
     for matrix in served.matrices:
@@ -117,13 +117,17 @@ def products(
         # A matrix without rows in its phase is neither computed nor read.
         runs = np.where(rows > 0, 1.0, 0.0)
         total = np.where(runs > 0, total, 0.0)
+        reading = memory_roof_s(total_s=total, memory_s=memory)
+        fixed = fixed + matrix.layers * kernels.matmul_overhead_s * runs
+        if not hosted:
+            weights = weights + matrix.layers * reading
+            compute = compute + matrix.layers * (total - reading)
+            continue
         away = parts.share(matrix.part, routed=matrix.experts > 1)
         own = matrix.layers * (1.0 - away)
         away = matrix.layers * away
-        reading = memory_roof_s(total_s=total, memory_s=memory)
         weights = weights + own * reading
         compute = compute + (own + away * streams) * (total - reading)
-        fixed = fixed + matrix.layers * kernels.matmul_overhead_s * runs
         held = held + away * _held_bytes(matrix, rows, runs)
         flops = flops + away * runs * _flops(matrix, rows)
     return Products(weights, compute, fixed, held, flops)
