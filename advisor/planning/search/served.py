@@ -73,7 +73,8 @@ def search_served(
     steps = search.climb([[way for way in found if not way.hosted] for found in ladders])
     unsolved = [place for place, step in enumerate(steps) if step is None]
     found = bool(search.options or search.smaller)
-    if found or search.lacks_memory(unsolved):
+    # Where a rate of requests is answered, nobody serves it from the host's memory.
+    if (found and workload.requests_per_s is None) or search.lacks_memory(unsolved):
         search.host(unsolved, ladders, briefly=found)
     if advising:
         search.beside(ladders, steps)
