@@ -100,6 +100,10 @@ def test_images_are_counted_once():
     once = with_images(Serving(images_per_request=2, input_tokens=100), model)
     assert once.input_tokens == 100 + 2 * (32 * 32 + 2)
     assert with_images(once, model) is once
+    with pytest.raises(InputError, match="image_work does not follow"):
+        with_images(once.changed(images_per_request=3), model)
+    with pytest.raises(InputError, match="image_work describes images"):
+        with_images(once.changed(images_per_request=None), model)
 
 
 @pytest.mark.parametrize(

@@ -24,25 +24,41 @@ def tower_of(architecture: ModelArchitecture) -> VisionTower | None:
 def with_images(workload: Serving, architecture: ModelArchitecture) -> Serving:
     """Return a workload whose prompts include its images; the same object if nothing changes.
 
-    Raises InputError if no vision tower is described, or if a size is given without images.
+    Raises InputError if no vision tower is described, if a size is given without images, or if
+    ``image_work`` is given and does not follow from the model and its images.
     """
     count, side = workload.images_per_request, workload.prompt_image_size
-    if (count is None and side is None) or workload.image_work is not None:
+    if count is None and side is None and workload.image_work is None:
         return workload
-    tower = tower_of(architecture)
-    if tower is None or count is None:
+    if count is None:
+        field = "image_work" if side is None else "prompt_image_size"
         raise InputError(
-            f"no vision tower is described for {architecture.name}"
-            if count
-            else "prompt_image_size describes images in prompts, and the case has none",
-            value=count or side,
+            f"{field} describes images in prompts, and the case has none",
+            value=side or getattr(workload.image_work, "tokens", None),
+            allowed="images_per_request beside it",
+            remedy="Add images_per_request, or leave it out.",
+            field=f"workload.{field}",
+        )
+    tower = tower_of(architecture)
+    if tower is None:
+        raise InputError(
+            f"no vision tower is described for {architecture.name}",
+            value=count,
             allowed="; ".join(one.title for one in vision_towers().towers),
-            remedy="Leave images out, or state their tokens as part of the prompt."
-            if count
-            else "Add images_per_request, or leave it out.",
-            field=f"workload.{'images_per_request' if count else 'prompt_image_size'}",
+            remedy="Leave images out, or state their tokens as part of the prompt.",
+            field="workload.images_per_request",
         )
     work = image_work(tower, count, side or vision_towers().default_side, architecture.hidden_size)
+    if workload.image_work == work:
+        return workload
+    if workload.image_work is not None:
+        raise InputError(
+            "image_work does not follow from the model, its images and their size",
+            value=workload.image_work.tokens,
+            allowed=f"{work.tokens} tokens for these images",
+            remedy="Leave it out, and give input_tokens without the images.",
+            field="workload.image_work",
+        )
     update: dict[str, object] = {"image_work": work}
     for name in ("input_tokens", "input_tokens_p95"):
         if (length := getattr(workload, name)) is not None:
