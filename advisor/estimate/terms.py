@@ -79,8 +79,8 @@ TRAINING_TIME: dict[str, TermText] = {
     ),
     "launch": TermText(
         "Waiting for kernel launches",
-        "max(0, launches x launch time - kernel time) + small copies + tensors x update calls "
-        "(several accelerators); processors: launches x dispatch",
+        "max(0, launches x launch time - kernel time) + small copies; processors: launches x "
+        "dispatch",
         None,
     ),
     "tensor_traffic": TermText(

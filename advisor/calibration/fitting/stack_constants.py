@@ -56,8 +56,6 @@ ROUTED: Final = ("grouped_compute", "expert_launches", "expert_overlap")
 GROUPED: Final = 0.373
 """Rate of grouped products over that of one dense product, before the fit on training runs: the
 value that fitted served mixtures of experts best when dense kernels replaced grouped ones."""
-IMAGES: Final = ("_samples", "_detection")
-"""Work of networks that take images: they share a slowdown, and so the runs that widen a range."""
 FARTHEST: Final = 0.5
 """Largest error of a group in the fit, so that single failures do not dominate. [log]"""
 
@@ -233,29 +231,24 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
 
     By name, each also with ``_unmeasured``, wider by as much as dense models are farther off on
     cards without kernel measurements. The bounds of a kind of work are drawn towards those of all
-    runs (of networks that take images, if it is one), so widened, the fewer groups of it were
-    measured. With few groups they are no narrower than these, with more no narrower than its
-    own.
+    runs, so widened, the fewer groups of it were measured; with few, they are no narrower.
     ``training_time_guessed`` is how much farther off runs with guessed settings are.
     """
     base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
     strange = _quantiles([run for run in held_out if run.run.interval.endswith(UNMEASURED)])
-    images = [run for run in held_out if run.run.samples]
+    pool = _quantiles(held_out)
     # Errors on unmeasured cards can go both ways, so the larger widening applies to both ends.
     wider = max(1.0, base[0] / strange[0], strange[1] / base[1])
+    beyond = (pool[0] / wider, pool[1] * wider)
     found = {GUESSED_TIME: _guessed(held_out)}
     for work in WORKS:
         name = f"{TRAINING_INTERVAL}{work}"
         own = [run for run in held_out if run.run.interval == name]
         groups = len({run.run.group for run in own})
-        pool = _quantiles(images if work in IMAGES and images else held_out)
-        beyond = (pool[0] / wider, pool[1] * wider)
-        bounds = _quantiles(own) if own else beyond
-        low, high = pulled_to_pool(bounds, beyond, groups)
-        # Few groups that happen to agree are less evidence, not a narrower range. Enough groups
-        # that scatter more than all runs do are evidence of a wider one.
-        least = beyond if groups < POOL_GROUPS else bounds
-        low, high = min(low, least[0]), max(high, least[1])
+        low, high = pulled_to_pool(_quantiles(own) if own else beyond, beyond, groups)
+        if groups < POOL_GROUPS:
+            # Few groups that happen to agree are less evidence, not a narrower range.
+            low, high = min(low, beyond[0]), max(high, beyond[1])
         found[name] = _interval(
             low, high, groups, f"{groups} groups of published runs, each source held out"
         )

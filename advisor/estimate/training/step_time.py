@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.architecture.table.operators import Part
 from advisor.equations.training.memory import stage_share
 from advisor.equations.training.optimizers import update_bytes
 from advisor.equations.training.pipeline import (
@@ -53,8 +52,7 @@ class TrainingTime(Shares):
     elementwise: Floats
     recompute: Floats
     launch: Floats
-    """Time that the accelerator waits for the host: launches, a step's small copies, and the calls
-    that update tensor after tensor."""
+    """Time that the accelerator waits for the host: launches and a step's small copies."""
     tensor_traffic: Floats
     expert_traffic: Floats
     context_traffic: Floats
@@ -127,9 +125,7 @@ def training_time(
         "attention": micro_batches * one.attention,
         "elementwise": micro_batches * one.elementwise,
         "recompute": micro_batches * one.recompute,
-        "launch": micro_batches * launch
-        + copies_time(STEP_COPIES, candidates.hardware)
-        + _divided_tensors(architecture, run, layout, share) * software.tensor_update_s,
+        "launch": micro_batches * launch + copies_time(STEP_COPIES, candidates.hardware),
         "tensor_traffic": micro_batches * traffic.tensor,
         "expert_traffic": micro_batches * exchange,
         "context_traffic": micro_batches * traffic.context,
@@ -233,21 +229,6 @@ def _shared_out(
         dense / np.where(sharded, group, 1.0)
         + expert / np.where(sharded, group / layout.expert, 1.0)
     )
-
-
-def _divided_tensors(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, share: Floats
-) -> Floats | float:
-    """Tensors of one stage that several accelerators update together.
-
-    0 on one accelerator, for adapters and for networks that take images.
-    """
-    if run.frozen or run.unit is Unit.IMAGE:
-        return 0.0
-    ops = [op for op in architecture.operators if op.parameters and not op.frozen]
-    blocks = sum(op.layers for op in ops if op.part is Part.BLOCK)
-    held = blocks * share + sum(op.layers for op in ops) - blocks
-    return np.where(layout.accelerators > 1, held, 0.0)
 
 
 def _optimizer_time(

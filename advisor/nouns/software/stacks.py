@@ -73,9 +73,6 @@ class SoftwareStack(Noun):
     """Whether norms, activations and residuals run as one pass each."""
     launch_s: Seconds
     """Host time to launch one kernel. [s]"""
-    tensor_update_s: Seconds
-    """Host's time for each trained tensor that several accelerators update together, while they
-    wait. Adapters and networks that take images show no such time. [s]"""
     portable_attention: bool
     """Whether it uses FlashAttention-2 on every card, not the kernels for its generation."""
     overlaps_traffic: bool
