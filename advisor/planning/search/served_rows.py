@@ -129,12 +129,10 @@ def evaluator(work: ServedWork, systems: Sequence[System]) -> Callable[[Table], 
     def evaluate(table: Table) -> Figures:
         each = -(-work.workload.concurrency // table[:, 2])
         first, alike = _alike(machines[table[:, 0]], each, *table[:, 3:].T)
-        rows = table[first]
-        layouts = layouts_of(rows)
         parts = []
-        for begin in range(0, len(rows), CHUNK):
-            part = slice(begin, begin + CHUNK)
-            parts.append(estimate(Candidates(layouts.take(part), hardware.take(rows[part, 0]))))
+        for begin in range(0, len(first), CHUNK):
+            rows = table[first[begin : begin + CHUNK]]
+            parts.append(estimate(Candidates(layouts_of(rows), hardware.take(rows[:, 0]))))
         return Figures.joined(parts).take(alike)
 
     return evaluate

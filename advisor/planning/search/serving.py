@@ -88,19 +88,20 @@ def search_serving(
         if len(more):
             figures = Figures.joined([figures, evaluate(more)])
             table = np.vstack([table, more])
-    layouts = layouts_of(table)
+    places = _best_places(table, figures.fits, _merits(work, table, figures))
+    layouts = layouts_of(table[places])
     kept = tuple(
         FoundServing(
             system=int(table[place, 0]),
             count=int(table[place, 1]),
             precision=work.weight_format.name,
             layouts=layouts,
-            row=place,
+            row=row,
             tpot_s=float(figures.tpot[place]),
             ttft_s=float(figures.ttft[place]),
             tokens_per_s=float(figures.throughput[place]),
         )
-        for place in _best_places(table, figures.fits, _merits(work, table, figures))
+        for row, place in enumerate(places)
     )
     return ServingSearch(
         found=kept,
