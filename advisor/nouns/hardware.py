@@ -191,6 +191,8 @@ class UnlikeFacts(Noun):
     source: Text
 
 
+MOST_ACCELERATORS: Final = 1_000_000
+"""Of one machine or offer; the largest slices of TPUs have about 10,000."""
 JOIN: Final = "+"
 """Between the keys of unlike cards."""
 
@@ -209,7 +211,7 @@ VCPUS_PER_ACCELERATOR: Final = 16.0
 class Node(Noun):
     """A machine with accelerators of one kind, and what joins them and the machines."""
 
-    accelerators: Annotated[int, Field(ge=1)]
+    accelerators: Annotated[int, Field(ge=1, le=MOST_ACCELERATORS)]
     intra_bytes_per_s: Positive
     """Between accelerators of one link domain, per accelerator and direction. [bytes/s]"""
     intra_domain: Annotated[int, Field(ge=1)]
@@ -313,7 +315,7 @@ class Offer(Noun):
     region: Name
     accelerator: Name
     """Key of the accelerator."""
-    accelerators: Annotated[int, Field(ge=1)]
+    accelerators: Annotated[int, Field(ge=1, le=MOST_ACCELERATORS)]
     """Accelerators in the whole instance."""
     vcpus: Positive | None
     host_memory_bytes: Positive | None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -82,6 +83,10 @@ BODY = LIVE.model_dump_json().encode()
         (rewritten(b"{}"), "fetched_at is broken"),
         (b"[" * 100_000, "first line is not that of this program"),
         (rewritten(BODY.replace(b"1.23", b"1e308")), "providers.0 is broken"),
+        (
+            rewritten(re.sub(rb'"accelerators":\d+', b'"accelerators":1' + 400 * b"0", BODY)),
+            "accelerators is broken",
+        ),
         (rewritten(BODY.replace(b"1.23", b"NaN")), "is broken"),
         (rewritten(BODY.replace(b'"2026-11-20"', b'"2026-02-31"')), "date is broken"),
         (rewritten(BODY.replace(b'"date":"2026-11-20"', b'"date":"2026-11-19"')), "is broken"),
