@@ -60,7 +60,9 @@ class Parser(argparse.ArgumentParser):
         from difflib import get_close_matches
 
         ours = {flag: flag for action in self._actions for flag in action.option_strings}
-        known = ours | {their: our for their, our in table().elsewhere.items() if our in ours}
+        theirs = table().elsewhere
+        meant = {word: our if our in ours else theirs.get(our) for word, our in theirs.items()}
+        known = ours | {word: our for word, our in meant.items() if our in ours}
         word = unknown.partition("=")[0].lower().replace("_", "-")[:LONGEST_OPTION]
         longer = [name for name in known if len(word) > len("--") and name.startswith(word)]
         close = [word] if word in known else longer[:2] or get_close_matches(word, known, n=2)
