@@ -135,7 +135,7 @@ class Hardware(Noun):
     count: Annotated[
         int,
         Field(ge=1, le=16384),
-        Input("how many; 1 unless told otherwise", "--count", "How many"),
+        Input("how many; by default 1, to own as many as the work takes", "--count", "How many"),
     ] = 1
 
 

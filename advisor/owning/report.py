@@ -33,7 +33,7 @@ from advisor.owning.results import (
     RentCost,
     RentKind,
 )
-from advisor.owning.sentences import answer, assumptions
+from advisor.owning.sentences import answer, assumptions, in_host
 from advisor.owning.work import Work, work_of
 from advisor.planning.beside_api import Hosted
 from advisor.planning.explain.sentences import missed_limits
@@ -219,7 +219,7 @@ def rent_or_buy(
     place = economy.place(owning.place)
     verdict = answer(estimate, compared, rents, main, hours, size.accelerators)
     return Ownership(
-        answer=" ".join((verdict, *missed_limits(estimate, case.limits))),
+        answer=" ".join((verdict, *in_host(estimate), *missed_limits(estimate, case.limits))),
         accelerator=accelerator.key,
         accelerator_name=accelerator.name,
         count=size.accelerators,

@@ -7,7 +7,7 @@ from advisor.catalog.machine_kinds import groups_of
 from advisor.catalog.nodes import sold_together
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
-from advisor.foundation.formatting import count, hourly_price, money, percent, years
+from advisor.foundation.formatting import count, hourly_price, memory, money, percent, years
 from advisor.foundation.formatting import count as whole
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.rounding import plain, round_significant
@@ -61,6 +61,16 @@ def answer(
     title = rents[compared.index(main)].title
     verdict = _verdict(main.saving_range(), cards, title, asked)
     return " ".join(part for part in (verdict, use, _cheaper(compared, main), _api(rents)) if part)
+
+
+def in_host(estimate: Estimate) -> Iterator[str]:
+    """Yield what the work keeps in the host's memory, if anything."""
+    held = estimate.memory.host_bytes
+    if held.expected:
+        yield (
+            f"The work fits with {memory(held.high)} in the host's memory for each card: see that "
+            "the machine has it, and that its price covers it."
+        )
 
 
 def _cheaper(compared: list[Comparison], main: Comparison) -> str:

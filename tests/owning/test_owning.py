@@ -382,3 +382,25 @@ def test_limits_that_the_bought_hardware_misses_are_told() -> None:
     assert "Misses the target for the time per token: " in missed
     assert missed.endswith("limit 1.0 ms.")
     assert "Misses" not in own(**served, limits={"max_tpot_ms": 1000}).answer
+
+
+def test_without_a_number_as_many_cards_are_priced_as_carry_the_work() -> None:
+    # 70.6 B parameters in 16 bits are 141 GB: two cards of 80 GB cannot hold them and a cache.
+    asked = {
+        "model": {"preset": "llama-3.1-70b"},
+        "workload": {"kind": "serving", "requests_per_s": 5},
+        "hardware": {"accelerator": "h100-sxm"},
+    }
+    found = advisor.own(asked)
+    assert found.count > 2
+    assert "not keep up" not in found.answer
+    one = advisor.own({**asked, "hardware": {"accelerator": "h100-sxm", "count": 1}})
+    assert one.count == 1
+    assert "not keep up" in one.answer
+
+
+def test_the_answer_names_what_the_hosts_memory_has_to_hold() -> None:
+    # 70.6 B parameters of 4 bits are 35 GB, more than the card's 24.
+    found = advisor.own(tune("llama-3.1-70b", "rtx-4090", 1, method="qlora", tokens=5e7))
+    assert "GiB in the host's memory" in found.answer
+    assert "host's memory" not in own().answer
