@@ -62,8 +62,8 @@ def candidates_per_s(total: int) -> float:
 
     def evaluate() -> None:
         for _ in range(rounds):
-            evaluate_memory(architecture, run, chunk.layout, calibration)
-            evaluate_run_hours(architecture, run, chunk, calibration)
+            evaluate_memory(run, chunk.layout, calibration)
+            evaluate_run_hours(run, chunk, calibration)
 
     return rounds * CHUNK / median_s(evaluate, repeats=3)
 

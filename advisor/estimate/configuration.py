@@ -103,16 +103,16 @@ def _trained(
     check_trains(accelerator, workload, recipe)
     run = run or resolve_training(workload, architecture, recipe, placement.tool)
     check_batch(layout, run)
-    time = describe_time(architecture, run, layout, accelerator, placement.node, calibration)
+    time = describe_time(run, layout, accelerator, placement.node, calibration)
     if placement.interrupted is not None:
         time = interrupted_time(time, placement.interrupted)
     return _Work(
-        memory=describe_memory(architecture, run, layout, accelerator, calibration),
-        flops=count_flops(architecture, run, layout),
+        memory=describe_memory(run, layout, accelerator, calibration),
+        flops=count_flops(run, layout),
         time=time,
         run=run,
         tokens_per_hour=time.run_hours.reciprocal(run.tokens),
-        assumptions=tuple(training_notes(run, placement, architecture, calibration, time)),
+        assumptions=tuple(training_notes(run, placement, calibration, time)),
     )
 
 

@@ -1,7 +1,7 @@
 """Sums over the operator table that do not depend on the configuration."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -35,18 +35,18 @@ class ParameterFold:
         return self.block_divided + self.block_replicated + self.block_expert
 
 
-def as_computed(architecture: ModelArchitecture, run: TrainingRun) -> ModelArchitecture:
-    """Return the model with the rows that the software computes.
+def as_computed(run: TrainingRun) -> TrainingRun:
+    """Return a run whose model has the rows that the software computes.
 
     Some code computes all routed experts on every token. The outputs of experts that a token did
     not choose count nothing in its result, but cost time and memory.
     """
-    if architecture.family not in run.stack.every_expert:
-        return architecture
-    more = architecture.num_experts / architecture.experts_per_token
-    return architecture.changed(
-        operators=tuple(_repeated(op, more) if op.visits else op for op in architecture.operators)
-    )
+    model = run.architecture
+    if model.family not in run.stack.every_expert:
+        return run
+    more = model.num_experts / model.experts_per_token
+    rows = tuple(_repeated(op, more) if op.visits else op for op in model.operators)
+    return replace(run, architecture=model.changed(operators=rows))
 
 
 def _repeated(op: Operator, more: float) -> Operator:
@@ -110,7 +110,7 @@ def kept_products(operators: Iterable[Operator]) -> tuple[Operator, ...]:
     return tuple(islice(products, 0, None, 2))
 
 
-def remade_by_selection(architecture: ModelArchitecture, run: TrainingRun) -> tuple[Operator, ...]:
+def remade_by_selection(run: TrainingRun) -> tuple[Operator, ...]:
     """Products that selective recomputation runs a second time.
 
     None if only cheap work is recomputed. Otherwise all that :func:`kept_products` leaves out,
@@ -118,7 +118,7 @@ def remade_by_selection(architecture: ModelArchitecture, run: TrainingRun) -> tu
     """
     if run.stack.selective_recompute is SelectiveRecompute.CHEAP_WORK:
         return ()
-    block = architecture.in_part(Part.BLOCK)
+    block = run.architecture.in_part(Part.BLOCK)
     kept = {op.name for op in kept_products(block)}
     return tuple(
         op
@@ -127,10 +127,10 @@ def remade_by_selection(architecture: ModelArchitecture, run: TrainingRun) -> tu
     )
 
 
-def fold_adapters(architecture: ModelArchitecture, run: TrainingRun) -> tuple[int, int]:
+def fold_adapters(run: TrainingRun) -> tuple[int, int]:
     """Parameters of the adapters on dense matrices and on routed experts. [elements]"""
     dense = expert = 0
-    for op in architecture.operators:
+    for op in run.architecture.operators:
         if not adapted(op, run):
             continue
         one = adapter_parameters(
@@ -143,11 +143,11 @@ def fold_adapters(architecture: ModelArchitecture, run: TrainingRun) -> tuple[in
     return dense, expert
 
 
-def trainable_parameters(architecture: ModelArchitecture, run: TrainingRun) -> int:
+def trainable_parameters(run: TrainingRun) -> int:
     """Parameters that the optimizer updates: all that are not frozen, or only the adapters."""
     if run.frozen:
-        return sum(fold_adapters(architecture, run))
-    return sum(op.layers * op.parameters for op in architecture.operators if not op.frozen)
+        return sum(fold_adapters(run))
+    return sum(op.layers * op.parameters for op in run.architecture.operators if not op.frozen)
 
 
 def block_matrices(architecture: ModelArchitecture) -> tuple[float, float]:

@@ -313,7 +313,7 @@ def _timed(asked: _Asked) -> list[Option]:
             [(each.accelerator, each.node, kernels, recipe.compute) for each in asked.systems]
         ),
     )
-    hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
+    hours, _ = evaluate_run_hours(run, candidates, calibration)
     spreads = TimeSpreads(architecture, calibration, case.workload)
     interruptions = interruptions_of(case, calibration)
     configurations = []

@@ -28,6 +28,7 @@ def test_training_runs_frozen_layers_forward_only() -> None:
     frozen = Section(name="body", layers=(plain, plain), frozen=True)
     network = stack_architecture(stack(frozen, plain), name="n", family="f", source="test")
     run = TrainingRun(
+        architecture=network,
         tokens=8,
         sequence_length=1,
         global_batch=8,
@@ -35,15 +36,11 @@ def test_training_runs_frozen_layers_forward_only() -> None:
         optimizer=Optimizer.SGD_MOMENTUM,
         attention=AttentionKernel.FLASH,
         software="huggingface",
-        method=None,
         lora_rank=16,
-        lora_targets=(),
-        assumptions=(),
-        unit=Unit.IMAGE,
     )
 
     # Two passes forward; the last has its weights' gradient besides, and nobody below asks for one.
-    assert model_flops_per_token(network, run) == 2 * FLOPS + 2 * FLOPS
+    assert model_flops_per_token(run) == 2 * FLOPS + 2 * FLOPS
     first, second = (op for op in network.operators if op.name.startswith("body"))
     assert first.saved == second.saved == ()
 

@@ -116,7 +116,7 @@ def test_optimizer_states_are_exact(table: str) -> None:
 def test_trainable_parameters_of_adapters_are_exact() -> None:
     rows = read_table(data_path(FOLDER).parent / "memory_lora.csv")
     counts = {row["id"]: int(row["n_trainable"]) for row in rows}
-    predicted = {row["id"]: trainable_parameters(*predicted_run(row, engine())) for row in rows}
+    predicted = {row["id"]: trainable_parameters(predicted_run(row, engine())) for row in rows}
 
     assert len(counts) == 31
     assert predicted == counts

@@ -241,15 +241,15 @@ def test_the_first_recomputation_that_fits_is_taken(engine: Engine) -> None:
         "sequence_length": "8192",
         "recompute": "none;full",
     }
-    _, _, layout = settled_run(row, engine)
-    _, _, stated = settled_run(row | {"recompute": "none"}, engine)
+    _, layout = settled_run(row, engine)
+    _, stated = settled_run(row | {"recompute": "none"}, engine)
 
     assert (layout.recompute, stated.recompute) == (Recompute.FULL, Recompute.NONE)
 
 
 def test_the_speed_of_a_run_may_be_that_of_other_software(engine: Engine) -> None:
     row = RUN | {"software": "huggingface", "timed_software": "liger"}
-    _, run, _ = settled_run(row, engine)
+    run, _ = settled_run(row, engine)
 
     assert (run.software, timed_run(row, run).software) == ("huggingface", "liger")
 

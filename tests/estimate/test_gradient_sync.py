@@ -46,7 +46,7 @@ def peak_gib(
         data=ranks, sharding=sharding, micro_batch=micro_batch, recompute=Recompute.FULL
     )
     run = resolve_training(workload, MODEL, RECIPES["bf16_pure"])
-    memory = training_memory(MODEL, run, LayoutArrays.of(layout), load_calibration().memory)
+    memory = training_memory(run, LayoutArrays.of(layout), load_calibration().memory)
     return float(memory.allocated[0]) / GIB
 
 

@@ -44,5 +44,5 @@ def test_peak(fact: dict[str, Any]) -> None:
     # Nothing but tensors was accounted.
     facts = load_calibration().memory.model_copy(update={"workspace_bytes": 0.0})
     layout = LayoutArrays.of(ParallelLayout(micro_batch=fact["batch"]))
-    allocated = training_memory(model, run, layout, facts).allocated[0]
+    allocated = training_memory(run, layout, facts).allocated[0]
     assert allocated == pytest.approx(fact["bytes"], rel=0.03)

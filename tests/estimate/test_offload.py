@@ -34,7 +34,7 @@ def run_of(optimizer: Optimizer = Optimizer.ADAMW) -> TrainingRun:
 
 
 def memory_of(layout: ParallelLayout, optimizer: Optimizer = Optimizer.ADAMW) -> TrainingMemory:
-    return training_memory(MODEL, run_of(optimizer), LayoutArrays.of(layout), CALIBRATION.memory)
+    return training_memory(run_of(optimizer), LayoutArrays.of(layout), CALIBRATION.memory)
 
 
 def time_of(layout: ParallelLayout) -> TrainingTime:
@@ -42,7 +42,6 @@ def time_of(layout: ParallelLayout) -> TrainingTime:
     kernels, _ = CALIBRATION.kernels_for(card)
     hardware = HardwareArrays.of(card, node_for(card, None), kernels, compute="bf16")
     return training_time(
-        MODEL,
         run_of(),
         Candidates(layout=LayoutArrays.of(layout), hardware=hardware),
         CALIBRATION.network,

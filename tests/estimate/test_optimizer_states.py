@@ -40,7 +40,7 @@ def test_states_are_those_that_the_libraries_hold(
     model = resolve_model(ModelSource(preset=name))
     run = resolve_training(Pretraining(optimizer=optimizer), model, RECIPES[recipe])
 
-    states = optimizer_bytes_per_parameter(model, run) * model.total_parameters
+    states = optimizer_bytes_per_parameter(run) * model.total_parameters
 
     assert states == pytest.approx(measured, rel=2e-4)
 
@@ -50,7 +50,7 @@ def test_muon_works_on_one_matrix_at_a_time() -> None:
     model = resolve_model(ModelSource(preset="llama-3.1-8b"))
     run = resolve_training(Pretraining(optimizer=Optimizer.MUON), model, RECIPES["bf16_amp"])
 
-    assert update_temporary_bytes(model, run) == 9 * 14_336 * 4_096
+    assert update_temporary_bytes(run) == 9 * 14_336 * 4_096
 
 
 def test_a_tied_head_has_no_second_factored_matrix() -> None:
@@ -66,5 +66,5 @@ def test_a_tied_head_has_no_second_factored_matrix() -> None:
 
     matrices = 30_522 + 1_024 + 24 * (4 * 2_048 + 2 * 5_120) + 2_048
     vectors = 514 * 1_024 + 24 * 13_312 + 2 * 1_024 + 3 * 1_024 + 30_522
-    states = optimizer_bytes_per_parameter(model, run) * model.total_parameters
+    states = optimizer_bytes_per_parameter(run) * model.total_parameters
     assert states == pytest.approx(4 * (matrices + vectors), rel=0.01)

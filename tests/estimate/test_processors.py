@@ -80,6 +80,6 @@ def test_what_the_cache_holds_is_five_times_as_near(cache_share: float, speed: f
     run = resolve_training(case.workload, architecture, RECIPES["fp32"])
     one = Candidates(LayoutArrays.of(ParallelLayout()), hardware("core-i5-9400"))
     each = cache_share * 9 * 2**20 / architecture.total_parameters
-    near = in_cache(architecture, run, one, np.array([0.0]), each)
+    near = in_cache(run, one, np.array([0.0]), each)
     before, after = (item.hardware.memory_bandwidth_bytes_per_s for item in (one, near))
     assert after / before == pytest.approx(speed)

@@ -50,7 +50,7 @@ def test_deepspeed_casts_the_gradients_of_a_rank_at_once(
     run = tuned(FineTuningMethod.FULL, "deepspeed", "bf16_mixed")
     layout = LayoutArrays.of(ParallelLayout(data=4, sharding=sharding))
     partition = np.array([PARAMETERS / (1 if sharding is Sharding.DDP else 4)])
-    assert gradient_cast_bytes(MODEL, run, layout, partition) == pytest.approx(6 * cast_elements)
+    assert gradient_cast_bytes(run, layout, partition) == pytest.approx(6 * cast_elements)
 
 
 def test_hugging_face_computes_every_expert_of_llama_4() -> None:
@@ -69,7 +69,7 @@ def test_hugging_face_computes_every_expert_of_llama_4() -> None:
         )
         for stack in ("megatron", "huggingface", "liger", "deepspeed")
     ]
-    flops = [float(hardware_flops_per_token(scout, run, np.array([2]))[0]) for run in runs]
+    flops = [float(hardware_flops_per_token(run, np.array([2]))[0]) for run in runs]
 
     assert all("all 16 experts" in " ".join(run.assumptions) for run in runs[1:])
     assert not any("experts" in sentence for sentence in runs[0].assumptions)
@@ -115,10 +115,7 @@ def test_old_transformers_copy_the_shifted_logits() -> None:
     new, old = (
         float(
             training_memory(
-                MODEL,
-                replace(run, switches=replace(switches, shifted_logits=shifted)),
-                layout,
-                facts,
+                replace(run, switches=replace(switches, shifted_logits=shifted)), layout, facts
             ).allocated[0]
         )
         for shifted in (False, True)
@@ -140,7 +137,7 @@ def test_peak_of_litgpt_on_a_four_bit_base() -> None:
     )
     layout = LayoutArrays.of(ParallelLayout(recompute=Recompute.NONE))
     facts = load_calibration().memory
-    memory = training_memory(MODEL, replace(run, switches=switches), layout, facts)
+    memory = training_memory(replace(run, switches=switches), layout, facts)
     assert float(memory.allocated[0]) / GIB == pytest.approx(13.169, rel=0.05)
 
 
@@ -158,7 +155,7 @@ def test_a_four_bit_base_is_gathered_as_it_is_held() -> None:
         replace(tuned(method, "plain", "bf16_pure"), cross_entropy=CrossEntropy.LINEAR)
         for method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
     )
-    sixteen, four = (float(training_memory(MODEL, run, layout, facts).workspace[0]) for run in runs)
+    sixteen, four = (float(training_memory(run, layout, facts).workspace[0]) for run in runs)
     layer = (PARAMETERS - 2 * 32_000 * 4096 - 4096) / 32
     expected = 2 * layer * (2 - 8452 / 16_384) - (2 + 1 / 16) * 4096 * 11_008
     assert sixteen - four == pytest.approx(expected, rel=1e-6)

@@ -104,9 +104,13 @@ def network(*rows: Operator, unit: Unit = Unit.IMAGE) -> ModelArchitecture:
 CNN = network(STEM, RELU, HEAD)
 
 
-def run(fields: dict[str, object] | None = None, recipe: str = "fp32") -> TrainingRun:
+def run(
+    fields: dict[str, object] | None = None,
+    recipe: str = "fp32",
+    model: ModelArchitecture = CNN,
+) -> TrainingRun:
     workload = Pretraining.model_validate({"optimizer": "sgd_momentum", **(fields or {})})
-    return resolve_training(workload, CNN, recipe_named(recipe))
+    return resolve_training(workload, model, recipe_named(recipe))
 
 
 def candidates(layout: ParallelLayout, compute: str = "fp32") -> Candidates:
@@ -180,7 +184,7 @@ def test_fixed_keys_do_not_follow_the_sequence() -> None:
 
 def test_memory_peaks_where_kept_transient_and_gradients_are_largest() -> None:
     resolved = run({"global_batch": 8})
-    walk = backward_walk(CNN, resolved, CALIBRATION.memory)
+    walk = backward_walk(resolved, CALIBRATION.memory)
     # fp32: 3 then 64 channels of 1,024 pixels, then 64 values.
     assert (
         walk.kept[0].tolist()
@@ -191,7 +195,7 @@ def test_memory_peaks_where_kept_transient_and_gradients_are_largest() -> None:
     assert walk.gradients.tolist() == [1.0, 640 / 2368, 640 / 2368]
     facts = CALIBRATION.memory.model_copy(update={"workspace_bytes": 0.0})
     layout = LayoutArrays.of(ParallelLayout(micro_batch=8))
-    memory = training_memory(CNN, resolved, layout, facts)
+    memory = training_memory(resolved, layout, facts)
     # Backward of the ReLU: 8 x (274,432 kept + 524,288 transient), gradients of the head.
     assert memory.activations[0] == 8 * (274_432 + 524_288)
     assert memory.gradients[0] == 4 * 640
@@ -202,7 +206,7 @@ def test_recomputation_keeps_the_input_of_each_block() -> None:
     entry = SavedTensor(name="block_input", elements_per_token=100, format=SavedFormat.COMPUTE)
     first = STEM.model_copy(update={"layers": 3, "segment": 1, "segment_input": entry})
     second = RELU.model_copy(update={"layers": 3, "segment": 1})
-    walk = backward_walk(network(first, second, HEAD), run(), CALIBRATION.memory)
+    walk = backward_walk(run(model=network(first, second, HEAD)), CALIBRATION.memory)
     one = 12_288 + 262_144
     # The first layer, then the third, then the head: with all kept, and with three inputs kept.
     assert walk.kept[0].tolist() == [12_288, one, 2 * one + 12_288, 3 * one, 3 * one + 256]
@@ -214,13 +218,13 @@ def test_recomputation_keeps_the_input_of_each_block() -> None:
 
 def test_minimal_filtering_writes_its_tiles_out() -> None:
     minimal = STEM.model_copy(update={"minimal": True})
-    walk = backward_walk(network(minimal, HEAD), run(), CALIBRATION.memory)
+    walk = backward_walk(run(model=network(minimal, HEAD)), CALIBRATION.memory)
     # Tiles of 4 x 4 for 2 x 2 outputs: four times both sides, beside their gradients.
     assert walk.transient[0] == 4 * PIXELS * 67 * (1 + 4)
 
 
 def test_autocast_keeps_a_copy_of_each_matrix() -> None:
-    walk = backward_walk(CNN, run(recipe="bf16_amp"), CALIBRATION.memory)
+    walk = backward_walk(run(recipe="bf16_amp"), CALIBRATION.memory)
     assert walk.casts[0].tolist() == [2 * 27 * 64, 2 * 27 * 64, 2 * 27 * 64 + 2 * 640]
 
 
@@ -264,13 +268,13 @@ def test_a_recurrence_repeats_its_product_at_every_step() -> None:
 def test_time_is_told_in_images() -> None:
     layout = ParallelLayout(micro_batch=128)
     time = describe_time(
-        CNN, run({"global_batch": 128}), layout, CARD, node_for(CARD, None), CALIBRATION
+        run({"global_batch": 128}), layout, CARD, node_for(CARD, None), CALIBRATION
     )
     assert time.unit is Unit.IMAGE
     assert time.images_per_s == time.tokens_per_s
     assert time.images_per_s is not None
     assert time.images_per_s.expected == pytest.approx(128 / time.step_s.expected)
-    assert describe_memory(CNN, run(), layout, CARD, CALIBRATION).fits
+    assert describe_memory(run(), layout, CARD, CALIBRATION).fits
 
 
 def test_guidance_and_steps_multiply_the_passes() -> None:

@@ -43,7 +43,7 @@ def run_of(
 
 
 def memory_of(run: TrainingRun, layout: ParallelLayout = FULL) -> TrainingMemory:
-    return training_memory(MODEL, run, LayoutArrays.of(layout), load_calibration().memory)
+    return training_memory(run, LayoutArrays.of(layout), load_calibration().memory)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,7 @@ def test_the_reference_model_runs_forward_once() -> None:
     run = run_of(preference=Preference.DPO)
     plain = replace(run, preference=None)
 
-    assert model_flops_per_token(MODEL, run) == pytest.approx(
-        4 / 3 * model_flops_per_token(MODEL, plain)
-    )
+    assert model_flops_per_token(run) == pytest.approx(4 / 3 * model_flops_per_token(plain))
 
 
 def test_a_default_batch_is_no_larger_than_the_run() -> None:

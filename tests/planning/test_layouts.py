@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.reading import cell, read_table
 from advisor.calibration.tables.row_layouts import row_node
@@ -42,7 +41,7 @@ DEGREES = (
     "expert",
     "micro_batch",
 )
-Run = tuple[str, ModelArchitecture, TrainingRun, ParallelLayout, Accelerator, Node]
+Run = tuple[str, TrainingRun, ParallelLayout, Accelerator, Node]
 
 
 @lru_cache
@@ -58,12 +57,12 @@ def published(root: Path) -> tuple[Run, ...]:
         if not cell(row, "tensor_parallel") or not cell(row, "pipeline_parallel"):
             continue
         try:
-            architecture, run, layout = settled_run(row, engine())
+            run, layout = settled_run(row, engine())
         except AdvisorError:
             continue
         accelerator = engine().accelerator(row)
         node = row_node(row, node_for(accelerator, None))
-        found.append((cell(row, "id"), architecture, run, layout, accelerator, node))
+        found.append((cell(row, "id"), run, layout, accelerator, node))
     return tuple(found)
 
 
@@ -71,8 +70,8 @@ def test_every_published_layout_is_searched(root: Path) -> None:
     runs = published(root)
     assert len(runs) >= 600
     missing = {}
-    for name, architecture, run, layout, _, _ in runs:
-        grid = layout_grid(architecture, run, [layout.accelerators]).layouts
+    for name, run, layout, _, _ in runs:
+        grid = layout_grid(run, [layout.accelerators]).layouts
         same = [getattr(grid, degree) == getattr(layout, degree) for degree in DEGREES]
         # More chunks of a stage idle less, hold less and send nothing that is not hidden.
         same.append(grid.virtual_stages >= layout.virtual_stages)
@@ -86,11 +85,11 @@ def test_no_published_layout_is_faster_than_the_one_found(root: Path) -> None:
     simpler one."""
     calibration = engine().calibration
     faster, seen = {}, set()
-    for name, architecture, run, layout, accelerator, node in published(root):
+    for name, run, layout, accelerator, node in published(root):
         if layout.schedule is Schedule.DUALPIPE:
             continue
         divided = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
-        key = (architecture.name, run, layout, accelerator.key)
+        key = (run, layout, accelerator.key)
         if not divided or key in seen:
             continue
         seen.add(key)
@@ -99,17 +98,17 @@ def test_no_published_layout_is_faster_than_the_one_found(root: Path) -> None:
             layout=LayoutArrays.of(layout),
             hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
         )
-        need = evaluate_memory(architecture, run, candidates.layout, calibration)
+        need = evaluate_memory(run, candidates.layout, calibration)
         if float(need[0]) > accelerator.memory_reported_bytes:
             continue
-        hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
+        hours, _ = evaluate_run_hours(run, candidates, calibration)
         count = layout.accelerators
-        space = LayoutSpace(architecture, run, [count], calibration)
+        space = LayoutSpace(run, [count], calibration)
         system = System(accelerator, node, (), (count,), owned=True)
-        found = search_training(architecture, run, [system], space, calibration).found
+        found = search_training(run, [system], space, calibration).found
         assert found, name
         chosen = found[0].layouts.layout(found[0].row)
-        ratio, layers = float(hours[0]) / found[0].hours, architecture.num_hidden_layers
+        ratio, layers = float(hours[0]) / found[0].hours, run.architecture.num_hidden_layers
         if not loses_nothing(chosen, layout, ratio=ratio, layers=layers):
             faster[name] = layout
     assert len(seen) >= 100
@@ -169,6 +168,6 @@ def test_memory_of_a_layout_does_not_depend_on_those_evaluated_with_it() -> None
         for pipeline, chunks in ((2, 16), (8, 2))
     )
     calibration = load_calibration()
-    alone = evaluate_memory(architecture, run, LayoutArrays.of(two), calibration)
-    beside = evaluate_memory(architecture, run, LayoutArrays.stack([two, eight]), calibration)
+    alone = evaluate_memory(run, LayoutArrays.of(two), calibration)
+    beside = evaluate_memory(run, LayoutArrays.stack([two, eight]), calibration)
     assert beside[0] == alone[0]

@@ -95,7 +95,6 @@ def test_slower_links_never_help() -> None:
                 slower = replace(rates, **{link: getattr(rates, link) / 2})
                 steps = [
                     training_time(
-                        work.architecture,
                         work.run,
                         Candidates(layout=work.candidates.layout, hardware=hardware),
                         network,

@@ -66,7 +66,7 @@ FACTS = load_calibration().memory
 
 
 def total_bytes(name: str, run: TrainingRun, layout: ParallelLayout) -> float:
-    return float(training_memory(model(name), run, LayoutArrays.of(layout), FACTS).allocated[0])
+    return float(training_memory(run, LayoutArrays.of(layout), FACTS).allocated[0])
 
 
 def hardware(key: str = "h100-sxm") -> HardwareArrays:
@@ -78,7 +78,6 @@ def hardware(key: str = "h100-sxm") -> HardwareArrays:
 def time_of(name: str, run: TrainingRun, layout: ParallelLayout) -> TrainingTime:
     calibration = load_calibration()
     return training_time(
-        model(name),
         run,
         Candidates(layout=LayoutArrays.of(layout), hardware=hardware()),
         calibration.network,
@@ -92,9 +91,7 @@ def test_memory_terms_sum_to_the_total(
     name: str, method: FineTuningMethod | None, layout: ParallelLayout
 ) -> None:
     accelerator = load_catalog().accelerator("h100-sxm")
-    memory = describe_memory(
-        model(name), run_of(name, method), layout, accelerator, load_calibration()
-    )
+    memory = describe_memory(run_of(name, method), layout, accelerator, load_calibration())
     parts = [
         memory.weights_bytes,
         memory.gradients_bytes,
@@ -127,7 +124,7 @@ def test_memory_never_rises_with_more_sharding(
     previous = np.inf
     for level in Sharding:
         memory = training_memory(
-            model(name), run, LayoutArrays.of(layout.model_copy(update={"sharding": level})), FACTS
+            run, LayoutArrays.of(layout.model_copy(update={"sharding": level})), FACTS
         )
         states = float((memory.weights + memory.optimizer)[0])
         assert states <= previous * (1 + 1e-12)
@@ -170,7 +167,7 @@ def test_time_never_beats_the_roofline(
 ) -> None:
     run = run_of(name, method)
     arrays = LayoutArrays.of(layout)
-    flops = float(hardware_flops_per_token(model(name), run, arrays.recompute)[0])
+    flops = float(hardware_flops_per_token(run, arrays.recompute)[0])
     flops *= run.tokens_per_step
     least = flops / (layout.accelerators * float(hardware().peak_flops_per_s[0]))
     assert float(time_of(name, run, layout).step[0]) >= least
@@ -183,12 +180,7 @@ def test_time_shares_are_exclusive(
 ) -> None:
     accelerator = load_catalog().accelerator("h100-sxm")
     time = describe_time(
-        model(name),
-        run_of(name, method),
-        layout,
-        accelerator,
-        node_for(accelerator, None),
-        load_calibration(),
+        run_of(name, method), layout, accelerator, node_for(accelerator, None), load_calibration()
     )
     assert all(term.value >= 0 for term in time.terms)
     assert sum(term.value for term in time.terms) == pytest.approx(time.step_s.expected)
@@ -208,9 +200,8 @@ def test_one_element_of_many_equals_one_alone(
             for item in fields(LayoutArrays)
         }
     )
-    many = training_memory(model(name), run, together, FACTS)
+    many = training_memory(run, together, FACTS)
     time = training_time(
-        model(name),
         run,
         Candidates(layout=together, hardware=hardware().take(np.zeros(len(chosen), dtype=np.intp))),
         calibration.network,
@@ -225,10 +216,8 @@ def test_one_element_of_many_equals_one_alone(
 
 def test_lora_costs_nearly_two_thirds_of_full_training() -> None:
     """Frozen weights need no weight gradient: 4 N instead of 6 N (arXiv:2106.09685)."""
-    full = model_flops_per_token(model("llama-3.1-8b"), run_of("llama-3.1-8b", None, 2048))
-    lora = model_flops_per_token(
-        model("llama-3.1-8b"), run_of("llama-3.1-8b", FineTuningMethod.LORA, 2048)
-    )
+    full = model_flops_per_token(run_of("llama-3.1-8b", None, 2048))
+    lora = model_flops_per_token(run_of("llama-3.1-8b", FineTuningMethod.LORA, 2048))
     assert lora / full == pytest.approx(2 / 3, abs=0.03)
 
 
@@ -238,9 +227,7 @@ def test_full_training_costs_six_flops_per_parameter_and_token() -> None:
     run = run_of("llama-3.1-8b", None, 2048)
     matrices = architecture.total_parameters - 128256 * 4096
     attention = 6 * 32 * 2048 * 4096
-    assert model_flops_per_token(architecture, run) == pytest.approx(
-        6 * matrices + attention, rel=1e-3
-    )
+    assert model_flops_per_token(run) == pytest.approx(6 * matrices + attention, rel=1e-3)
 
 
 @settings(deadline=None, max_examples=100)
@@ -248,7 +235,7 @@ def test_full_training_costs_six_flops_per_parameter_and_token() -> None:
 def test_no_term_is_negative(
     name: str, method: FineTuningMethod | None, layout: ParallelLayout
 ) -> None:
-    memory = training_memory(model(name), run_of(name, method), LayoutArrays.of(layout), FACTS)
+    memory = training_memory(run_of(name, method), LayoutArrays.of(layout), FACTS)
     for term in ("weights", "gradients", "optimizer", "activations", "logits", "workspace"):
         assert getattr(memory, term)[0] >= 0, term
 
@@ -260,7 +247,7 @@ def test_four_bit_weights_are_a_quarter_of_sixteen(layout: ParallelLayout) -> No
     name = "mixtral-8x7b"
     arrays = LayoutArrays.of(layout.model_copy(update={"sharding": Sharding.DDP}))
     weights = {
-        method: float(training_memory(model(name), run_of(name, method), arrays, FACTS).weights[0])
+        method: float(training_memory(run_of(name, method), arrays, FACTS).weights[0])
         for method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
     }
     ratio = weights[FineTuningMethod.QLORA] / weights[FineTuningMethod.LORA]

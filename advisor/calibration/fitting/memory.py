@@ -102,7 +102,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
         if not (measured and asked and usable):
             continue
         try:
-            architecture, run, layout = settled_run(row, engine)
+            run, layout = settled_run(row, engine)
         except AdvisorError:
             # `validate` reports such rows with the reason.
             continue
@@ -117,7 +117,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
                 interval=NAMES[2] if guessed else interval_name(run),
                 kind=interval_name(run),
                 measured=measured * GIB,
-                tensors=float(training_memory(architecture, run, arrays, facts).allocated[0]),
+                tensors=float(training_memory(run, arrays, facts).allocated[0]),
                 outside={
                     side: float(outside_bytes(arrays, facts, side)[0])
                     * (basis not in ("allocated", "reserved"))

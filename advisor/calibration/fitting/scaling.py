@@ -14,11 +14,7 @@ from advisor.architecture.table.model import Unit
 from advisor.calibration.fitting.stack_runs import RATES, Work
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
-from advisor.calibration.tables.row_layouts import row_node
-from advisor.calibration.tables.training_rows import settled_run, timed_run
 from advisor.catalog.constants import Section
-from advisor.catalog.nodes import node_for
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.training.step_time import training_time
 from advisor.foundation.data_records import refuse
 from advisor.nouns.software.efficiency import NetworkEfficiency
@@ -46,11 +42,7 @@ class Curve:
             work.run.global_batch
             / float(
                 training_time(
-                    work.architecture,
-                    work.run,
-                    work.candidates,
-                    network,
-                    engine.calibration.software[self.stack],
+                    work.run, work.candidates, network, engine.calibration.software[self.stack]
                 ).step[0]
             )
             / count
@@ -70,7 +62,7 @@ def read_curves(name: str, engine: Engine) -> tuple[Curve, ...]:
 def _curve(row: Row, engine: Engine) -> Curve:
     runs = {cell(run, "id"): run for run in shipped_rows(cell(row, "table"))}
     ends = [runs[cell(row, end)] for end in ("first", "last")]
-    works = [_work(end, engine) for end in ends]
+    works = [Work.of(end, engine) for end in ends]
     each = [_each(end) for end in ends]
     return Curve(
         name=cell(row, "id"),
@@ -102,22 +94,6 @@ def _each(row: Row) -> float:
     if quantity == RATES[1]:
         return value / _count(row)
     return _value(row, "global_batch") / value / _count(row)
-
-
-def _work(row: Row, engine: Engine) -> Work:
-    accelerator = engine.accelerator(row)
-    kernels, _ = engine.calibration.kernels_for(accelerator)
-    architecture, settled, layout = settled_run(row, engine)
-    run = timed_run(row, settled)
-    node = row_node(row, node_for(accelerator, None))
-    return Work(
-        architecture=architecture,
-        run=run,
-        candidates=Candidates(
-            layout=LayoutArrays.of(layout),
-            hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
-        ),
-    )
 
 
 def scaling_section(engine: Engine) -> Section:

@@ -167,7 +167,6 @@ class RunTimes:
         steps = [
             float(
                 training_time(
-                    run.work.architecture,
                     run.work.run,
                     Candidates(layout=run.work.candidates.layout, hardware=rates),
                     self._calibration.network,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean, median
-from typing import Final
+from typing import Final, Self
 
-from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.table.model import Unit
 from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.calibration.scoring.validation import recognise, score
@@ -47,9 +47,19 @@ NAMES: Final = (
 class Work:
     """Work and hardware of a published run."""
 
-    architecture: ModelArchitecture
     run: TrainingRun
     candidates: Candidates
+
+    @classmethod
+    def of(cls, row: Row, engine: Engine) -> Self:
+        """Return the work of a row of training runs, with open settings filled in."""
+        accelerator = engine.accelerator(row)
+        kernels, _ = engine.calibration.kernels_for(accelerator)
+        settled, layout = settled_run(row, engine)
+        run = timed_run(row, settled)
+        node = row_node(row, node_for(accelerator, None))
+        hardware = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
+        return cls(run, Candidates(layout=LayoutArrays.of(layout), hardware=hardware))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ class TimedRun:
     @property
     def routed(self) -> bool:
         """Whether its model is a mixture of experts."""
-        return self.work is not None and self.work.architecture.num_experts > 1
+        return self.work is not None and self.work.run.architecture.num_experts > 1
 
     def error_pct(self, slowdown: float) -> float:
         """Signed error of the row's quantity with this slowdown. [%]"""
@@ -140,11 +150,10 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
 def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
     is_rate = found.quantity in RATES
     accelerator = engine.accelerator(row)
-    kernels, measured = engine.calibration.kernels_for(accelerator)
-    architecture, settled, layout = settled_run(row, engine)
-    run = timed_run(row, settled)
-    name = time_quantity(architecture, frozen=run.frozen)
-    node = row_node(row, node_for(accelerator, None))
+    _, measured = engine.calibration.kernels_for(accelerator)
+    work = Work.of(row, engine)
+    run = work.run
+    name = time_quantity(run.architecture, frozen=run.frozen)
     return TimedRun(
         source=origin(found.source),
         group=found.group,
@@ -155,17 +164,10 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
         samples=run.unit is Unit.IMAGE,
         generation=accelerator.architecture,
         compute=run.recipe.compute,
-        accelerators=layout.accelerators,
+        accelerators=int(work.candidates.layout.accelerators[0]),
         kinds=tuple(found.regime.split("|")[:2]),
         guessed=guesses_settings(row),
-        work=Work(
-            architecture=architecture,
-            run=run,
-            candidates=Candidates(
-                layout=LayoutArrays.of(layout),
-                hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
-            ),
-        ),
+        work=work,
     )
 
 

@@ -113,7 +113,7 @@ def _runs(engine: Engine) -> list[WholeRun]:
     for scored in score(table, recognise(table[0]), engine, table=TABLE).rows:
         row = by_id[scored.id]
         accelerator = engine.accelerator(row)
-        _, run, layout = settled_run(row, engine)
+        run, layout = settled_run(row, engine)
         node = row_node(row, node_for(accelerator, None))
         machines = float(-(-layout.accelerators // node.accelerators))
         found.append(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.table.model import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import (
@@ -149,21 +149,15 @@ def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, Tr
 
     Raises InputError if the model is unknown or a cell unusable.
     """
-    architecture, run = predicted_run(row, engine)
     kind, layout = _layout(row)
+    run = predicted_run(row, engine)
     # The accounting of tensors does not include libraries.
     facts = engine.calibration.memory.changed(
         workspace_bytes=0.0, communication_bytes=0.0, minimal_filter_workspace=0.0
     )
-    if architecture.unit is Unit.IMAGE and kind == "one card":
+    if run.unit is Unit.IMAGE and kind == "one card":
         kind = "images"
-    return kind, layout, training_memory(architecture, run, LayoutArrays.of(layout), facts)
-
-
-def predicted_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun]:
-    """Return a row's model and workload."""
-    architecture = engine.architecture(row)
-    return architecture, _run(row, _layout(row)[1], architecture.unit)
+    return kind, layout, training_memory(run, LayoutArrays.of(layout), facts)
 
 
 def _layout(row: Row) -> tuple[str, ParallelLayout]:
@@ -203,7 +197,10 @@ def _shard_group(row: Row) -> int:
     return integer({"mesh": shards}, "mesh", 1)
 
 
-def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
+def predicted_run(row: Row, engine: Engine) -> TrainingRun:
+    """Return a row's workload."""
+    layout = _layout(row)[1]
+    architecture = engine.architecture(row)
     frozen = "base" in row
     mode = cell(row, "mode")
     recipe = RECIPES["bf16_mixed"] if frozen else choice(row, "mode", MODES)
@@ -229,8 +226,9 @@ def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
             base_raised=cell(row, "base") == "nf4_prep",
         )
     return TrainingRun(
+        architecture=architecture,
         tokens=1.0,
-        sequence_length=needed(row, "seq_len") if unit is Unit.TOKEN else 1,
+        sequence_length=needed(row, "seq_len") if architecture.unit is Unit.TOKEN else 1,
         global_batch=layout.micro_batch * layout.data,
         recipe=RECIPES[case.precision] if case.precision else recipe,
         optimizer=choice(row, "optimizer", OPTIMIZERS),
@@ -242,9 +240,7 @@ def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
         method=method,
         lora_rank=needed(row, "rank") if frozen else 0,
         lora_targets=_targets(row) if frozen else (),
-        assumptions=(),
         switches=switches,
-        unit=unit,
     )
 
 

@@ -37,11 +37,7 @@ OPEN = (
 
 
 def settled_layout(
-    row: dict[str, str],
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    accelerator: Accelerator,
-    calibration: Calibration,
+    row: dict[str, str], run: TrainingRun, accelerator: Accelerator, calibration: Calibration
 ) -> ParallelLayout:
     """Fill a table's open settings like its authors would.
 
@@ -50,9 +46,9 @@ def settled_layout(
     """
     words = (cell(row, "recompute") or Recompute.NONE.value).split(";")
     if cell(row, "tensor") == FASTEST:
-        return _fastest(row, architecture, run, accelerator, calibration)
+        return _fastest(row, run, accelerator, calibration)
     policies = [choice({"recompute": word}, "recompute", RECOMPUTES) for word in words]
-    layout = _told(row, architecture, policies[0])
+    layout = _told(row, run.architecture, policies[0])
     micro_batches = [layout.micro_batch]
     if not cell(row, "micro_batch") and layout.pipeline == 1:
         rank = max(1, run.global_batch // layout.data)
@@ -60,18 +56,14 @@ def settled_layout(
     for policy in policies:
         for micro_batch in micro_batches:
             tried = layout.changed(recompute=policy, micro_batch=micro_batch)
-            memory = describe_memory(architecture, run, tried, accelerator, calibration)
+            memory = describe_memory(run, tried, accelerator, calibration)
             if memory.total_bytes.expected <= memory.usable_bytes:
                 return tried
     return layout.changed(recompute=policies[-1], micro_batch=micro_batches[-1])
 
 
 def _fastest(
-    row: dict[str, str],
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    accelerator: Accelerator,
-    calibration: Calibration,
+    row: dict[str, str], run: TrainingRun, accelerator: Accelerator, calibration: Calibration
 ) -> ParallelLayout:
     """Return the fastest layout that fits, for rows whose makers tuned one and told none."""
     count, batch = integer(row, "num_accelerators", 1), run.global_batch
@@ -81,19 +73,19 @@ def _fastest(
         if count % cut or count // cut > batch or (pipeline > 1 and sharding == "zero3"):
             continue
         degrees = {"tensor": str(tensor), "pipeline": str(pipeline), "sharding": sharding}
-        tried = settled_layout(row | degrees, architecture, run, accelerator, calibration)
-        memory = describe_memory(architecture, run, tried, accelerator, calibration)
+        tried = settled_layout(row | degrees, run, accelerator, calibration)
+        memory = describe_memory(run, tried, accelerator, calibration)
         if memory.total_bytes.expected <= memory.usable_bytes:
             fitting.append(tried)
     if not fitting:
-        return settled_layout(row | {"tensor": ""}, architecture, run, accelerator, calibration)
+        return settled_layout(row | {"tensor": ""}, run, accelerator, calibration)
     kernels, _ = calibration.kernels_for(accelerator)
     node = row_node(row, node_for(accelerator, None))
     rates = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
     every = np.zeros(len(fitting), dtype=np.intp)
     candidates = Candidates(layout=LayoutArrays.stack(fitting), hardware=rates.take(every))
     facts = calibration.software[run.software]
-    time = training_time(architecture, run, candidates, calibration.network, facts)
+    time = training_time(run, candidates, calibration.network, facts)
     return fitting[int(np.argmin(time.step))]
 
 

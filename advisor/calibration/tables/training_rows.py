@@ -82,13 +82,13 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """
     accelerator = engine.accelerator(row)
     calibration = engine.calibration
-    architecture, run, layout = settled_run(row, engine)
+    run, layout = settled_run(row, engine)
     node = row_node(row, node_for(accelerator, None))
     quantity = cell(row, "primary_quantity")
     found: list[tuple[str, Range]] = []
     if quantity in TIME_QUANTITIES:
         timed = timed_run(row, run)
-        time = describe_time(architecture, timed, layout, accelerator, node, calibration)
+        time = describe_time(timed, layout, accelerator, node, calibration)
         # Published training times start with the first step.
         started = time.startup_s.expected / HOUR_S
         hours = time.run_hours.model_copy(
@@ -109,7 +109,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     outcome = cell(row, "outcome") or RAN
     if wants_memory and outcome == RAN:
         interval = row_interval(row, calibration)
-        memory = describe_memory(architecture, run, layout, accelerator, calibration, interval)
+        memory = describe_memory(run, layout, accelerator, calibration, interval)
         counted = _counted_by_tool(memory, cell(row, "memory_basis"))
         found.append(("peak_memory_gib", counted.scaled(1 / GIB)))
     results = [
@@ -135,14 +135,14 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     return results
 
 
-def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun, ParallelLayout]:
-    """Return a row's model, workload and layout, with open settings filled in."""
+def settled_run(row: Row, engine: Engine) -> tuple[TrainingRun, ParallelLayout]:
+    """Return a row's workload and layout, with open settings filled in."""
     architecture = engine.architecture(row)
     row = filled(row, "training", unit=architecture.unit.value)
     run = row_run(row, architecture)
     accelerator, calibration = engine.accelerator(row), engine.calibration
-    layout = settled_layout(row, architecture, run, accelerator, calibration)
-    return architecture, run, layout
+    layout = settled_layout(row, run, accelerator, calibration)
+    return run, layout
 
 
 def timed_run(row: Row, run: TrainingRun) -> TrainingRun:
@@ -239,9 +239,8 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     states_outcome = number(row, "peak_memory_gib") is not None or outcome != RAN
     if not states_outcome or outcome not in OUTCOMES or ON_PAPER in cell(row, "flags").split(";"):
         return None
-    architecture, run, layout = settled_run(row, engine)
+    run, layout = settled_run(row, engine)
     memory = describe_memory(
-        architecture,
         run,
         layout,
         engine.accelerator(row),

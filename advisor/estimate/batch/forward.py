@@ -142,7 +142,7 @@ def batch_times(
     local = np.ceil(workload.concurrency / layout.data) * inputs
     kernels = image_kernels(architecture, weight_format, calibration)
     if kernels is None:
-        shares = _forward(architecture, run, candidates, software, local * run.sequence_length)
+        shares = _forward(run, candidates, software, local * run.sequence_length)
     else:
         shares = _compiled(architecture, kernels, candidates, weight_format, local)
     shares = BatchShares(
@@ -161,7 +161,7 @@ def batch_times(
     memory = calibration.memory
     zero = np.zeros_like(latency)
     weights = zero + weight_format.bytes_per_parameter * architecture.total_parameters
-    one = activation_bytes(architecture, run) * run.sequence_length
+    one = activation_bytes(run) * run.sequence_length
     activations = zero + local * one
     workspace = zero + memory.workspace_bytes
     interval = calibration.interval("serving_memory", measured=True)
@@ -191,6 +191,7 @@ def _run(
     name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
     token = architecture.unit is Unit.TOKEN
     return TrainingRun(
+        architecture=architecture,
         tokens=float(workload.concurrency),
         sequence_length=workload.input_tokens if token else 1,
         global_batch=workload.concurrency,
@@ -198,11 +199,6 @@ def _run(
         optimizer=Optimizer.SGD,
         attention=AttentionKernel.FLASH,
         software=software,
-        method=None,
-        lora_rank=0,
-        lora_targets=(),
-        assumptions=(),
-        unit=architecture.unit,
     )
 
 
@@ -292,18 +288,14 @@ def batch_interval(
 
 
 def _forward(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
+    run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
 ) -> BatchShares:
     """Time of one pass through all rows."""
     weights = FORMAT_BYTES[run.recipe.working]
-    candidates = in_cache(architecture, run, candidates, tokens, weights)
+    candidates = in_cache(run, candidates, tokens, weights)
     zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
     matmul, attention, elementwise, launches = (zero.copy() for _ in range(4))
-    for op in architecture.operators:
+    for op in run.architecture.operators:
         count = float(op.launches)
         if is_product(op):
             matmul += op.layers * matmul_forward(op, run, candidates, software, tokens)
@@ -327,7 +319,7 @@ def _forward(
     )
 
 
-def activation_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
+def activation_bytes(run: TrainingRun) -> float:
     """Input, output and residual branch of the widest row. [bytes/token or sample]"""
-    widest = max(moved_elements(op) for op in architecture.operators)
+    widest = max(moved_elements(op) for op in run.architecture.operators)
     return FORMAT_BYTES[run.recipe.stream] * BRANCHES * widest

@@ -5,7 +5,6 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.roofline import cached_share, cached_time_share
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
@@ -20,9 +19,7 @@ reach: a core of a Xeon X5650 reads a line of 64 bytes in 5.2 cycles (7-cpu.com/
 2026-11-21), six of them at 3.06 GHz 226 GB/s, seven times its three channels of DDR3-1333."""
 
 
-def step_in_cache(
-    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, tokens: Floats
-) -> Candidates:
+def step_in_cache(run: TrainingRun, candidates: Candidates, tokens: Floats) -> Candidates:
     """Return configurations with the effect of processors' caches on a training step.
 
     As in :func:`in_cache`, with unsharded parameters, gradients and states.
@@ -32,17 +29,13 @@ def step_in_cache(
     each = (
         FORMAT_BYTES[run.recipe.master or run.recipe.working]
         + gradient_bytes_per_parameter(run)
-        + optimizer_bytes_per_parameter(architecture, run)
+        + optimizer_bytes_per_parameter(run)
     )
-    return in_cache(architecture, run, candidates, tokens, each)
+    return in_cache(run, candidates, tokens, each)
 
 
 def in_cache(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    tokens: Floats,
-    parameter_bytes: float,
+    run: TrainingRun, candidates: Candidates, tokens: Floats, parameter_bytes: float
 ) -> Candidates:
     """Return configurations with the bandwidth of a processor's cache.
 
@@ -58,8 +51,8 @@ def in_cache(
     hardware = candidates.hardware
     if not np.any(hardware.cache_bytes):
         return candidates
-    moved = sum(op.layers * moved_elements(op) for op in architecture.operators)
-    weights = parameter_bytes * architecture.total_parameters
+    moved = sum(op.layers * moved_elements(op) for op in run.architecture.operators)
+    weights = parameter_bytes * run.architecture.total_parameters
     held = weights + FORMAT_BYTES[run.recipe.stream] * moved * tokens
     cache = np.maximum(hardware.cache_bytes, 1.0)
     stays = np.asarray(cached_share(held_bytes=held, cache_bytes=cache))

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
 from advisor.equations.training.memory import logits_bytes, saved_activation_bytes, stage_share
 from advisor.equations.training.peaks import (
@@ -70,11 +70,7 @@ PARALLEL_LOSS_BYTES: Final = 16.0
 
 
 def training_memory(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    facts: MemoryFacts,
-    lengths: Floats | None = None,
+    run: TrainingRun, layout: LayoutArrays, facts: MemoryFacts, lengths: Floats | None = None
 ) -> TrainingMemory:
     """Memory terms at the peak of a training step. [bytes]
 
@@ -84,25 +80,21 @@ def training_memory(
 
     Leaves out imbalance between experts, padding of shards, and the few kilobytes of inputs.
     """
-    stages = stages_of(architecture, run, layout)
+    stages = stages_of(run, layout)
     layout = in_effect(layout)
     sequence = np.full_like(layout.tensor, run.sequence_length) if lengths is None else lengths
-    blocks = _blocks(architecture, run, layout, sequence)
-    loss = _loss_bytes(architecture, run, layout, sequence)
+    blocks = _blocks(run, layout, sequence)
+    loss = _loss_bytes(run, layout, sequence)
     walk = None
-    if architecture.unit is not Unit.TOKEN:
-        walk = backward_walk(architecture, run, facts)
+    if run.architecture.unit is not Unit.TOKEN:
+        walk = backward_walk(run, facts)
     return functools.reduce(
         larger,
-        (
-            _peak_of_stage(architecture, run, layout, stage, facts, blocks, loss, walk)
-            for stage in stages
-        ),
+        (_peak_of_stage(run, layout, stage, facts, blocks, loss, walk) for stage in stages),
     )
 
 
 def _peak_of_stage(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     layout: LayoutArrays,
     stage: Stage,
@@ -112,7 +104,7 @@ def _peak_of_stage(
     walk: BackwardWalk | None,
 ) -> TrainingMemory:
     """Return one stage at its fullest moment, for like blocks or for rows of different size."""
-    states = stage_states(architecture, run, layout, stage, facts)
+    states = stage_states(run, layout, stage, facts)
     stored = blocks.stored * stage.layers * stage.in_flight
     states, stored = _with_host(run, layout, stage, states, stored)
     loss = head_loss * stage.has_head
@@ -127,8 +119,8 @@ def _peak_of_stage(
             stored=stored,
             loss=loss,
             head=blocks.head * stage.has_head,
-            casts=autocast_copies(architecture, run, layout, stage),
-            tied_gradient=two_tied * _tied_gradient(architecture, run, layout),
+            casts=autocast_copies(run, layout, stage),
+            tied_gradient=two_tied * _tied_gradient(run, layout),
         )
     return fullest(phases, states, is_last=stage.is_last)
 
@@ -156,11 +148,9 @@ def _two_tied_gradients(layout: LayoutArrays) -> Floats:
     return np.where((layout.pipeline > 1) | (layout.sharding >= SHARD_GRAD_OP), 0.0, 1.0)
 
 
-def _tied_gradient(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays
-) -> Floats:
+def _tied_gradient(run: TrainingRun, layout: LayoutArrays) -> Floats:
     """One of the two gradients of a table that embedding and head share. [bytes]"""
-    fold = fold_parameters(architecture)
+    fold = fold_parameters(run.architecture)
     if run.frozen or not fold.tied:
         return np.zeros_like(layout.tensor)
     return fold.embedding_divided / layout.tensor * FORMAT_BYTES[run.recipe.working]
@@ -172,26 +162,22 @@ def _tokens(run: TrainingRun, layout: LayoutArrays, sequence: Floats | float) ->
     return layout.micro_batch * sequences * sequence / layout.context
 
 
-def stored_per_micro_batch(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays
-) -> Floats:
+def stored_per_micro_batch(run: TrainingRun, layout: LayoutArrays) -> Floats:
     """Activations that one micro-batch leaves on the fullest stage. [bytes]"""
-    layers = float(architecture.num_hidden_layers)
+    layers = float(run.architecture.num_hidden_layers)
     share = np.asarray(
         stage_share(layers=layers, pipeline=layout.pipeline, virtual_stages=layout.virtual_stages)
     )
     sequence = np.full_like(layout.tensor, run.sequence_length)
-    return np.asarray(_blocks(architecture, run, layout, sequence).stored * layers * share)
+    return np.asarray(_blocks(run, layout, sequence).stored * layers * share)
 
 
-def _loss_bytes(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, sequence: Floats
-) -> Floats:
+def _loss_bytes(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> Floats:
     """Logits and the loss's tensors, on a rank with the head. [bytes]"""
     chosen = run.cross_entropy
     plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.stack.plain_loss)
     size = run.stack.loss_bytes_per_logit if chosen is None else LOSS_BYTES[chosen]
-    if plain and not architecture.upcast_logits and run.recipe.compute != "fp32":
+    if plain and not run.architecture.upcast_logits and run.recipe.compute != "fp32":
         size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
     if plain and run.switches.shifted_logits:
         size += FORMAT_BYTES["fp32"]
@@ -203,19 +189,17 @@ def _loss_bytes(
         entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
     return np.asarray(
         logits_bytes(
-            tokens=_tokens(run, layout, sequence) * answers_per_sample(architecture),
-            vocabulary=float(architecture.vocab_size),
+            tokens=_tokens(run, layout, sequence) * answers_per_sample(run.architecture),
+            vocabulary=float(run.architecture.vocab_size),
             bytes_per_entry=entry,
             tensor=spread,
         )
     )
 
 
-def _blocks(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, sequence: Floats
-) -> BlockBytes:
+def _blocks(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> BlockBytes:
     """Activations of one layer, and of the head, on one rank."""
-    layers = float(architecture.num_hidden_layers)
+    layers = float(run.architecture.num_hidden_layers)
     tokens = _tokens(run, layout, sequence)
 
     def on_rank(saved: SavedBytes) -> Floats:
@@ -230,11 +214,11 @@ def _blocks(
             )
         )
 
-    block = as_computed(architecture, run).in_part(Part.BLOCK)
+    block = as_computed(run).architecture.in_part(Part.BLOCK)
     whole = on_rank(fold_saved_bytes(block, run)) / layers
     boundary = boundary_bytes(
         tokens=tokens,
-        hidden_size=architecture.hidden_size,
+        hidden_size=run.architecture.hidden_size,
         bytes_per_element=stream_bytes(run),
         ranks=np.where(layout.sequence_parallel > 0, layout.tensor, 1.0),
     )
@@ -253,5 +237,5 @@ def _blocks(
             )
         ),
         input_apart=layout.recompute >= 2,
-        head=on_rank(fold_saved_bytes(architecture.in_part(Part.HEAD), run)),
+        head=on_rank(fold_saved_bytes(run.architecture.in_part(Part.HEAD), run)),
     )

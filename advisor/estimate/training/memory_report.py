@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.training.peaks import reserved_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import trainable_parameters
@@ -77,28 +76,23 @@ def memory_totals(
 
 
 def evaluate_memory(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    calibration: Calibration,
-    lengths: Floats | None = None,
+    run: TrainingRun, layout: LayoutArrays, calibration: Calibration, lengths: Floats | None = None
 ) -> Floats:
     """High end of every configuration's total, which decides what fits. [bytes]
 
     ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
     """
-    allocated = training_memory(architecture, run, layout, calibration.memory, lengths).allocated
+    allocated = training_memory(run, layout, calibration.memory, lengths).allocated
     return memory_totals(
         allocated,
         layout,
         calibration.memory,
         memory_interval(run, calibration),
-        widening=shape_widening(architecture),
+        widening=shape_widening(run.architecture),
     )[2]
 
 
 def describe_memory(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     layout: ParallelLayout,
     accelerator: Accelerator,
@@ -110,15 +104,15 @@ def describe_memory(
     ``interval``: replaces the run's interval if its settings are guessed.
     """
     interval = interval or memory_interval(run, calibration)
-    widening = shape_widening(architecture)
+    widening = shape_widening(run.architecture)
     facts = calibration.memory
     arrays = LayoutArrays.of(layout)
-    memory = training_memory(architecture, run, arrays, facts)
+    memory = training_memory(run, arrays, facts)
     low, expected, high = (
         float(value[0])
         for value in memory_totals(memory.allocated, arrays, facts, interval, widening=widening)
     )
-    evidence = interval.evidence.weakest(architecture.evidence)
+    evidence = interval.evidence.weakest(run.architecture.evidence)
     names = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
     values = {name: float(getattr(memory, name)[0]) for name in names}
 
@@ -141,7 +135,7 @@ def describe_memory(
         **{name: float(outside_bytes(arrays, facts, name)[0]) for name in facts.context_bytes},
         evidence=Evidence.ASSUMED,
     )
-    texts = _memory_substitutions(architecture, run, layout)
+    texts = _memory_substitutions(run, layout)
     shown = {**values, "context": context.expected, "fragmentation": fragmentation.expected}
     return MemoryBreakdown(
         weights_bytes=spread(values["weights"]),
@@ -168,14 +162,12 @@ def describe_memory(
     )
 
 
-def _memory_substitutions(
-    architecture: ModelArchitecture, run: TrainingRun, layout: ParallelLayout
-) -> dict[str, str]:
-    recipe = run.recipe
+def _memory_substitutions(run: TrainingRun, layout: ParallelLayout) -> dict[str, str]:
+    recipe, model = run.recipe, run.architecture
     split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
-    parameters = f"{architecture.total_parameters:,} parameters / ({split})"
-    trained = trainable_parameters(architecture, run)
-    states = optimizer_bytes_per_parameter(architecture, run)
+    parameters = f"{model.total_parameters:,} parameters / ({split})"
+    trained = trainable_parameters(run)
+    states = optimizer_bytes_per_parameter(run)
     group = layout.data * layout.context
     sharding = f"{layout.sharding.value} over {group}"
     tokens = layout.micro_batch * run.tokens_per_sample // layout.context
@@ -191,10 +183,10 @@ def _memory_substitutions(
             f"({run.optimizer.value}), {sharding}"
         ),
         "activations": (
-            f"{tokens:,} {run.unit.value}s x {architecture.num_hidden_layers} layers, recompute "
+            f"{tokens:,} {run.unit.value}s x {model.num_hidden_layers} layers, recompute "
             f"{layout.recompute.value}, software {run.software}"
         ),
         "logits": (
-            f"{tokens:,} {run.unit.value}s x {architecture.vocab_size:,} entries / {layout.tensor}"
+            f"{tokens:,} {run.unit.value}s x {model.vocab_size:,} entries / {layout.tensor}"
         ),
     }

@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, as_computed, made_again, remade_by_selection
@@ -60,7 +59,6 @@ class KernelTimes:
 class _Pass:
     """One micro-batch and the software that runs it."""
 
-    architecture: ModelArchitecture
     run: TrainingRun
     candidates: Candidates
     software: SoftwareFacts
@@ -79,31 +77,25 @@ class _Pass:
 
 
 def one_micro_batch(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    share: Floats,
-    tokens: Floats,
+    run: TrainingRun, candidates: Candidates, software: SoftwareFacts, share: Floats, tokens: Floats
 ) -> KernelTimes:
     """Kernels and launches of one micro-batch through a stage with ``share`` of the layers.
 
     Each sum is affine in ``share`` and does not depend on data parallelism.
     """
-    architecture = as_computed(architecture, run)
+    run = as_computed(run)
     one = _Pass(
-        architecture=architecture,
         run=run,
-        candidates=step_in_cache(architecture, run, candidates, tokens),
+        candidates=step_in_cache(run, candidates, tokens),
         software=software,
         tokens=tokens,
-        selected=frozenset(op.name for op in remade_by_selection(architecture, run)),
+        selected=frozenset(op.name for op in remade_by_selection(run)),
         all_again=candidates.layout.recompute >= 2,
         some_again=candidates.layout.recompute >= 1,
     )
     zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
     total = KernelTimes(*(zero.copy() for _ in fields(KernelTimes)))
-    for op in architecture.operators:
+    for op in run.architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         add = _add_product if is_product(op) else _ADDED.get(op.kind, _add_elementwise)
         add(total, op, one, held)
@@ -124,7 +116,7 @@ def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | fl
     # Adapters train, so their backward is twice their forward; frozen 4-bit weights are expanded
     # once for each pass.
     total.elementwise += held * (3.0 * adapter + (2.0 + one.reference) * expanded)
-    if made_again(op, one.architecture):
+    if made_again(op, one.run.architecture):
         again = one.some_again if op.name in one.selected else one.all_again
         total.recompute += np.where(again, held * (forward + adapter + expanded), 0.0)
 
@@ -133,21 +125,21 @@ def _add_attention(total: KernelTimes, op: Operator, one: _Pass, held: Floats | 
     forward, backward = attention_passes(op, one.run, one.candidates, one.software, one.tokens)
     total.attention += held * (forward * (1 + one.reference) + backward)
     again = one.some_again if one.run.attention is AttentionKernel.EAGER else one.all_again
-    again = again & made_again(op, one.architecture)
+    again = again & made_again(op, one.run.architecture)
     total.recompute += np.where(again, held * forward, 0.0)
 
 
 def _add_scan(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
     forward = scan_forward(op, one.run, one.candidates, one.software, one.tokens)
     total.attention += held * forward * (1 + SCAN_BACKWARD)
-    again = one.all_again & made_again(op, one.architecture)
+    again = one.all_again & made_again(op, one.run.architecture)
     total.recompute += np.where(again, held * forward, 0.0)
 
 
 def _add_recurrence(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
     forward, backward = recurrence_passes(op, one.run, one.candidates, one.software, one.tokens)
     total.matmul += held * (forward + backward)
-    again = one.all_again & made_again(op, one.architecture)
+    again = one.all_again & made_again(op, one.run.architecture)
     total.recompute += np.where(again, held * forward, 0.0)
 
 
@@ -155,7 +147,7 @@ def _add_elementwise(total: KernelTimes, op: Operator, one: _Pass, held: Floats 
     forward = elementwise_forward(op, one.run, one.candidates, one.software, one.tokens)
     back = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
     total.elementwise += held * forward * (1 + one.reference + back)
-    if made_again(op, one.architecture):
+    if made_again(op, one.run.architecture):
         total.recompute += np.where(one.some_again, held * forward, 0.0)
 
 
@@ -170,7 +162,7 @@ _ADDED: Final = {
 def _add_launches(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
     """Count launches of forward, backward and recomputation, and host work between them."""
     launches = _launches(op, one.run, one.candidates, one.software)
-    again = one.all_again if made_again(op, one.architecture) else 0.0
+    again = one.all_again if made_again(op, one.run.architecture) else 0.0
     total.launches += held * launches * ((1.0 if op.frozen else 3.0) + one.reference + again)
     if op.host_s and not one.software.fused_elementwise:
         total.host += held * op.host_s * one.tokens

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.table.model import Unit
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import StepTime
 from advisor.estimate.tools.software import able_tools
@@ -16,11 +16,7 @@ from advisor.nouns.software.stacks import beyond_stack
 
 
 def training_notes(
-    run: TrainingRun,
-    placement: Placement,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-    time: StepTime,
+    run: TrainingRun, placement: Placement, calibration: Calibration, time: StepTime
 ) -> Iterator[str]:
     """Yield what an estimate of training assumes, one sentence each."""
     spot = placement.interrupted
@@ -35,20 +31,15 @@ def training_notes(
         placement.accelerator, compute=run.recipe.compute, count=placement.count
     )
     yield from _beyond(run, placement)
-    yield from _few_runs(run, placement, architecture, calibration)
+    yield from _few_runs(run, placement, calibration)
     yield f"{duration(calibration.reliability.startup_s)} of start-up before the first step"
     yield _used(time, run)
 
 
-def _few_runs(
-    run: TrainingRun,
-    placement: Placement,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-) -> tuple[str, ...]:
+def _few_runs(run: TrainingRun, placement: Placement, calibration: Calibration) -> tuple[str, ...]:
     """Say where the step's constants rest on fewer than three independent published runs."""
     interval = calibration.training_interval(
-        time_quantity(architecture, frozen=run.frozen),
+        time_quantity(run.architecture, frozen=run.frozen),
         placement.accelerator,
         measured=calibration.kernels_for(placement.accelerator)[1],
         compute=run.recipe.compute,

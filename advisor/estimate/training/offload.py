@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.offload import host_transfer_s, host_update_s
 from advisor.equations.training.memory import nf4_bytes
 from advisor.equations.training.pipeline import exposed_time_s
@@ -19,7 +18,6 @@ from advisor.nouns.training_choices import FineTuningMethod, Optimizer
 
 
 def offload_time(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     candidates: Candidates,
     network: NetworkEfficiency,
@@ -39,7 +37,7 @@ def offload_time(
     """
     layout, hardware = candidates.layout, candidates.hardware
     link = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)
-    states = optimizer_bytes_per_parameter(architecture, run)
+    states = optimizer_bytes_per_parameter(run)
     gradient = gradient_bytes_per_parameter(run)
     adapter = run.switches.adapter_format
     working = FORMAT_BYTES[adapter if run.frozen else run.recipe.working]
@@ -64,7 +62,7 @@ def offload_time(
     )
     optimizer = offloads(layout, Offload.OPTIMIZER)
     paged = ~optimizer & (run.optimizer is Optimizer.PAGED_ADAMW_8BIT)
-    stored = stored_per_micro_batch(architecture, run, layout)
+    stored = stored_per_micro_batch(run, layout)
     return np.asarray(
         optimizer * (transfer(updated * (gradient + working)) + update)
         + paged * transfer(2 * states * updated)

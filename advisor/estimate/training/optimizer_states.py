@@ -34,7 +34,7 @@ def state_format_bytes(run: TrainingRun) -> float:
     return FORMAT_BYTES[run.switches.adapter_format if run.frozen else run.recipe.optimizer_states]
 
 
-def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: TrainingRun) -> float:
+def optimizer_bytes_per_parameter(run: TrainingRun) -> float:
     """Optimizer states of one trained parameter, on average. [bytes]
 
     ``architecture``: shapes decide what Adafactor and Muon keep.
@@ -49,27 +49,25 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
         # Adapters are matrices of small rank.
         return size * (run.optimizer is Optimizer.MUON)
     if run.optimizer is Optimizer.ADAFACTOR:
-        return size * _factored_share(architecture)
+        return size * _factored_share(run.architecture)
     if run.optimizer is Optimizer.MUON:
         matrices = sum(
-            _matrix(op) * op.layers for op in architecture.matmuls() if op.part is Part.BLOCK
+            _matrix(op) * op.layers for op in run.architecture.matmuls() if op.part is Part.BLOCK
         )
-        total = architecture.total_parameters
+        total = run.architecture.total_parameters
         return size * float(muon_state_elements(matrices=matrices, parameters=total)) / total
     return COPIES[run.optimizer] * size
 
 
-def update_temporary_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
+def update_temporary_bytes(run: TrainingRun) -> float:
     """Temporary memory for the update of the largest tensor. [bytes]"""
     if run.optimizer is not Optimizer.MUON or run.frozen:
         return 0.0
-    blocks = (op for op in architecture.matmuls() if op.part is Part.BLOCK)
+    blocks = (op for op in run.architecture.matmuls() if op.part is Part.BLOCK)
     return MUON_BYTES * max((_matrix(op) for op in blocks), default=0.0)
 
 
-def gradient_cast_bytes(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, partition: Floats
-) -> Floats:
+def gradient_cast_bytes(run: TrainingRun, layout: LayoutArrays, partition: Floats) -> Floats:
     """Casts of gradients that are narrower than the master weights they update. [bytes]
 
     The stack's facts state whether it casts one tensor after another, or the whole
@@ -94,7 +92,7 @@ def gradient_cast_bytes(
         )
     largest = max(
         op.parameters if op.kind is OperatorKind.EMBEDDING else _matrix(op)
-        for op in architecture.operators
+        for op in run.architecture.operators
     )
     ranks = np.where(layout.sharding >= 1, layout.data * layout.context, 1.0)
     cast_bytes = widened_gradient_bytes(elements=largest, master_bytes=FORMAT_BYTES[master])

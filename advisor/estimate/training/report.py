@@ -31,17 +31,17 @@ from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
 
 
-def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> float:
+def model_flops_per_token(run: TrainingRun) -> float:
     """Forward and backward FLOPs of one trained token, without recomputation. [FLOPs]
 
     The forward pass of a preference's reference model counts too.
     """
-    fold = fold_flops(architecture, run.sequence_length, run)
+    fold = fold_flops(run.architecture, run.sequence_length, run)
     reference = run.reference_passes * (fold.forward - fold.adapters)
     # Images and frozen rows need no gradients.
     spared = sum(
         op.layers * op.flops_per_token * (1 + (op.frozen and not run.frozen))
-        for op in architecture.operators
+        for op in run.architecture.operators
         if not op.input_gradient
     )
     if run.frozen:
@@ -57,18 +57,16 @@ def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> 
     return float(training_flops_per_token(forward=fold.forward, spared=spared, reference=reference))
 
 
-def hardware_flops_per_token(
-    architecture: ModelArchitecture, run: TrainingRun, recompute: Floats
-) -> Floats:
+def hardware_flops_per_token(run: TrainingRun, recompute: Floats) -> Floats:
     """FLOPs of the computed model and of recomputation, per trained token. [FLOPs]"""
-    architecture = as_computed(architecture, run)
-    every = tuple(op for op in architecture.operators if made_again(op, architecture))
+    run = as_computed(run)
+    every = tuple(op for op in run.architecture.operators if made_again(op, run.architecture))
     some, again = (
-        fold_flops(architecture.changed(operators=remade), run.sequence_length, run).forward
-        for remade in (remade_by_selection(architecture, run), every)
+        fold_flops(run.architecture.changed(operators=remade), run.sequence_length, run).forward
+        for remade in (remade_by_selection(run), every)
     )
     once_more = np.where(recompute >= 2, again, np.where(recompute >= 1, some, 0.0))
-    return model_flops_per_token(architecture, run) + once_more
+    return model_flops_per_token(run) + once_more
 
 
 TRAINING_INTERVAL = "training_time"
@@ -105,38 +103,31 @@ def time_quantity(architecture: ModelArchitecture, *, frozen: bool) -> str:
 
 
 def evaluate_run_hours(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    calibration: Calibration,
+    run: TrainingRun, candidates: Candidates, calibration: Calibration
 ) -> tuple[Floats, TrainingTime]:
     """Hours that a whole run takes with start-up, and the shares of a tuned step. [h], [s]"""
-    time = training_time(
-        architecture, run, candidates, calibration.network, calibration.software[run.software]
-    )
+    time = training_time(run, candidates, calibration.network, calibration.software[run.software])
     steps = np.ceil(run.tokens / run.tokens_per_step)
     share = run_goodput(calibration.reliability, candidates.layout.accelerators)
     startup = calibration.reliability.startup_s
-    steps += evaluation_steps(architecture, run)
+    steps += evaluation_steps(run)
     lost = losses(run.operator, candidates, calibration.delivery).total
     return (startup + steps * time.step * (1.0 + lost) / share) / HOUR_S, time
 
 
-def evaluation_steps(architecture: ModelArchitecture, run: TrainingRun) -> float:
+def evaluation_steps(run: TrainingRun) -> float:
     """Training steps that take as long as all evaluation, which only runs forward."""
-    fold = fold_flops(architecture, run.sequence_length, run)
-    forward = fold.forward / model_flops_per_token(architecture, run)
+    fold = fold_flops(run.architecture, run.sequence_length, run)
+    forward = fold.forward / model_flops_per_token(run)
     return run.evaluation_tokens / run.tokens_per_step * forward
 
 
-def count_flops(
-    architecture: ModelArchitecture, run: TrainingRun, layout: ParallelLayout
-) -> FlopCount:
+def count_flops(run: TrainingRun, layout: ParallelLayout) -> FlopCount:
     """Exact operation counts of one optimizer step."""
-    fold = fold_flops(architecture, run.sequence_length, run)
-    per_token = model_flops_per_token(architecture, run)
+    fold = fold_flops(run.architecture, run.sequence_length, run)
+    per_token = model_flops_per_token(run)
     recompute = LayoutArrays.of(layout).recompute
-    hardware = float(hardware_flops_per_token(architecture, run, recompute)[0])
+    hardware = float(hardware_flops_per_token(run, recompute)[0])
     tokens = run.tokens_per_step
     backward = "2 x forward" if not run.frozen else "1 x forward + adapters (frozen weights)"
     parts = (
@@ -173,7 +164,7 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
         text_tower=architecture.text_tower_parameters,
         active=architecture.active_parameters,
         active_without_embedding=architecture.active_without_embedding,
-        trainable=0 if run is None else trainable_parameters(architecture, run),
+        trainable=0 if run is None else trainable_parameters(run),
         evidence=architecture.evidence,
     )
 
@@ -198,7 +189,6 @@ class _Spread:
 
 
 def describe_time(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     layout: ParallelLayout,
     accelerator: Accelerator,
@@ -211,12 +201,12 @@ def describe_time(
         layout=LayoutArrays.of(layout),
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
     )
-    hours_array, time = evaluate_run_hours(architecture, run, candidates, calibration)
+    hours_array, time = evaluate_run_hours(run, candidates, calibration)
     hours, step = float(hours_array[0]), float(time.step[0])
     _check_joined(step, layout, accelerator, node)
-    spread = _spread(architecture, run, layout, accelerator, calibration)
+    spread = _spread(run, layout, accelerator, calibration)
     # The range never goes beyond the data sheet's peak.
-    least_s = _least_step_s(architecture, run, candidates)
+    least_s = _least_step_s(run, candidates)
     steps = float(np.ceil(run.tokens / run.tokens_per_step))
     step_range = spread.range(step, least_s)
     tokens_per_s = step_range.reciprocal(run.tokens_per_step)
@@ -258,7 +248,7 @@ def describe_time(
             losses(run.operator, candidates, calibration.delivery),
             accelerators=layout.accelerators,
             training_s=steps * step,
-            evaluation_s=evaluation_steps(architecture, run) * step,
+            evaluation_s=evaluation_steps(run) * step,
         ),
         bound_by=binding(shares),
         terms=tuple(
@@ -283,16 +273,12 @@ def _check_joined(
 
 
 def _spread(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: ParallelLayout,
-    accelerator: Accelerator,
-    calibration: Calibration,
+    run: TrainingRun, layout: ParallelLayout, accelerator: Accelerator, calibration: Calibration
 ) -> _Spread:
     """Return the errors of published runs of such work, wider if nothing was measured."""
     kernels, measured = calibration.kernels_for(accelerator)
     interval = calibration.training_interval(
-        time_quantity(architecture, frozen=run.frozen),
+        time_quantity(run.architecture, frozen=run.frozen),
         accelerator,
         measured=measured,
         compute=run.recipe.compute,
@@ -300,21 +286,19 @@ def _spread(
     )
     return _Spread(
         interval=interval,
-        widening=shape_widening(architecture),
-        evidence=interval.evidence.weakest(kernels.evidence, architecture.evidence),
+        widening=shape_widening(run.architecture),
+        evidence=interval.evidence.weakest(kernels.evidence, run.architecture.evidence),
     )
 
 
-def _least_step_s(
-    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates
-) -> float:
+def _least_step_s(run: TrainingRun, candidates: Candidates) -> float:
     """Time of a step's model FLOPs at the data sheet's peak. [s]"""
     hardware = candidates.hardware
     sixteen = run.recipe.compute in ("bf16", "fp16")
     peak = hardware.peak16_flops_per_s if sixteen else hardware.peak_flops_per_s
     return float(
         least_time_s(
-            flops=model_flops_per_token(architecture, run) * run.tokens_per_step,
+            flops=model_flops_per_token(run) * run.tokens_per_step,
             accelerators=float(candidates.layout.accelerators[0]),
             peak_flops_per_s=float(peak[0]),
         )

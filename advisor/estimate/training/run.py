@@ -97,6 +97,7 @@ class MemorySwitches:
 class TrainingRun:
     """A training workload ready for the equations."""
 
+    architecture: ModelArchitecture
     tokens: float
     sequence_length: int
     global_batch: int
@@ -105,11 +106,11 @@ class TrainingRun:
     attention: AttentionKernel
     software: str
     """Name of the stack."""
-    method: FineTuningMethod | None
+    method: FineTuningMethod | None = None
     """None for pretraining."""
-    lora_rank: int
-    lora_targets: tuple[str, ...]
-    assumptions: tuple[str, ...]
+    lora_rank: int = 0
+    lora_targets: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     switches: MemorySwitches = MemorySwitches()
     evaluation_tokens: float = 0.0
     """Evaluated during the run, in the same unit as ``tokens``."""
@@ -119,10 +120,13 @@ class TrainingRun:
     loading: Loading | None = None
     """How images are loaded; None if the step waits for none."""
     operator: Operator = Operator.TENANT
-    unit: Unit = Unit.TOKEN
-    """The unit of ``tokens``. If it is not a token, ``sequence_length`` is 1."""
     offers: tuple[TrainingOffer, ...] = ()
     """What the tools offer that may run it; empty restricts layouts to what the stack divides."""
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of ``tokens``. If it is not a token, ``sequence_length`` is 1."""
+        return self.architecture.unit
 
     @property
     def stack(self) -> SoftwareStack:
@@ -239,6 +243,7 @@ def resolve_training(
         )
     loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
+        architecture=architecture,
         tokens=float(tokens) * (workload.epochs or 1.0),
         sequence_length=sequence,
         global_batch=batch,
@@ -254,7 +259,6 @@ def resolve_training(
         preference=preference,
         loading=loading,
         operator=workload.operator,
-        unit=architecture.unit,
         offers=() if tool is None or tool.training is None else (tool.training,),
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
         switches=MemorySwitches(

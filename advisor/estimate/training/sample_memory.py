@@ -126,9 +126,7 @@ class _Moment(NamedTuple):
     lookup: float
 
 
-def backward_walk(
-    architecture: ModelArchitecture, run: TrainingRun, facts: MemoryFacts
-) -> BackwardWalk:
+def backward_walk(run: TrainingRun, facts: MemoryFacts) -> BackwardWalk:
     """Return the moments of a backward pass.
 
     Of like layers, two represent all: the first in the backward pass, when most tensors are kept,
@@ -137,8 +135,8 @@ def backward_walk(
     """
     start = _Forward()
     moments: list[_Moment] = []
-    for _, rows in groupby(architecture.operators, key=lambda op: (op.segment, op.layers)):
-        group = _group(tuple(rows), architecture, run, facts)
+    for _, rows in groupby(run.architecture.operators, key=lambda op: (op.segment, op.layers)):
+        group = _group(tuple(rows), run, facts)
         for layer in sorted({1, group.layers}):
             moments += _moments_of_layer(group, start, layer)
         start = start.after(group, group.layers, inputs=group.layers)
@@ -154,13 +152,8 @@ def backward_walk(
     )
 
 
-def _group(
-    rows: tuple[Operator, ...],
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    facts: MemoryFacts,
-) -> _Group:
-    lines = [_row(op, run, facts, tied=architecture.tied_embeddings) for op in rows]
+def _group(rows: tuple[Operator, ...], run: TrainingRun, facts: MemoryFacts) -> _Group:
+    lines = [_row(op, run, facts, tied=run.architecture.tied_embeddings) for op in rows]
     return _Group(
         lines=tuple(lines),
         layers=rows[0].layers,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.training.run import TrainingRun
@@ -65,12 +64,10 @@ class _EndGradients:
     summed: Floats
 
 
-def sharded_transients(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
-) -> ShardedPassing:
+def sharded_transients(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> ShardedPassing:
     """Gathers and reductions of sharded stacks; see :func:`stage_states`. [bytes]"""
     habits = _habits(run, layout, stage)
-    fold = fold_parameters(architecture)
+    fold = fold_parameters(run.architecture)
     gathered_size = gathered_format_bytes(run)
     apart, gathered_ends = gathered_end_parameters(run, fold, stage.ends, layout)
     ahead = 0.0 if apart else 1.0
@@ -83,7 +80,7 @@ def sharded_transients(
     # Whole gradients wait in the wider of two formats: the master's and their message's.
     widest = max(_message_format_bytes(run), master_format_bytes(run))
     waiting = habits.waits * (widest * stage.whole)
-    last = _end_gradients(architecture, run, layout, stage, head)
+    last = _end_gradients(run, layout, stage, head)
     return ShardedPassing(
         at_loss=everything + ends + ahead * blocks + waiting,
         at_first_block=everything + ends + (1 + ahead) * blocks + reduced + waiting,
@@ -132,15 +129,11 @@ def _gradients_of_block(run: TrainingRun, one_layer: Floats, head: Floats) -> Fl
 
 
 def _end_gradients(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: Stage,
-    head: Floats,
+    run: TrainingRun, layout: LayoutArrays, stage: Stage, head: Floats
 ) -> _EndGradients:
     """Return what is left after all blocks' backward pass; ``head``: its part, if it waits."""
     gradient_size, gathered_size = gradient_bytes_per_parameter(run), gathered_format_bytes(run)
-    divided = fold_parameters(architecture).embedding_divided
+    divided = fold_parameters(run.architecture).embedding_divided
     embedding = np.minimum(stage.ends, divided / layout.tensor)
     # The lookup's gradient is not divided in transit: DTensor sums it over the tensor ranks.
     undivided = np.minimum(stage.ends * layout.tensor, divided)
@@ -151,7 +144,7 @@ def _end_gradients(
     summed = np.asarray(sums * embedding, dtype=np.float64)
     reduced = embedding + head
     own = reduced * gradient_size / (layout.data * layout.context)
-    alone = 0.0 if architecture.tied_embeddings else 1.0
+    alone = 0.0 if run.architecture.tied_embeddings else 1.0
     ahead = 0.0 if _ends_apart(run) else 1.0
     after = (alone * lookup + summed) * gathered_size
     before = np.where(sums, after, ahead * reduced * gathered_size)
@@ -164,18 +157,16 @@ def _end_gradients(
     )
 
 
-def pending_gradients(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
-) -> Floats:
+def pending_gradients(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> Floats:
     """Gradients that do not exist yet when the backward pass is in its last block. [elements]
 
     The embedding's gradient, unless a tied head made it before. Sharded stacks reduce the root
     unit's gradients together at the end, and two blocks are in transit.
     """
-    alone = (layout.pipeline > 1) | (not architecture.tied_embeddings)
+    alone = (layout.pipeline > 1) | (not run.architecture.tied_embeddings)
     group = layout.data * layout.context
     reduces = (layout.sharding >= SHARD_GRAD_OP) & (group > 1)
-    apart, _ = gathered_end_parameters(run, fold_parameters(architecture), stage.lookup, layout)
+    apart, _ = gathered_end_parameters(run, fold_parameters(run.architecture), stage.lookup, layout)
     ends = stage.lookup * alone
     if not apart:
         ends = np.where(reduces, stage.ends, ends)

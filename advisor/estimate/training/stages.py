@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.training.memory import end_stage_layers, in_flight, stage_share
 from advisor.equations.training.peaks import dualpipe_in_flight
 from advisor.estimate.candidates import Floats, LayoutArrays
@@ -71,9 +70,7 @@ def in_effect(layout: LayoutArrays) -> LayoutArrays:
     return replace(layout, data=layout.data * _copies(layout), sharding=sharding)
 
 
-def stages_of(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays
-) -> tuple[Stage, ...]:
+def stages_of(run: TrainingRun, layout: LayoutArrays) -> tuple[Stage, ...]:
     """Return the stages that can be the fullest.
 
     The first and the last, and the second if the first holds one layer less. Without a pipeline,
@@ -81,8 +78,8 @@ def stages_of(
 
     ``layout``: as asked; see :func:`in_effect`.
     """
-    fold = fold_parameters(architecture)
-    layers = float(architecture.num_hidden_layers)
+    fold = fold_parameters(run.architecture)
+    layers = float(run.architecture.num_hidden_layers)
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
     return tuple(
         _stage(part, fold, layers, layout, micro_batches) for part in _parts(fold, layers, layout)

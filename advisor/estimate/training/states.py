@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Part
 from advisor.equations.training.memory import nf4_bytes, stage_share, state_bytes
 from advisor.equations.training.peaks import (
@@ -99,11 +98,7 @@ def _kept(stage: Stage, layout: LayoutArrays) -> _Kept:
 
 
 def stage_states(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: Stage,
-    facts: MemoryFacts,
+    run: TrainingRun, layout: LayoutArrays, stage: Stage, facts: MemoryFacts
 ) -> StageStates:
     """Weights, gradients, optimizer states and temporaries of one stage. [bytes]
 
@@ -114,28 +109,28 @@ def stage_states(
     buckets as large as the gradients (Li et al. 2020, arXiv:2006.15704, section 4.2).
     """
     if run.frozen:
-        return _frozen_states(architecture, run, layout, stage, facts)
+        return _frozen_states(run, layout, stage, facts)
     kept = _kept(stage, layout)
     zero = np.zeros_like(stage.layers)
     master = zero
     if run.recipe.master is not None:
         master = FORMAT_BYTES[run.recipe.master] * kept.from_zero1
-    transient = sharded_transients(architecture, run, layout, stage)
-    gradients = _gradients(architecture, run, layout, stage, kept)
+    transient = sharded_transients(run, layout, stage)
+    gradients = _gradients(run, layout, stage, kept)
     return StageStates(
         weights=_weights(run, layout, kept),
         master=master,
         gradients=gradients.whole + transient.undivided_lookup,
         gradients_at_last_block=np.where(transient.waits, 0.0, gradients.at_last_block),
         gradients_at_end=gradients.whole - transient.reduced_at_end,
-        optimizer=optimizer_bytes_per_parameter(architecture, run) * kept.from_zero1,
+        optimizer=optimizer_bytes_per_parameter(run) * kept.from_zero1,
         held_gradients=np.where(transient.waits, 0.0, gradients.held),
         always=zero + facts.workspace_bytes + gradients.buckets,
         at_loss=transient.at_loss,
         at_first_block=transient.at_first_block,
         at_last_block=transient.at_last_block,
         at_end=transient.at_end,
-        at_update=_at_update(architecture, run, layout, kept, transient.summed_lookup),
+        at_update=_at_update(run, layout, kept, transient.summed_lookup),
         host=zero,
     )
 
@@ -151,13 +146,7 @@ def _weights(run: TrainingRun, layout: LayoutArrays, kept: _Kept) -> Floats:
     return weights
 
 
-def _gradients(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: Stage,
-    kept: _Kept,
-) -> _Gradients:
+def _gradients(run: TrainingRun, layout: LayoutArrays, stage: Stage, kept: _Kept) -> _Gradients:
     size = gradient_bytes_per_parameter(run)
     whole = size * kept.from_zero2
     copied = (layout.sharding < 1) & (layout.data * layout.context > 1)
@@ -168,7 +157,7 @@ def _gradients(
     present = np.asarray(
         gradients_present_bytes(
             gradient_bytes=whole,
-            pending=pending_gradients(architecture, run, layout, stage),
+            pending=pending_gradients(run, layout, stage),
             parameters=kept.from_zero2,
         )
     )
@@ -182,11 +171,7 @@ def _gradients(
 
 
 def _at_update(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    kept: _Kept,
-    summed_lookup: Floats,
+    run: TrainingRun, layout: LayoutArrays, kept: _Kept, summed_lookup: Floats
 ) -> Floats:
     """Temporaries of the optimizer, and the lookup gradient's sum. [bytes]"""
     copies = master_format_bytes(run) * kept.from_zero1
@@ -194,23 +179,19 @@ def _at_update(
     copies = np.where(layout.sharding > SHARD_GRAD_OP, shards, copies)
     return np.asarray(
         np.where(run.switches.foreach_optimizer, copies, summed_lookup)
-        + update_temporary_bytes(architecture, run) / layout.tensor
-        + gradient_cast_bytes(architecture, run, layout, kept.from_zero1)
+        + update_temporary_bytes(run) / layout.tensor
+        + gradient_cast_bytes(run, layout, kept.from_zero1)
     )
 
 
 def _frozen_states(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: Stage,
-    facts: MemoryFacts,
+    run: TrainingRun, layout: LayoutArrays, stage: Stage, facts: MemoryFacts
 ) -> StageStates:
     """States of adapters on a frozen base, which has neither gradients nor optimizer states."""
     zero = np.zeros_like(stage.layers)
-    adapters = _adapters(architecture, run, layout)
+    adapters = _adapters(run, layout)
     apart, gathered_ends = gathered_end_parameters(
-        run, fold_parameters(architecture), stage.ends, layout
+        run, fold_parameters(run.architecture), stage.ends, layout
     )
     gathers = (layout.sharding > SHARD_GRAD_OP) & (layout.data * layout.context > 1)
     size = gathered_format_bytes(run)
@@ -221,11 +202,13 @@ def _frozen_states(
     some_ends = gathers * gathered_ends * size
     in_block = some_ends + (1.0 if apart else 2.0) * one_layer
     if four_bit:
-        widest = max(op.in_features * op.out_features for op in architecture.in_part(Part.BLOCK))
+        widest = max(
+            op.in_features * op.out_features for op in run.architecture.in_part(Part.BLOCK)
+        )
         in_block = in_block + dequantised_bytes(elements=widest, tensor=layout.tensor)
     # A trained embedding or head, its gradients and states are in the format of the base.
     trained_ends = stage.ends * (2.0 * run.switches.trained_ends)
-    weights = _frozen_weights(architecture, run, layout, stage)
+    weights = _frozen_weights(run, layout, stage)
     gradients = (
         adapters * gradient_bytes_per_parameter(run)
         + trained_ends
@@ -237,7 +220,7 @@ def _frozen_states(
         gradients=gradients,
         gradients_at_last_block=gradients,
         gradients_at_end=gradients,
-        optimizer=adapters * optimizer_bytes_per_parameter(architecture, run) + 2 * trained_ends,
+        optimizer=adapters * optimizer_bytes_per_parameter(run) + 2 * trained_ends,
         held_gradients=np.where(stage.accumulates, gradients, 0.0),
         always=zero + facts.workspace_bytes,
         at_loss=some_ends + (0.0 if apart else 1.0) * one_layer,
@@ -249,9 +232,9 @@ def _frozen_states(
     )
 
 
-def _adapters(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays) -> Floats:
+def _adapters(run: TrainingRun, layout: LayoutArrays) -> Floats:
     """Parameters of adapters that a rank keeps. [elements]"""
-    dense, routed = fold_adapters(architecture, run)
+    dense, routed = fold_adapters(run)
     adapters = (dense + routed / layout.expert) / layout.tensor / layout.pipeline
     return adapters / np.where(layout.sharding >= 1, layout.data, 1.0)
 
@@ -263,18 +246,16 @@ def _flat_gradients(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> Flo
     return (layout.sharding > SHARD_GRAD_OP) * (FORMAT_BYTES["bf16"] * stage.whole)
 
 
-def _frozen_weights(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
-) -> Floats:
+def _frozen_weights(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> Floats:
     """Frozen base weights: 16 bits, or NF4 for the matrices of the blocks. [bytes]"""
     group = layout.data * layout.context
     full = layout.sharding >= SHARD_GRAD_OP + 1
     ranks = np.where(full, group, 1.0)
     four_bit: Floats = np.zeros_like(ranks)
     if run.method is FineTuningMethod.QLORA:
-        dense, expert = block_matrices(architecture)
+        dense, expert = block_matrices(run.architecture)
         share = stage_share(
-            layers=float(architecture.num_hidden_layers),
+            layers=float(run.architecture.num_hidden_layers),
             pipeline=layout.pipeline,
             virtual_stages=layout.virtual_stages,
         )
@@ -286,14 +267,12 @@ def _frozen_weights(
     )
     if not run.switches.base_raised:
         return weights
-    replicated = fold_parameters(architecture).block_replicated
-    raised = stage.ends + replicated * stage.layers / architecture.num_hidden_layers
+    replicated = fold_parameters(run.architecture).block_replicated
+    raised = stage.ends + replicated * stage.layers / run.architecture.num_hidden_layers
     return weights + 2.0 * raised / ranks
 
 
-def autocast_copies(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
-) -> tuple[Floats, Floats]:
+def autocast_copies(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> tuple[Floats, Floats]:
     """16-bit copies of fp32 weights that eager autocast keeps: at the end of forward, at the loss.
 
     The cache exists until the forward pass ends. Without recomputation, the graph keeps each copy
@@ -302,10 +281,12 @@ def autocast_copies(
     cached = run.recipe.autocast and not run.frozen
     if not run.stack.keeps_autocast_copies or not (cached or run.switches.base_raised):
         return np.zeros_like(stage.layers), np.zeros_like(stage.layers)
-    layers = float(architecture.num_hidden_layers)
-    dense, _ = block_matrices(architecture)
+    layers = float(run.architecture.num_hidden_layers)
+    dense, _ = block_matrices(run.architecture)
     head = sum(
-        op.in_features * op.out_features for op in architecture.matmuls() if op.part is Part.HEAD
+        op.in_features * op.out_features
+        for op in run.architecture.matmuls()
+        if op.part is Part.HEAD
     )
     whole = layout.sharding < SHARD_GRAD_OP + 1
     # In a frozen base, only a raised head is in fp32.

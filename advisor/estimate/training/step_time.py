@@ -77,11 +77,7 @@ class TrainingTime(Shares):
 
 
 def training_time(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    network: NetworkEfficiency,
-    software: SoftwareFacts,
+    run: TrainingRun, candidates: Candidates, network: NetworkEfficiency, software: SoftwareFacts
 ) -> TrainingTime:
     """Shares of one optimizer step. [s]
 
@@ -95,18 +91,18 @@ def training_time(
     layout = candidates.layout
     share = np.asarray(
         stage_share(
-            layers=float(architecture.num_hidden_layers),
+            layers=float(run.architecture.num_hidden_layers),
             pipeline=layout.pipeline,
             virtual_stages=layout.virtual_stages,
         )
     )
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
-    one = one_micro_batch(architecture, run, candidates, software, share, tokens)
+    one = one_micro_batch(run, candidates, software, share, tokens)
     launch = launch_time(one.launches, one.device, candidates.hardware, software) + one.host
     cover = one.device + launch
     with np.errstate(divide="ignore", invalid="ignore"):
-        traffic = model_traffic(architecture, run, candidates, network, software, share, tokens)
+        traffic = model_traffic(run, candidates, network, software, share, tokens)
         exchange = exposed_exchange(traffic.expert, cover, layout, software)
         per_micro_batch = cover + traffic.tensor + exchange + traffic.context
         bubble = _bubble(per_micro_batch, layout)
@@ -116,10 +112,8 @@ def training_time(
             cover_s=np.where((layout.virtual_stages > 1) | layout.dual, per_micro_batch, 0.0),
             overlap=1.0,
         )
-        data = data_traffic(architecture, run, candidates, network, share, micro_batches, cover)
-    optimizer, offload = _update(
-        architecture, run, candidates, network, share, tokens, micro_batches, cover
-    )
+        data = data_traffic(run, candidates, network, share, micro_batches, cover)
+    optimizer, offload = _update(run, candidates, network, share, tokens, micro_batches, cover)
     shares = {
         "matmul": micro_batches * one.matmul,
         "attention": micro_batches * one.attention,
@@ -169,7 +163,6 @@ def _bubble(per_micro_batch: Floats, layout: LayoutArrays) -> Floats:
 
 
 def _update(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     candidates: Candidates,
     network: NetworkEfficiency,
@@ -180,35 +173,32 @@ def _update(
 ) -> tuple[Floats, Floats]:
     """Update of the weights on the accelerator, and waiting for a host with states. [s]"""
     layout = candidates.layout
-    updated = _updated_parameters(architecture, run, candidates, share)
-    near = step_in_cache(architecture, run, candidates, tokens)
-    optimizer = _optimizer_time(architecture, run, near, updated)
+    updated = _updated_parameters(run, candidates, share)
+    near = step_in_cache(run, candidates, tokens)
+    optimizer = _optimizer_time(run, near, updated)
     if not (np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
         return optimizer, np.zeros_like(cover)
     offload = offload_time(
-        architecture,
         run,
         candidates,
         network,
         updated=updated,
-        weights=_held_weights(architecture, candidates, share),
+        weights=_held_weights(run.architecture, candidates, share),
         micro_batches=micro_batches,
         cover_s=cover,
     )
     return np.where(offloads(layout, Offload.OPTIMIZER), 0.0, optimizer), offload
 
 
-def _updated_parameters(
-    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, share: Floats
-) -> Floats:
+def _updated_parameters(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:
     """Parameters that one rank updates. [elements]"""
     layout = candidates.layout
     sharded = layout.sharding >= 1
     if run.frozen:
-        dense_adapters, routed_adapters = fold_adapters(architecture, run)
+        dense_adapters, routed_adapters = fold_adapters(run)
         local = (dense_adapters + routed_adapters / layout.expert) / layout.tensor
         return np.asarray(local / layout.pipeline / np.where(sharded, layout.data, 1.0))
-    return _shared_out(architecture, candidates, share, sharded)
+    return _shared_out(run.architecture, candidates, share, sharded)
 
 
 def _held_weights(architecture: ModelArchitecture, candidates: Candidates, share: Floats) -> Floats:
@@ -231,12 +221,10 @@ def _shared_out(
     )
 
 
-def _optimizer_time(
-    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, updated: Floats
-) -> Floats:
+def _optimizer_time(run: TrainingRun, candidates: Candidates, updated: Floats) -> Floats:
     """Update of the parameters: memory-bound. [s]"""
     hardware = candidates.hardware
-    states = optimizer_bytes_per_parameter(architecture, run)
+    states = optimizer_bytes_per_parameter(run)
     master = FORMAT_BYTES[run.recipe.master or run.recipe.working]
     gradient = gradient_bytes_per_parameter(run)
     written = FORMAT_BYTES[run.recipe.working] if run.recipe.master else 0.0

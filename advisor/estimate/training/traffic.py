@@ -51,7 +51,6 @@ class ModelTraffic:
 class _Part:
     """Computation of one micro-batch on one rank, and the links that it uses."""
 
-    architecture: ModelArchitecture
     run: TrainingRun
     candidates: Candidates
     network: NetworkEfficiency
@@ -71,7 +70,7 @@ class _Part:
     @property
     def hidden_bytes(self) -> Floats:
         """The residual stream between blocks, in 16 bits."""
-        return 2.0 * self.tokens * self.architecture.hidden_size
+        return 2.0 * self.tokens * self.run.architecture.hidden_size
 
     def link(self, ranks: Floats, stride: Floats) -> tuple[Floats, Floats]:
         """Return rate and latency of a group. [bytes/s], [s]"""
@@ -79,7 +78,6 @@ class _Part:
 
 
 def model_traffic(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     candidates: Candidates,
     network: NetworkEfficiency,
@@ -88,10 +86,10 @@ def model_traffic(
     tokens: Floats,
 ) -> ModelTraffic:
     """Traffic of one micro-batch: tensor, expert, context and pipeline parallelism. [s]"""
-    part = _Part(architecture, run, candidates, network, share, tokens)
+    part = _Part(run, candidates, network, share, tokens)
     layout = candidates.layout
     expert = np.zeros_like(tokens)
-    if any(op.experts > 1 for op in architecture.operators):
+    if any(op.experts > 1 for op in run.architecture.operators):
         expert = _nothing_for_one(layout.expert, _expert_traffic(part))
     return ModelTraffic(
         tensor=_nothing_for_one(layout.tensor, _tensor_traffic(part, software)),
@@ -122,7 +120,7 @@ def _tensor_traffic(part: _Part, software: SoftwareFacts) -> Floats:
     near = layout.tensor <= part.candidates.hardware.intra_domain
     return np.asarray(
         tensor_traffic_s(
-            branches=part.architecture.branches * part.share,
+            branches=part.run.architecture.branches * part.share,
             all_reduce_s=reduce,
             remade=part.remade,
             exposed=np.where((layout.sequence_parallel > 0) & near, 1.0 - overlap, 1.0),
@@ -132,7 +130,7 @@ def _tensor_traffic(part: _Part, software: SoftwareFacts) -> Floats:
 
 def _expert_traffic(part: _Part) -> Floats:
     layout = part.layout
-    routed = [op for op in part.architecture.operators if op.experts > 1]
+    routed = [op for op in part.run.architecture.operators if op.experts > 1]
     _, latency = part.link(layout.expert, layout.tensor)
     local, inside, inter = exchange_links(
         part.candidates, part.network, layout.expert, layout.tensor
@@ -157,7 +155,7 @@ def _expert_traffic(part: _Part) -> Floats:
 
 
 def _context_traffic(part: _Part) -> Floats:
-    layout, rows = part.layout, [op for op in part.architecture.operators if op.heads]
+    layout, rows = part.layout, [op for op in part.run.architecture.operators if op.heads]
     bandwidth, latency = part.link(layout.context, layout.tensor)
     elements = sum(op.cache_elements_per_token for op in rows)
     message = key_value_message_bytes(
@@ -170,7 +168,7 @@ def _context_traffic(part: _Part) -> Floats:
     ring = all_gather_time_s(
         message_bytes=message, ranks=layout.context, bytes_per_s=bandwidth, latency_s=latency
     )
-    layers = part.architecture.num_hidden_layers * part.share
+    layers = part.run.architecture.num_hidden_layers * part.share
     return np.asarray(context_traffic_s(layers=layers, ring_s=ring, remade=part.remade))
 
 
@@ -249,7 +247,6 @@ class _Gathers:
 
 
 def data_traffic(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     candidates: Candidates,
     network: NetworkEfficiency,
@@ -267,7 +264,7 @@ def data_traffic(
     """
     layout = candidates.layout
     contention = network.contention * candidates.hardware.staged
-    each = _gathers(architecture, run, candidates, network, share)
+    each = _gathers(run, candidates, network, share)
     gathered = np.where(layout.sharding >= 3, each.weights, each.trained)
     once = reduced_once_s(
         reduce_s=each.gradients,
@@ -321,28 +318,24 @@ def _start_s(
 
 
 def _gathers(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    network: NetworkEfficiency,
-    share: Floats,
+    run: TrainingRun, candidates: Candidates, network: NetworkEfficiency, share: Floats
 ) -> _Gathers:
     """Times of gathering gradients and weights, dense and expert ones over their groups."""
     layout = candidates.layout
-    dense, expert = local_parameters(architecture, candidates, share)
+    dense, expert = local_parameters(run.architecture, candidates, share)
     trained_dense, trained_expert = dense, expert
     cut = layout.tensor * layout.pipeline
     if run.frozen:
-        dense_adapters, routed_adapters = fold_adapters(architecture, run)
+        dense_adapters, routed_adapters = fold_adapters(run)
         trained_dense = dense_adapters / cut
         trained_expert = routed_adapters / (cut * layout.expert)
     gradient = gradient_bytes_per_parameter(run)
     weight = 2.0 if run.recipe.compute != "fp32" else 4.0
     # A 4-bit base is gathered in 4 bits.
     spared = (weight - nf4_bytes(parameters=1.0)) * (run.method is FineTuningMethod.QLORA)
-    matrices, routed = block_matrices(architecture)
+    matrices, routed = block_matrices(run.architecture)
     group = layout.data * layout.context
-    messages = architecture.num_hidden_layers * share
+    messages = run.architecture.num_hidden_layers * share
 
     def times(trained: Floats, whole: Floats, ranks: Floats, stride: Floats) -> _Gathers:
         bandwidth, latency = group_link(candidates, network, ranks, stride, staged=True)
@@ -358,7 +351,7 @@ def _gathers(
 
     held = weight * dense - spared * matrices / cut
     found = times(trained_dense, held, group, layout.tensor)
-    if architecture.num_experts > 1:
+    if run.architecture.num_experts > 1:
         held = weight * expert - spared * routed / (cut * layout.expert)
         stride = layout.tensor * layout.expert
         found = found.plus(times(trained_expert, held, group / layout.expert, stride))

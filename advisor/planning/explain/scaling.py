@@ -72,9 +72,9 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
     reach = MOST_ACCELERATORS if node.inter_bytes_per_s is not None else node.accelerators
     counts = tuple(sorted(number for number in numbers if number <= reach))
     system = System(accelerator, node, (), counts, owned=True)
-    space = LayoutSpace(architecture, run, counts, calibration)
+    space = LayoutSpace(run, counts, calibration)
     system = replace(system, counts=tuple(n for n in counts if space.has_layouts(n)))
-    found = search_training(architecture, run, [system], space, calibration).found
+    found = search_training(run, [system], space, calibration).found
     name = {"accelerator": accelerator.key, "accelerator_name": accelerator.name}
     provider = placement.offer.provider if placement.offer else None
     if not found:
@@ -84,7 +84,7 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
     hardware = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
     every = np.zeros(len(found), dtype=np.intp)
     candidates = Candidates(layout=layouts, hardware=hardware.take(every))
-    hours, time = evaluate_run_hours(architecture, run, candidates, calibration)
+    hours, time = evaluate_run_hours(run, candidates, calibration)
     share = run_goodput(calibration.reliability, layouts.accelerators)
     count = layouts.accelerators
     rate = run.tokens_per_step / time.step

@@ -134,7 +134,7 @@ def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
         return ()
     hours, need = before
     found = []
-    for change in _changes(run, placement, asked.architecture):
+    for change in _changes(run, placement):
         try:
             after = _best(asked, placement, change.run, alone=change.alone)
         except InputError:
@@ -175,10 +175,8 @@ def _best(
     hardware = HardwareArrays.of(
         placement.accelerator, placement.node, kernels, compute=run.recipe.compute
     ).take(np.zeros(len(variants), dtype=np.intp))
-    need = evaluate_memory(architecture, run, arrays, calibration)
-    hours, _ = evaluate_run_hours(
-        architecture, run, Candidates(layout=arrays, hardware=hardware), calibration
-    )
+    need = evaluate_memory(run, arrays, calibration)
+    hours, _ = evaluate_run_hours(run, Candidates(layout=arrays, hardware=hardware), calibration)
     if placement.interrupted is not None:  # on spot machines, as the plan's own hours
         hours = hours * placement.interrupted.expected
     fits: Floats = np.where(need <= placement.accelerator.memory_reported_bytes, hours, np.inf)
@@ -188,10 +186,8 @@ def _best(
     return float(hours[place]), float(need[place])
 
 
-def _changes(
-    run: TrainingRun, placement: Placement, architecture: ModelArchitecture
-) -> Iterator[_Change]:
-    text = architecture.unit is Unit.TOKEN
+def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
+    text = run.architecture.unit is Unit.TOKEN
     eager = run.software == "huggingface" and text and run.method is not None
     if eager and placement.accelerator.vendor in LIGER_VENDORS:
         yield _Change(

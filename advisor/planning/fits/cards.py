@@ -216,7 +216,6 @@ def _trained(
     usable = system.accelerator.memory_reported_bytes
 
     needs = evaluate_memory(
-        architecture,
         run,
         _stack(layouts * len(lengths)),
         calibration,

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.table.model import Unit
 from advisor.equations.training.memory import stage_share
 from advisor.equations.training.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -46,7 +46,6 @@ class StepBound:
 
     def __init__(
         self,
-        architecture: ModelArchitecture,
         run: TrainingRun,
         grid: LayoutGrid,
         systems: HardwareArrays,
@@ -54,7 +53,7 @@ class StepBound:
         network: NetworkEfficiency,
         software: SoftwareFacts,
     ) -> None:
-        self._architecture, self._run, self._network = architecture, run, network
+        self._run, self._network = run, network
         self._grid, self._systems = grid, systems
         rows = grid.layouts.take(slice(0, grid.rows))
         # Degrees are whole numbers below 10,000: one float holds the four exactly.
@@ -64,7 +63,7 @@ class StepBound:
         self._cuts, self._card = len(first), card
         self._share = np.asarray(
             stage_share(
-                layers=float(architecture.num_hidden_layers),
+                layers=float(run.architecture.num_hidden_layers),
                 pipeline=rows.pipeline,
                 virtual_stages=rows.virtual_stages,
             )
@@ -80,9 +79,7 @@ class StepBound:
         levels = first + grid.rows * np.arange(RECOMPUTE_LEVELS)[:, None]
         layouts = grid.layouts.take(levels.reshape(-1))
         _, one_of_each = np.unique(card, return_index=True)
-        self._kernels = _kernel_times(
-            architecture, run, _crossed(layouts, systems.take(one_of_each)), software
-        )
+        self._kernels = _kernel_times(run, _crossed(layouts, systems.take(one_of_each)), software)
         # Traffic differs only by whether everything is recomputed, and by the links.
         links = np.stack(
             [
@@ -98,7 +95,7 @@ class StepBound:
         self._link: Indices = link.reshape(-1)
         ends = grid.layouts.take(levels[[0, -1]].reshape(-1))
         self._traffic, self._exchange = _traffic_times(
-            architecture, run, _crossed(ends, systems.take(one_of_each)), network, software
+            run, _crossed(ends, systems.take(one_of_each)), network, software
         )
         # From both ends, computation may hide an exchange whole.
         plain = replace(rows, schedule=np.where(rows.dual, 0.0, rows.schedule))
@@ -110,7 +107,7 @@ class StepBound:
         everything = policy == RECOMPUTE_LEVELS - 1
         sent = (self._link[system] * 2 + everything) * self._cuts + self._cut[row]
         traffic = self._traffic[sent]
-        if self._architecture.num_experts > 1:
+        if self._run.architecture.num_experts > 1:
             traffic = traffic + self._exchange[sent] * self._shown[row]
         once = self._kernels_s(system, policy, row) + traffic * self._share[row]
         return np.asarray(self._passes[row] * once)
@@ -126,7 +123,6 @@ class StepBound:
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             exposed = data_traffic(
-                self._architecture,
                 self._run,
                 candidates,
                 self._network,
@@ -159,18 +155,13 @@ def _crossed(layouts: LayoutArrays, hardware: HardwareArrays) -> Candidates:
 
 
 def _kernel_times(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
+    run: TrainingRun, candidates: Candidates, software: SoftwareFacts
 ) -> Sequence[Floats]:
     """Kernels and launches of one micro-batch: all layers, and embedding and head only. [s]"""
     tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
 
     def both(share: float) -> tuple[Floats, Floats]:
-        one = one_micro_batch(
-            architecture, run, candidates, software, np.full_like(tokens, share), tokens
-        )
+        one = one_micro_batch(run, candidates, software, np.full_like(tokens, share), tokens)
         kernels = sum(getattr(one, item.name) for item in fields(one) if item.name != "launches")
         kernels = kernels + dispatch_time(one.launches, candidates.hardware, software)
         return np.asarray(kernels), queue_time(one.launches, candidates.hardware, software)
@@ -180,11 +171,7 @@ def _kernel_times(
 
 
 def _traffic_times(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    candidates: Candidates,
-    network: NetworkEfficiency,
-    software: SoftwareFacts,
+    run: TrainingRun, candidates: Candidates, network: NetworkEfficiency, software: SoftwareFacts
 ) -> tuple[Floats, Floats]:
     """Traffic of one micro-batch that divides layers: without experts, and of experts only.
 
@@ -192,7 +179,5 @@ def _traffic_times(
     """
     tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
     with np.errstate(divide="ignore", invalid="ignore"):
-        traffic = model_traffic(
-            architecture, run, candidates, network, software, np.ones_like(tokens), tokens
-        )
+        traffic = model_traffic(run, candidates, network, software, np.ones_like(tokens), tokens)
         return traffic.tensor + traffic.context, traffic.expert

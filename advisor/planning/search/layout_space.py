@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import Floats
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.memory import training_memory
@@ -34,7 +33,6 @@ class LayoutSpace:
 
     def __init__(
         self,
-        architecture: ModelArchitecture,
         run: TrainingRun,
         counts: Iterable[int],
         calibration: Calibration,
@@ -42,12 +40,12 @@ class LayoutSpace:
         stated: ParallelLayout | None = None,
         hosted: bool = False,
     ) -> None:
-        self.architecture, self.calibration = architecture, calibration
+        self.architecture, self.calibration = run.architecture, calibration
         # Megatron's offloading and its overlap of two micro-batches are not used together.
         overlapping = calibration.software[run.software].expert_overlap > 0 and not hosted
         self.stated = stated_values(stated)
         self.grid = layout_grid(
-            architecture, run, counts, stated=self.stated, hosted=hosted, overlapping=overlapping
+            run, counts, stated=self.stated, hosted=hosted, overlapping=overlapping
         )
         self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 
@@ -89,7 +87,6 @@ class LayoutSpace:
         if key not in self._held:
             parts = [
                 training_memory(
-                    self.architecture,
                     run,
                     self.grid.layouts.take(slice(begin, begin + CHUNK)),
                     self.calibration.memory,

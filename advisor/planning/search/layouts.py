@@ -100,13 +100,14 @@ class LayoutGrid:
 
 
 def _degrees(
-    architecture: ModelArchitecture, run: TrainingRun, count: int, stated: Stated
+    run: TrainingRun, count: int, stated: Stated
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    heads = architecture.num_attention_heads
-    many = architecture.num_experts >= MANY_EXPERTS
+    model = run.architecture
+    heads = model.num_attention_heads
+    many = model.num_experts >= MANY_EXPERTS
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
     # Only data parallelism divides networks that take whole images or samples.
-    offered = run.divides if architecture.unit is Unit.TOKEN else ()
+    offered = run.divides if model.unit is Unit.TOKEN else ()
 
     def tried(name: str, degrees: Iterable[int]) -> tuple[int, ...]:
         return (stated[name],) if name in stated else tuple(degrees)
@@ -119,15 +120,13 @@ def _degrees(
             if worth_splitting(run, degree)
         ),
     )
-    experts = tried(
-        "expert", wide if architecture.num_experts > 1 and "expert" in offered else (1,)
-    )
-    stages = tried("pipeline", _stages(architecture) if "pipeline" in offered else (1,))
+    experts = tried("expert", wide if model.num_experts > 1 and "expert" in offered else (1,))
+    stages = tried("pipeline", _stages(model) if "pipeline" in offered else (1,))
     for tensor in tried("tensor", TENSOR_DEGREES if "tensor" in offered else (1,)):
         if count % tensor or heads % tensor:
             continue
         for pipeline in stages:
-            if count % (tensor * pipeline) or pipeline > architecture.pipeline_parts:
+            if count % (tensor * pipeline) or pipeline > model.pipeline_parts:
                 continue
             for context in contexts:
                 rest = count // (tensor * pipeline)
@@ -137,7 +136,7 @@ def _degrees(
                 if data > run.global_batch or data != stated.get("data", data):
                     continue
                 for expert in experts:
-                    if rest % expert or architecture.num_experts % expert:
+                    if rest % expert or model.num_experts % expert:
                         continue
                     # Many experts are spread if there are enough ranks.
                     if 1 < expert < WIDE_FROM < rest and many and "expert" not in stated:
@@ -182,14 +181,12 @@ def _stages(architecture: ModelArchitecture) -> tuple[int, ...]:
     return tuple(sorted(p for p in {*PIPELINE_DEGREES, *even} if p <= layers))
 
 
-def _micro_batches(
-    architecture: ModelArchitecture, run: TrainingRun, data: int, stated: Stated
-) -> list[int]:
+def _micro_batches(run: TrainingRun, data: int, stated: Stated) -> list[int]:
     """Return the micro-batches to try: powers of two, and divisors of a rank's batch."""
     whole, rest = divmod(run.global_batch, data)
     if "micro_batch" in stated:
         return [size for size in (stated["micro_batch"],) if size <= whole]
-    if architecture.unit is Unit.TOKEN:
+    if run.architecture.unit is Unit.TOKEN:
         powers = MICRO_BATCHES
         most = max(powers[-1], MICRO_BATCH_TOKENS // max(run.sequence_length, SHORT_SEQUENCE))
     else:
@@ -276,27 +273,21 @@ def _schedules(
 
 
 def _rows(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    counts: Iterable[int],
-    stated: Stated,
-    *,
-    hosted: bool,
-    overlapping: bool,
+    run: TrainingRun, counts: Iterable[int], stated: Stated, *, hosted: bool, overlapping: bool
 ) -> Iterator[tuple[float, ...]]:
     moved = _moved(run, stated, hosted=hosted)
     parameters = int(OFFLOAD_BITS[Offload.PARAMETERS])
     chunks: dict[int, tuple[int, ...]] = {}
     micro_batches: dict[int, list[int]] = {}
-    states = FULL_STATES_BYTES * architecture.total_parameters
+    states = FULL_STATES_BYTES * run.architecture.total_parameters
     for count in counts:
-        for degrees in _degrees(architecture, run, count, stated):
+        for degrees in _degrees(run, count, stated):
             tensor, pipeline, context, data, expert = degrees
             levels = _levels(states, run, degrees, stated)
             if data not in micro_batches:
-                micro_batches[data] = _micro_batches(architecture, run, data, stated)
+                micro_batches[data] = _micro_batches(run, data, stated)
             if pipeline not in chunks:
-                chunks[pipeline] = _chunks(architecture, pipeline, stated)
+                chunks[pipeline] = _chunks(run.architecture, pipeline, stated)
             for micro_batch in micro_batches[data]:
                 fed = micro_batches_fed(run, data=data, micro_batch=micro_batch)
                 for virtual_stages in chunks[pipeline]:
@@ -326,7 +317,6 @@ def _rows(
 
 
 def layout_grid(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     counts: Iterable[int],
     *,
@@ -347,9 +337,7 @@ def layout_grid(
         (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
     """
     ordered, stated = sorted(set(counts)), stated or {}
-    rows_of_all = list(
-        _rows(architecture, run, ordered, stated, hosted=hosted, overlapping=overlapping)
-    )
+    rows_of_all = list(_rows(run, ordered, stated, hosted=hosted, overlapping=overlapping))
     table = np.array(rows_of_all, dtype=np.float64).reshape(-1, 11)
     rows = len(table)
     count = table[:, 0]
@@ -379,5 +367,7 @@ def layout_grid(
         tensor=table[:, 2],
         start=start,
         layouts=layouts,
-        complexity=complexity(layouts.take(slice(0, rows)), layers=architecture.num_hidden_layers),
+        complexity=complexity(
+            layouts.take(slice(0, rows)), layers=run.architecture.num_hidden_layers
+        ),
     )

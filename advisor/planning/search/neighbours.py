@@ -61,10 +61,8 @@ def neighbours(
     hardware = HardwareArrays.of(
         placement.accelerator, placement.node, kernels, compute=recipe.compute
     ).take(np.zeros(len(moves) + 1, dtype=np.intp))
-    _, time = evaluate_run_hours(
-        architecture, run, Candidates(layout=arrays, hardware=hardware), calibration
-    )
-    need = evaluate_memory(architecture, run, arrays, calibration)
+    _, time = evaluate_run_hours(run, Candidates(layout=arrays, hardware=hardware), calibration)
+    need = evaluate_memory(run, arrays, calibration)
     fits = need <= placement.accelerator.memory_reported_bytes
     return _described(moves, time.step, need, fits, placement.node)
 

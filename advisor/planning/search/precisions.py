@@ -124,7 +124,7 @@ def search(
             counts = frozenset(count for index in indices for count in systems[index].counts)
             if counts not in spaces:
                 spaces[counts] = LayoutSpace(
-                    architecture, run, counts, calibration, stated=case.layout, hosted=hosted
+                    run, counts, calibration, stated=case.layout, hosted=hosted
                 )
             recipe = _RecipeSearch(asked, run, spaces[counts], prices)
             recipe.try_reachable(systems, indices)
@@ -210,7 +210,7 @@ class _RecipeSearch:
 
     def try_reachable(self, systems: Sequence[System], indices: Sequence[int]) -> None:
         """Search the counts that can meet the limits at the data sheet's peak."""
-        flops = model_flops_per_token(self.asked.architecture, self.run) * self.run.tokens
+        flops = model_flops_per_token(self.run) * self.run.tokens
         limits = self.asked.case.limits
         reachable = [
             within_reach(
@@ -244,9 +244,7 @@ class _RecipeSearch:
 
     def _try(self, systems: Sequence[System], indices: Sequence[int]) -> None:
         known = self.asked
-        result = search_training(
-            known.architecture, self.run, systems, self.space, known.calibration
-        )
+        result = search_training(self.run, systems, self.space, known.calibration)
         self.searched += result.searched
         self.found += [(indices[found.system], found) for found in result.found]
         self.misses |= {indices[at]: miss for at, miss in result.misses.items()}

@@ -64,7 +64,7 @@ def fewest_machines(
     A number that does not divide the batch can be slower than a smaller one, so fewer machines may
     meet the limits somewhere below a number that misses them; such islands are not looked for.
     """
-    case, architecture, calibration = asked.case, asked.architecture, asked.calibration
+    case, calibration = asked.case, asked.calibration
     gaps = [_gap(option, systems[option.system]) for option in options]
     hosted = any(option.layout.offload for option in options)
     for run in {id(gap.enough.run): gap.enough.run for gap in gaps}.values():
@@ -76,10 +76,8 @@ def fewest_machines(
                 replace(systems[gap.enough.system], counts=tuple(gap.tried)) for gap in open_gaps
             ]
             counts = {count for system in tried for count in system.counts}
-            space = LayoutSpace(
-                architecture, run, counts, calibration, stated=case.layout, hosted=hosted
-            )
-            found = search_training(architecture, run, tried, space, calibration).found
+            space = LayoutSpace(run, counts, calibration, stated=case.layout, hosted=hosted)
+            found = search_training(run, tried, space, calibration).found
             configurations = []
             for item in found:
                 known, system = open_gaps[item.system].enough, tried[item.system]

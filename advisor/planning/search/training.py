@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import (
     SHARDING_LEVEL,
     Candidates,
@@ -86,11 +85,7 @@ class TrainingSearch:
 
 
 def search_training(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    systems: Sequence[System],
-    space: LayoutSpace,
-    calibration: Calibration,
+    run: TrainingRun, systems: Sequence[System], space: LayoutSpace, calibration: Calibration
 ) -> TrainingSearch:
     """Evaluate one precision recipe on all systems that have its number format.
 
@@ -125,7 +120,6 @@ def search_training(
     card = np.array([places[systems[index].accelerator.key] for index in usable])
     bound = partial(
         StepBound,
-        architecture,
         run,
         grid,
         hardware,
@@ -143,9 +137,7 @@ def search_training(
         keep = policy < NO_POLICY
         system, row, policy = system[keep], row[keep], policy[keep]
         fits_somewhere[system] = True
-        fastest, hours = _fastest(
-            architecture, run, grid, hardware, bound, system, policy, row, calibration
-        )
+        fastest, hours = _fastest(run, grid, hardware, bound, system, policy, row, calibration)
         found.extend(
             Found(
                 system=usable[int(system[index])],
@@ -268,7 +260,6 @@ def _flatten(
 
 
 def _fastest(
-    architecture: ModelArchitecture,
     run: TrainingRun,
     grid: LayoutGrid,
     hardware: HardwareArrays,
@@ -295,7 +286,7 @@ def _fastest(
                 layout=grid.layouts.take(policy[place] * grid.rows + row[place]),
                 hardware=hardware.take(system[place]),
             )
-            hours[part], time = evaluate_run_hours(architecture, run, candidates, calibration)
+            hours[part], time = evaluate_run_hours(run, candidates, calibration)
             steps[part] = time.step
             busy[part] = time.step - time.input
         return hours, steps, busy

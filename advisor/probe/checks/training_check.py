@@ -143,12 +143,12 @@ def _predicted(
     shape: StepShape, precision: str, accelerator: Accelerator, calibration: Calibration
 ) -> tuple[Range, Range]:
     """Return the predicted time of the step and the predicted bytes of its tensors."""
-    architecture = architecture_of(shape)
     layout = ParallelLayout(
         micro_batch=shape.micro_batch,
         recompute=Recompute.FULL if shape.recompute else Recompute.NONE,
     )
     run = TrainingRun(
+        architecture=architecture_of(shape),
         tokens=float(shape.micro_batch * shape.sequence_length),
         sequence_length=shape.sequence_length,
         global_batch=shape.micro_batch,
@@ -156,15 +156,11 @@ def _predicted(
         optimizer=Optimizer.ADAMW,
         attention=AttentionKernel.FLASH,
         software=usual_stack(Work.FINE_TUNING).name,
-        method=None,
-        lora_rank=0,
-        lora_targets=(),
-        assumptions=(),
     )
-    time = describe_time(architecture, run, layout, accelerator, node_for(accelerator), calibration)
+    time = describe_time(run, layout, accelerator, node_for(accelerator), calibration)
     # PyTorch counts tensors only, without libraries and driver.
     facts = calibration.memory.changed(workspace_bytes=0.0, communication_bytes=0.0)
-    memory = training_memory(architecture, run, LayoutArrays.of(layout), facts)
+    memory = training_memory(run, LayoutArrays.of(layout), facts)
     interval = calibration.interval("training_tensors", measured=True)
     allocated = Range.around(
         float(memory.allocated[0]),
