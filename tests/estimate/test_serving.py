@@ -14,8 +14,8 @@ from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.memory import ServingMemory
 from advisor.estimate.serving.report import ServingReport, describe_serving
-from advisor.estimate.serving.terms import SERVING_MEMORY, SERVING_TIME
 from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
+from advisor.estimate.terms import term_texts
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.references import references
 from advisor.nouns.hardware import Accelerator
@@ -295,9 +295,10 @@ def test_report_restates_the_arrays_with_ranges() -> None:
 
 
 def test_every_term_has_a_text_and_a_known_source() -> None:
-    assert SERVING_TIME.keys() == {item.name for item in fields(TokenShares)}
-    assert SERVING_MEMORY.keys() == {item.name for item in fields(ServingMemory)}
-    cited = {text.reference for text in (*SERVING_TIME.values(), *SERVING_MEMORY.values())}
+    texts = term_texts()
+    assert texts["serving_time"].keys() == {item.name for item in fields(TokenShares)}
+    assert texts["serving_memory"].keys() == {item.name for item in fields(ServingMemory)}
+    cited = {text.reference for kind in texts.values() for text in kind.values()}
     assert cited - {None} <= references().keys()
 
 

@@ -20,7 +20,7 @@ from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving.report import ServingReport
-from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, shape_widening, term
+from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
@@ -64,35 +64,6 @@ def _tail(streams: int, period: float) -> float:
         over = periodic_wait_share(streams=streams - 1, period=period, wait=middle)
         low, high = (middle, high) if over > TAIL else (low, middle)
     return 1.0 + high
-
-
-BATCH_TIME = {
-    "matmul": TermText(
-        "Matrix products and convolutions",
-        "t0 + sqrt((FLOPs / (peak e_c) (1 + x_h/x) (1 + k_h/k))^2 + (bytes / (bandwidth e_m))^2)",
-        "aiconfigurator2026",
-    ),
-    "attention": TermText("Attention", "FLOPs / (16-bit peak x e)", "dao2023"),
-    "elementwise": TermText(
-        "Norms, activations, residuals", "bytes / (bandwidth e_m)", "williams2009"
-    ),
-    "launch": TRAINING_TIME["launch"],
-    "pipeline": TermText(
-        "Text encoder, decoder of latents and host",
-        "seconds per image + pixels x bytes per pixel / bandwidth",
-        None,
-    ),
-}
-BATCH_MEMORY = {
-    "weights": TermText("Weights", "parameters x bytes per parameter", None),
-    "activations": TermText(
-        "Activations of the widest layer",
-        "inputs x (input + output + waiting branch of the widest layer) x bytes",
-        None,
-    ),
-    "workspace": TermText("Workspaces of libraries", "constant per process", None),
-    "context": TRAINING_MEMORY["context"],
-}
 
 
 def describe_batch(
@@ -152,9 +123,7 @@ def describe_batch(
             images_per_s=per_s if unit is Unit.IMAGE else None,
             replicas=layout.data,
             bound_by=binding(shares),
-            terms=tuple(
-                term(BATCH_TIME, name, value, "s") for name, value in shares.items() if value > 0
-            ),
+            terms=time_terms("batch_time", shares),
         ),
     )
 
@@ -196,7 +165,7 @@ def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> Mem
         fits=bool(times.feasible[0]),
         peak_moment="serving",
         limiting_stage="all",
-        terms=tuple(term(BATCH_MEMORY, name, value, "bytes") for name, value in shown.items()),
+        terms=memory_terms("batch_memory", shown),
     )
 
 

@@ -25,15 +25,13 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingMemory, buffer_factors, context_of, loaded_factor
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import (
-    SERVING_MEMORY,
-    SERVING_TIME,
     memory_substitutions,
     time_substitutions,
 )
 from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
 from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
-from advisor.estimate.terms import shape_widening, term
+from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator, Node
@@ -232,11 +230,7 @@ def _serving(
         replicas=layout.replicas,
         arrivals=arrivals,
         bound_by=binding(shares),
-        terms=tuple(
-            term(SERVING_TIME, name, value, "s", texts.get(name, ""))
-            for name, value in shares.items()
-            if value > 0
-        ),
+        terms=time_terms("serving_time", shares, texts),
     )
 
 
@@ -339,10 +333,7 @@ def _memory(
         fits=bool(capacity.fits[0]),
         peak_moment="serving",
         limiting_stage="all" if layout.pipeline == 1 else "first",
-        terms=tuple(
-            term(SERVING_MEMORY, name, value, "bytes", texts.get(name, ""))
-            for name, value in values.items()
-        ),
+        terms=memory_terms("serving_memory", values, texts),
     )
 
 

@@ -1,4 +1,4 @@
-"""Titles, formulas and sources of the terms of a serving estimate."""
+"""The formulas of a serving estimate with the values of a case."""
 
 import numpy as np
 
@@ -10,77 +10,11 @@ from advisor.estimate.serving.demand import (
     mean_bytes_per_parameter,
     sampled_sequences,
 )
-from advisor.estimate.terms import TermText
 from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import Serving
-
-SERVING_MEMORY: dict[str, TermText] = {
-    "weights": TermText(
-        "Weights",
-        "matrices x bytes per parameter + (embedding, head, norms) x 2 bytes (GGUF: each in its "
-        "own type), / (tensor x pipeline x expert)",
-        "pope2022",
-    ),
-    "kv_cache": TermText(
-        "Keys and values (or latent and state) of all requests at full length",
-        "requests x (input + output tokens) x layers x ceil(heads / tensor) x elements x bytes",
-        "kwon2023",
-    ),
-    "activations": TermText(
-        "Activations of a full step",
-        "batched tokens x (widest operator / tensor + 3 x hidden) x 2 bytes",
-        "kwon2023",
-    ),
-    "logits": TermText("Sampler", "sampled sequences x vocabulary x bytes per logit", "kwon2023"),
-    "workspace": TermText(
-        "CUDA graphs, library workspaces and collective buffers",
-        "graphs + matmul workspace + collective buffers",
-        None,
-    ),
-    "context": TermText("Driver context and loaded kernels", "constant per process", None),
-}
-
-SERVING_TIME: dict[str, TermText] = {
-    "weights": TermText(
-        "Reading weights", "weight bytes / (bandwidth x e); only experts in use", "pope2022"
-    ),
-    "cache": TermText(
-        "Reading keys and values",
-        "running requests x mean context x bytes per token / (bandwidth x e)",
-        "pope2022",
-    ),
-    "compute": TermText(
-        "Arithmetic that reading does not hide, norms and activations",
-        "sqrt(arithmetic^2 + reading^2) - reading",
-        "williams2009",
-    ),
-    "network": TermText(
-        "Traffic between accelerators",
-        "layers x 2 x (2 latency + 2 (t - 1)/t x tokens x hidden x 2 bytes / link)",
-        "aiconfigurator2026",
-    ),
-    "fixed": TermText(
-        "Overheads of kernels, layers, steps and scheduling",
-        "kernels x t0 + layers x t_layer + requests x t_sequence + t_step",
-        "aiconfigurator2026",
-    ),
-    "host": TermText(
-        "Layers and experts in the host's memory",
-        "bytes / (host bandwidth x e), for long prompts bytes / (link x e), + layers x t0",
-        "llamacpp2026",
-    ),
-    "drafts": TermText(
-        "Drafting tokens for speculative decoding",
-        "share x step without drafts / accepted tokens",
-        None,
-    ),
-    "prefill": TermText(
-        "Prompts of other requests in the same steps", "d / (1 - X E) - d", "agrawal2024"
-    ),
-}
 
 
 def memory_substitutions(
@@ -90,7 +24,7 @@ def memory_substitutions(
     engine: ServingFacts,
     memory_bytes: float,
 ) -> dict[str, str]:
-    """Return the formulas of ``SERVING_MEMORY`` with this case's values."""
+    """Return the formulas of the memory with this case's values."""
     model = served.model
     split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
     if layout.expert > 1:
@@ -123,7 +57,7 @@ def time_substitutions(
     engine: ServingFacts,
     accelerator: Accelerator,
 ) -> dict[str, str]:
-    """Return the formulas of ``SERVING_TIME`` with this case's values."""
+    """Return the formulas of the time of a token with this case's values."""
     model = served.model
     requests = _requests(workload, layout)
     batch = -(-requests // layout.pipeline)

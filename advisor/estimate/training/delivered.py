@@ -13,7 +13,7 @@ from advisor.equations.training.goodput import (
 )
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.results import StepTime
-from advisor.estimate.terms import RUN_TIME, term
+from advisor.estimate.terms import term, time_terms
 from advisor.foundation.quantities import Range, Term
 from advisor.nouns.software.delivery import Delivery, Operator, Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -119,7 +119,7 @@ def run_terms(
         "lost_work": again * useful,
         "restarts": restarting * useful,
     }
-    return tuple(term(RUN_TIME, name, value, "s") for name, value in shares.items() if value > 0)
+    return time_terms("run_time", shares)
 
 
 def interrupted_time(time: StepTime, hours: Range) -> StepTime:
@@ -131,7 +131,7 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     """
     share = time.goodput
     added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)
-    interruptions = term(RUN_TIME, "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
+    interruptions = term("run_time", "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
     return time.changed(
         run_hours=time.run_hours.times(hours),
         run_terms=(*time.run_terms, interruptions) if added_s > 0 else time.run_terms,

@@ -6,7 +6,7 @@ from advisor.equations.training.peaks import reserved_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import trainable_parameters
 from advisor.estimate.results import MemoryBreakdown
-from advisor.estimate.terms import TRAINING_MEMORY, shape_widening, term
+from advisor.estimate.terms import memory_terms, shape_widening
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
@@ -135,7 +135,6 @@ def describe_memory(
         **{name: float(outside_bytes(arrays, facts, name)[0]) for name in facts.context_bytes},
         evidence=Evidence.ASSUMED,
     )
-    texts = _memory_substitutions(run, layout)
     shown = {**values, "context": context.expected, "fragmentation": fragmentation.expected}
     return MemoryBreakdown(
         weights_bytes=spread(values["weights"]),
@@ -155,10 +154,7 @@ def describe_memory(
         limiting_stage="all"
         if layout.pipeline == 1
         else ("last" if memory.last_stage[0] else "first"),
-        terms=tuple(
-            term(TRAINING_MEMORY, name, value, "bytes", texts.get(name, ""))
-            for name, value in shown.items()
-        ),
+        terms=memory_terms("training_memory", shown, _memory_substitutions(run, layout)),
     )
 
 

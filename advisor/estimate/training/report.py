@@ -19,7 +19,7 @@ from advisor.estimate.fold import (
     trainable_parameters,
 )
 from advisor.estimate.results import FlopCount, Parameters, StepTime
-from advisor.estimate.terms import TRAINING_TIME, shape_widening, term
+from advisor.estimate.terms import shape_widening, time_terms
 from advisor.estimate.training.delivered import delivered_interval, losses, machines_of, run_terms
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import TrainingTime, training_time
@@ -251,9 +251,7 @@ def describe_time(
             evaluation_s=evaluation_steps(run) * step,
         ),
         bound_by=binding(shares),
-        terms=tuple(
-            term(TRAINING_TIME, name, value, "s") for name, value in shares.items() if value > 0
-        ),
+        terms=time_terms("training_time", shares),
     )
 
 
