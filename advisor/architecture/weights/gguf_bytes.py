@@ -1,22 +1,22 @@
-"""Bytes of a model's tensors in llama.cpp's mixtures, which ``name`` names as in ``RECIPES``.
+"""Bytes of a model's tensors in llama.cpp's mixtures of types, which ``data/gguf.yaml`` describes.
 
 A quantised tensor is stored in blocks along its first dimension: a few scales, then the values.
-The sizes come from ``GGML_QUANT_SIZES`` in ``gguf-py/gguf/constants.py`` of llama.cpp (MIT), which
-restates the structures of ``ggml/src/ggml-common.h``; read on 2026-11-21.
 """
 
-from functools import lru_cache
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from typing import Final, Literal, NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
-from advisor.architecture.weights.gguf_recipes import RECIPES, Recipe
+from advisor.foundation.data_records import read_record
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 
-QK: Final = 256
-"""Values in a super-block of the K-quants and most IQ types."""
+FILE: Final = "gguf.yaml"
 
 
-class GgmlType(NamedTuple):
+class GgmlType(Noun):
     """Storage layout of one tensor type."""
 
     name: str
@@ -31,47 +31,72 @@ class GgmlType(NamedTuple):
         return self.block_bytes / self.block
 
 
-GGML_TYPES: Final[dict[int, GgmlType]] = {
-    0: GgmlType("f32", 1, 4),
-    1: GgmlType("f16", 1, 2),
-    2: GgmlType("q4_0", 32, 2 + 16),
-    3: GgmlType("q4_1", 32, 2 + 2 + 16),
-    6: GgmlType("q5_0", 32, 2 + 4 + 16),
-    7: GgmlType("q5_1", 32, 2 + 2 + 4 + 16),
-    8: GgmlType("q8_0", 32, 2 + 32),
-    9: GgmlType("q8_1", 32, 4 + 4 + 32),
-    10: GgmlType("q2_k", QK, 2 + 2 + QK // 16 + QK // 4),
-    11: GgmlType("q3_k", QK, 2 + QK // 4 + QK // 8 + 12),
-    12: GgmlType("q4_k", QK, 2 + 2 + QK // 2 + 12),
-    13: GgmlType("q5_k", QK, 2 + 2 + QK // 2 + QK // 8 + 12),
-    14: GgmlType("q6_k", QK, 2 + QK // 2 + QK // 4 + QK // 16),
-    15: GgmlType("q8_k", QK, 4 + QK + QK // 8),
-    16: GgmlType("iq2_xxs", QK, 2 + QK // 4),
-    17: GgmlType("iq2_xs", QK, 2 + QK // 4 + QK // 32),
-    18: GgmlType("iq3_xxs", QK, 2 + QK // 4 + QK // 8),
-    19: GgmlType("iq1_s", QK, 2 + QK // 8 + QK // 16),
-    20: GgmlType("iq4_nl", 32, 2 + 16),
-    21: GgmlType("iq3_s", QK, 2 + QK // 4 + QK // 8 + QK // 32 + 4),
-    22: GgmlType("iq2_s", QK, 2 + QK // 4 + QK // 16),
-    23: GgmlType("iq4_xs", QK, 2 + 2 + QK // 2 + QK // 64),
-    24: GgmlType("i8", 1, 1),
-    25: GgmlType("i16", 1, 2),
-    26: GgmlType("i32", 1, 4),
-    27: GgmlType("i64", 1, 8),
-    28: GgmlType("f64", 1, 8),
-    29: GgmlType("iq1_m", QK, QK // 8 + QK // 16 + QK // 32),
-    30: GgmlType("bf16", 1, 2),
-    34: GgmlType("tq1_0", QK, 2 + 4 * 13),
-    35: GgmlType("tq2_0", QK, 2 + 64),
-    39: GgmlType("mxfp4", 32, 1 + 16),
-    40: GgmlType("nvfp4", 64, 4 + 32),
-    41: GgmlType("q1_0", 128, 2 + 16),
-    42: GgmlType("q2_0", 64, 2 + 16),
-}
-"""Tensor types by their number in a file. Numbers 4, 5, 31 to 33 and 36 to 38 were removed."""
+def _more_bits(layer: int, layers: int) -> bool:
+    """Return whether the layer is in the first or last eighth, or every third in between."""
+    first = layers // 8
+    return layer < first or layer >= 7 * layers // 8 or (layer - first) % 3 == 2
 
-BY_NAME: Final[dict[str, GgmlType]] = {item.name: item for item in GGML_TYPES.values()}
-"""The same types by name."""
+
+_LAYERS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    "all": lambda layer, layers: layer < layers,
+    "first_two": lambda layer, _: layer < 2,
+    "first_four": lambda layer, _: layer < 4,
+    "first_sixteenth": lambda layer, layers: layer < layers // 16,
+    "first_eighth": lambda layer, layers: layer < layers // 8,
+    "middle": lambda layer, layers: layers // 8 <= layer < 7 * layers // 8,
+    "more_bits": _more_bits,
+}
+"""Whether a rule is for a layer, from its index and the number of layers."""
+
+
+class Rule(Noun):
+    """A projection, its type, and the layers."""
+
+    target: str
+    """The projection: q, k, v, o, gate, up or down, as in ``Operator.target``."""
+    type: str
+    layers: Literal[
+        "all", "first_two", "first_four", "first_sixteenth", "first_eighth", "middle", "more_bits"
+    ] = "all"
+    grouped: bool | None = None
+    """Applies only with (True) or without (False) grouped queries; None means both."""
+
+
+class Recipe(Noun):
+    """One named mixture."""
+
+    base: str
+    """Type of every matrix without a rule."""
+    rules: tuple[Rule, ...] = ()
+    head: str = "q6_k"
+    """Type of the output matrix, also if it is tied to the embedding."""
+    embedding: str | None = None
+    """Type of a separate embedding; None means ``base``."""
+    output_of_eight: str | None = "q5_k"
+    """Type of the attention output in models with eight experts; None follows the rules."""
+    experts: str | None = None
+    """Type of routed experts; None follows the rules."""
+
+
+class GgufFacts(Noun):
+    """Contents of ``data/gguf.yaml``, which explains them."""
+
+    types: dict[int, GgmlType]
+    narrow: dict[str, str]
+    files: dict[int, str]
+    mixtures: dict[str, Recipe]
+    architectures: dict[str, str]
+    fields: dict[str, str]
+
+    def named(self, name: str) -> GgmlType:
+        """Return a tensor type by its name."""
+        return next(item for item in self.types.values() if item.name == name)
+
+
+@cache
+def gguf_facts() -> GgufFacts:
+    """Return what llama.cpp's files can hold."""
+    return read_record(data_path(FILE), GgufFacts)
 
 
 GROUPED: Final = 4
@@ -83,22 +108,6 @@ EIGHT_EXPERTS: Final = 8
 TOKENS: Final = "embedding.tokens"
 FP32_BYTES: Final = 4.0
 _LOW_BASES: Final = frozenset({"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s"})
-NARROW: Final = {
-    "iq1_s": "iq4_nl",
-    "iq1_m": "iq4_nl",
-    "iq2_xxs": "iq4_nl",
-    "iq2_xs": "iq4_nl",
-    "iq2_s": "iq4_nl",
-    "iq3_xxs": "iq4_nl",
-    "iq3_s": "iq4_nl",
-    "iq4_xs": "iq4_nl",
-    "q2_k": "q4_0",
-    "q3_k": "q4_0",
-    "q4_k": "q5_0",
-    "q5_k": "q5_1",
-    "q6_k": "q8_0",
-}
-"""Type with blocks of 32 that replaces a type whose blocks of 256 do not divide the rows."""
 
 
 class Mixture(NamedTuple):
@@ -117,7 +126,7 @@ def matrix_bytes(name: str, target: str | None, width: int, model: Mixture) -> f
     ``target`` is its projection (``Operator.target``). Quantisation blocks run along its ``width``
     input features.
     """
-    recipe = RECIPES[name]
+    recipe = gguf_facts().mixtures[name]
     total = sum(
         stored(_layer_type(recipe, target, layer, model), width) for layer in range(model.layers)
     )
@@ -136,7 +145,7 @@ def _layer_type(recipe: Recipe, target: str | None, layer: int, model: Mixture) 
     for rule in recipe.rules:
         if (
             rule.target == target
-            and rule.where(layer, model.layers)
+            and _LAYERS[rule.layers](layer, model.layers)
             and rule.grouped in (None, grouped)
         ):
             found = rule.type
@@ -147,16 +156,16 @@ def _layer_type(recipe: Recipe, target: str | None, layer: int, model: Mixture) 
 
 def head_bytes(name: str, width: int) -> float:
     """Return the bytes per value of the output matrix, or of an embedding tied to it. [bytes]"""
-    recipe = RECIPES[name]
+    recipe = gguf_facts().mixtures[name]
     # llama.cpp checks whether blocks of the base type divide the rows, not blocks of the head's.
-    if width % BY_NAME[recipe.base].block:
+    if width % gguf_facts().named(recipe.base).block:
         return stored("q8_0", width)
     return stored(recipe.head, width)
 
 
 def embedding_bytes(name: str, width: int) -> float:
     """Return the bytes per value of an embedding that is not the output matrix. [bytes]"""
-    recipe = RECIPES[name]
+    recipe = gguf_facts().mixtures[name]
     return stored(recipe.embedding or recipe.base, width)
 
 
@@ -170,11 +179,12 @@ def stored(type_name: str, width: int) -> float:
     >>> stored("q4_k", 2880)
     0.6875
     """
-    kept = BY_NAME[type_name]
+    facts = gguf_facts()
+    kept = facts.named(type_name)
     if width % kept.block:
-        kept = BY_NAME[NARROW.get(type_name, "f16")]
+        kept = facts.named(facts.narrow.get(type_name, "f16"))
     if width % kept.block:
-        kept = BY_NAME["f16"]
+        kept = facts.named("f16")
     return kept.bytes_per_value
 
 
@@ -193,7 +203,7 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
         return FP32_BYTES
     if row.part is Part.HEAD:
         return head_bytes(name, row.in_features)
-    experts = RECIPES[name].experts
+    experts = gguf_facts().mixtures[name].experts
     if experts is not None and row.experts > 1:
         return stored(experts, row.in_features)
     mixture = Mixture(

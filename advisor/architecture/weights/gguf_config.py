@@ -1,65 +1,18 @@
 """Reads from a GGUF header the configuration from which its model was converted.
 
-The keys follow docs/gguf.md in github ggml-org/ggml and ``gguf-py/gguf/constants.py`` in llama.cpp
-(MIT). Facts missing in the metadata (tied head, biases, widths of experts) come from the tensor
-table.
+Facts missing in the metadata (tied head, biases, widths of experts) come from the tensor table.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
+from advisor.architecture.weights.gguf_bytes import gguf_facts
 from advisor.architecture.weights.gguf_header import GgufHeader, Value
 from advisor.architecture.weights.tensor_table import TensorTable, refuse
 from advisor.errors import UnsupportedArchitectureError
 
-MODEL_TYPES: Final[dict[str, str]] = {
-    "command-r": "cohere",
-    "cohere2": "cohere2",
-    "deepseek2": "deepseek_v3",
-    "gemma": "gemma",
-    "gemma2": "gemma2",
-    "gemma3": "gemma3_text",
-    "glm4": "glm4",
-    "glm4moe": "glm4_moe",
-    "gpt-oss": "gpt_oss",
-    "gpt2": "gpt2",
-    "gptneox": "gpt_neox",
-    "granite": "granite",
-    "llama": "llama",
-    "minimax-m2": "minimax_m2",
-    "olmo2": "olmo2",
-    "phi3": "phi3",
-    "qwen2": "qwen2",
-    "qwen2moe": "qwen2_moe",
-    "qwen2vl": "qwen2_vl",
-    "qwen3": "qwen3",
-    "qwen3moe": "qwen3_moe",
-    "qwen3vl": "qwen3_vl_text",
-    "qwen3vlmoe": "qwen3_vl_moe_text",
-    "smollm3": "smollm3",
-    "starcoder2": "starcoder2",
-}
-"""Families by ``general.architecture``, as ``model_type``."""
-
 ROUTED_THROUGHOUT: Final = frozenset({"gpt_oss", "minimax_m2", "mixtral"})
 """Families whose ``intermediate_size`` means the width of an expert."""
-
-FIELDS: Final[dict[str, str]] = {
-    "embedding_length": "hidden_size",
-    "feed_forward_length": "intermediate_size",
-    "context_length": "max_position_embeddings",
-    "attention.head_count": "num_attention_heads",
-    "attention.head_count_kv": "num_key_value_heads",
-    "attention.key_length": "head_dim",
-    "attention.sliding_window": "sliding_window",
-    "expert_count": "num_experts",
-    "expert_used_count": "num_experts_per_tok",
-    "expert_feed_forward_length": "moe_intermediate_size",
-    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
-    "expert_shared_count": "n_shared_experts",
-    "leading_dense_block_count": "first_k_dense_replace",
-}
-"""Configuration fields by the part of the key after the family."""
 
 NOT_PARAMETERS: Final = ("rope_freqs", "rope_factors_long", "rope_factors_short")
 """Tables of the position encoding that a file stores as tensors."""
@@ -80,11 +33,12 @@ def config_from_gguf(header: GgufHeader) -> dict[str, object]:
         If a key is missing or unusable.
     """
     family = header.metadata.get("general.architecture")
-    if not isinstance(family, str) or family not in MODEL_TYPES:
+    facts = gguf_facts()
+    if not isinstance(family, str) or family not in facts.architectures:
         raise UnsupportedArchitectureError(
             "the GGUF file's general.architecture is not supported",
             value=family,
-            allowed=", ".join(MODEL_TYPES),
+            allowed=", ".join(facts.architectures),
             remedy="Give the config.json of the model that it was converted from, "
             "or the parameter count.",
             field="model.config",
@@ -92,13 +46,13 @@ def config_from_gguf(header: GgufHeader) -> dict[str, object]:
     metadata, shapes = header.metadata, header.table.shapes()
     config: dict[str, object] = {
         field: _uniform(f"{family}.{key}", metadata[f"{family}.{key}"])
-        for key, field in FIELDS.items()
+        for key, field in facts.fields.items()
         if f"{family}.{key}" in metadata
     }
     config["num_hidden_layers"] = block_count(metadata, family)
     config["vocab_size"] = _vocabulary(metadata, family, shapes)
     config["tie_word_embeddings"] = "output.weight" not in shapes
-    kind = MODEL_TYPES[family]
+    kind = facts.architectures[family]
     if not config.get("num_experts"):
         # Dense files of families with routing state zero experts.
         config.pop("num_experts", None)

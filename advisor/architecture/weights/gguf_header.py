@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from advisor.architecture.weights.gguf_bytes import GGML_TYPES
+from advisor.architecture.weights.gguf_bytes import gguf_facts
 from advisor.architecture.weights.tensor_table import (
     MAX_ELEMENTS,
     MAX_NAME,
@@ -253,9 +253,10 @@ def _tensor(cursor: _Cursor, name: str) -> Tensor:
     if not all(0 < size <= MAX_ELEMENTS for size in sizes):
         refuse(f"tensor {shown} has an unusable shape", sizes, f"1 to {MAX_ELEMENTS:,} each")
     kind = cursor.u32()
-    if kind not in GGML_TYPES:
+    types = gguf_facts().types
+    if kind not in types:
         refuse(f"tensor {shown} has an unknown type", kind, "a tensor type of ggml")
-    layout = GGML_TYPES[kind]
+    layout = types[kind]
     if sizes[0] % layout.block:
         refuse(f"tensor {shown} has a broken row", sizes[0], f"a multiple of {layout.block}")
     count = element_count(name, sizes)

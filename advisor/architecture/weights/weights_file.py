@@ -7,10 +7,9 @@ from typing import Final
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.weights.gguf_bytes import file_bytes
+from advisor.architecture.weights.gguf_bytes import file_bytes, gguf_facts
 from advisor.architecture.weights.gguf_config import block_count, config_from_gguf, counted
 from advisor.architecture.weights.gguf_header import MAGIC, GgufHeader, read_gguf
-from advisor.architecture.weights.gguf_recipes import FILE_TYPES, RECIPES
 from advisor.architecture.weights.safetensors import (
     MAX_INDEX_BYTES,
     SafetensorsIndex,
@@ -122,7 +121,7 @@ def _whole_gguf(path: Path) -> GgufHeader:
 def _mixture(model: ModelArchitecture, header: GgufHeader) -> tuple[str, tuple[str, ...]]:
     """Return the weight format of a file, and its difference from the file's own bytes."""
     number = header.metadata.get("general.file_type")
-    named = FILE_TYPES.get(number) if isinstance(number, int) else None
+    named = gguf_facts().files.get(number) if isinstance(number, int) else None
     stored = header.table.bytes
     if named in ("fp32", "fp16", "bf16"):
         return named, ()
@@ -131,7 +130,7 @@ def _mixture(model: ModelArchitecture, header: GgufHeader) -> tuple[str, tuple[s
     largest = next(iter(header.table.bytes_by_type()))
     if largest in _PLAIN:
         return _PLAIN[largest], ()
-    nearest = min(RECIPES, key=lambda name: abs(file_bytes(model, name) - stored))
+    nearest = min(gguf_facts().mixtures, key=lambda name: abs(file_bytes(model, name) - stored))
     apart = file_bytes(model, nearest) / stored - 1
     side = "above" if apart > 0 else "below"
     off = percent(round(abs(apart), 3))

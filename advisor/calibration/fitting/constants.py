@@ -13,8 +13,10 @@ from advisor.calibration.fitting.kernels import GENERATIONS, POOL, fit_generatio
 from advisor.calibration.fitting.network import NetworkFit, fit_network
 from advisor.calibration.fitting.robust import rounded
 from advisor.catalog.constants import Section
+from advisor.foundation.data_files import read_text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.generations import peak_generation
 from advisor.nouns.software.kernels import FitQuality, KernelEfficiency
@@ -119,83 +121,14 @@ def methodology_markdown(fitted: FittedConstants) -> str:
     rows.append(("all", "collectives in a node, small and large", fitted.network.fit))
     rows.append(("all", "collectives in a node, all sizes", fitted.network.all_sizes))
     table = "\n".join(_row(name, what, fit) for name, what, fit in rows if fit is not None)
-    return PAGE.format(table=table)
+    page = read_text(data_path("pages") / "methodology-kernels.md")
+    return page.format(table=table)
 
 
 def _row(name: str, what: str, fit: FitQuality) -> str:
     cells = (fit.median_error, fit.p90_error, fit.held_out_median_error, fit.held_out_p90_error)
     shown = " | ".join("" if cell is None else f"{100 * cell:.1f}" for cell in cells)
     return f"| {name} | {what} | {fit.rows} | {shown} | {', '.join(fit.undetermined)} |"
-
-
-PAGE: Final = """\
-# How kernels are calibrated
-
-This page is written by `make calibrate`; do not edit it.
-
-## Matrix products
-
-A product of an m x k by a k x n matrix, F = 2 m n k operations on B bytes, takes
-
-    t = t0 + sqrt( (F / (P e) * (1 + x_h / x) * (1 + k_h / k))^2 + (B / (W e_m))^2 )
-
-P is the dense peak of the format and W the memory bandwidth, both from the catalog. x = m n / 128^2
-counts output tiles. The five constants t0, e, e_m, x_h and k_h are fitted for each generation and
-format, by robust least squares on the logarithm of measured times (SciPy's `least_squares` with a
-soft L1 loss). The fit leaves out products with n or k under 256. On cards with a large second-level
-cache it also leaves out products whose weights may be in that cache.
-
-Layers in fp8, fp4 and int8 are timed as a whole: the time includes the conversion of 16-bit
-activations, as a separate kernel. Training stacks fuse this conversion into the kernel before, so
-they are faster. fp8 has one scale per block on Hopper and data-centre Blackwell, and one per tensor
-elsewhere.
-
-Routed experts have separate curves for each format of the weights. They are fitted on blocks of two
-grouped products (gate and up, down) with even routing; x counts the tiles of all experts together.
-Weights in 4-bit integers run as 16-bit weights, and so does MXFP4 on cards without units for it,
-because their kernels differ by up to six times between libraries.
-
-## Attention
-
-The forward pass takes t = t0 + F / (P16 e) * (1 + k_h / k). F counts the causal half; k is the
-average number of keys that a query attends to. The fit uses head size 128 and prompts of 1,024
-tokens and more. The tables have no backward passes: their rate is 0.85 of the forward rate
-(arXiv:2307.08691, section 1; arXiv:2407.08608, figures 5 and 6).
-
-Software that runs FlashAttention-2 on every card is slower on Hopper (335 TFLOP/s,
-arXiv:2307.08691, section 4.1). FlashAttention 1 (`attention: flash1`) reaches 0.65 of that; the
-paper reports 0.33 to 0.77. PyTorch 2.0 and 2.1 and the published runs of LLM Foundry use it.
-Decoding reads the cache at a share of the bandwidth that is fitted on measured decode kernels.
-
-Norms, activations and the optimizer are assumed to stream as fast as narrow matmuls.
-
-## Collectives
-
-Ring collectives of NCCL and oneCCL take t = s a + w M / (W e), with s steps and wire factor w. The
-direct all-reduce kernels of serving engines take t = 2 a + w M / (W e). Both use one latency a,
-fitted on direct messages up to 256 KiB. On fast links they use the same share e, fitted on messages
-of 16 MiB and more; PCIe has a separate share. The model has no ramp between these sizes and no
-reduction inside switches.
-
-## Cards without kernel measurements
-
-A card takes the constants of its generation or of a related one. If its best 16-bit matmul rate was
-measured, all arithmetic rates are scaled: the curve's share of the peak becomes that reading times
-the ratio of curve to reading, a median over the fitted cards. A card without a reading takes the
-median of its group. Cards of unrelated makers take one curve over all measured NVIDIA cards.
-
-## Errors
-
-The table has the absolute error of the predicted time in percent, in sample and held out. Held out
-means on a card that the fit has not seen: the fit then uses the other cards of the generation, or
-all other NVIDIA cards if the generation has no other. The last column names constants that the
-measurements do not fix. Such a constant is 0, so its term drops out, or it is on the bound of the
-fit. Relatives of the measured cards take it from the curve over all cards.
-
-| generation | kernel | rows | median | 90 % | held-out median | held-out 90 % | not fixed |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |
-{table}
-"""
 
 
 def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str, float]:

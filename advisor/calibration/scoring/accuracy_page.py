@@ -16,6 +16,7 @@ from advisor.calibration.scoring.report import (
 )
 from advisor.calibration.scoring.training_errors import CurveError, SpeedErrors
 from advisor.calibration.scoring.validation import validate
+from advisor.foundation.data_files import read_text
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import FineTuning, Pretraining, Serving
@@ -105,7 +106,9 @@ def accuracy_markdown(
     speed = "\n".join(_speed_cells(each) for each in speeds)
     peak = "\n".join(_cells(each.regime, each) for each in peaks)
     serving = "\n".join(_speed_cells(each) for each in served)
-    return PAGE.format(
+    page = read_text(data_path("pages") / "accuracy.md")
+    return page.format(
+        head=HEAD,
         overview=overview,
         unseen=unseen,
         speed=speed,
@@ -219,137 +222,3 @@ def _curve_cells(each: CurveError) -> str:
 HEAD: Final = """\
 | what | quantity | rows | groups | median | 90 % | bias | in range | rows: median | rows: 90 % |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
-
-PAGE: Final = (
-    """\
-# Accuracy
-
-This page is written by `make accuracy`; do not edit it. It scores the engine on published
-measurements, misses included. Score it on yours with `gpu-advisor validate FILE.csv`.
-
-Errors are in percent of the measurement. Rows that vary one run (same source, model and
-accelerator) form a group. Each group is averaged first, then all groups have the same weight. The
-columns show the median and the 90 % quantile of absolute errors, the bias (the median of signed
-errors) and the share of measurements inside the predicted range, which aims at 80. In the last two
-columns every row has the same weight.
-
-The constants of serving and the slowdowns of software stacks were fitted on some of these rows,
-the kernels on other measurements. The memory terms were written with these tables at hand, so the
-errors of memory of tensors are in sample.
-
-"""
-    + HEAD
-    + """
-{overview}
-
-## Measurements that no fit has seen
-
-These rows were collected after the constants were fitted, from sources or rows that the tables
-above lack. No fit has used them since. They show what to expect for a run that the engine has not
-seen. If somebody chose a constant after looking at them, CHANGELOG says so.
-
-"""
-    + HEAD
-    + """
-{unseen}
-
-## Speed of training, each source held out
-
-Tokens or samples per second and step times of the training runs. Fitted are one slowdown for each
-software stack and five constants for overlap, experts and long runs. In sample, the fit uses all
-runs. Held out, it uses the runs of all other sources (repositories or sites), and so do the
-ranges, which aim at 80. Nearly all mixtures of experts come from one source. With that source held
-out, only the kernels predict them.
-
-For comparison, the median error on these rows is 36 % for a constant 40 % of the peak, 25 % for one
-share of the peak by generation and kind of work, 23 % for llm-analysis at its best efficiency and
-22 % for calculon on the rows that it can predict.
-
-| runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-{speed}
-
-## Throughput that scaling loses
-
-Loss of throughput of each accelerator between a published run on few and one on many, in percent,
-and the error of the prediction in points. Two constants (`network.jitter`, and `image_jitter` for
-networks that take images) were fitted on the curves marked yes. The MaxText runs used Ethernet at
-half of the assumed rate.
-
-| curve | from | to | fitted | measured | predicted | error |
-| --- | ---: | ---: | --- | ---: | ---: | ---: |
-{curves}
-
-## Published peaks, each source held out
-
-Memory peaks of the training runs, as their tools count them. In sample, the reserve of the
-allocator is fitted on all runs whose settings are stated in full. Held out, it is fitted on the
-runs of all other sources, and so are the ranges, which aim at 80.
-
-"""
-    + HEAD
-    + """
-{peak}
-
-## Speed of serving, models held out
-
-Times of online, saturated and one-stream runs of the four engines that have fitted constants
-(`docs/methodology-serving.md`). Rows that the fits leave out are scored too. Nearly all online runs
-come from one site, so the runs are held out in four parts. No model of a site is in two parts. The
-ranges are held out in the same way. Other engines (ExLlamaV2, MLC, LMDeploy) are only in the tables
-below.
-
-| runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-{serving}
-
-{sections}
-## Columns
-
-`gpu-advisor validate` recognises a table by its columns and ignores columns that it does not know.
-An empty cell means unknown. A row with `predictable` = 0 is left out. `architecture_key` is a
-Hugging Face id written `org__name`. The command looks for it among the presets, then for
-`DIR/<key>.json` of `--configs DIR`, and then uses the row's own shape columns. Without a key it
-looks for `model`.
-
-A row may state any field of a case's workload and layout in a column of that name. A list is
-separated by commas. If a field does not know a word, only that row is refused, with the allowed
-words. The columns further down are the tables' own names for some of these fields. If both are
-filled, the column with the field's name counts. The fields are
-
-{fields}.
-
-The rules of `data/measurement_guesses.yaml` fill in what a row of a training run leaves open. Each
-rule states its reason, and many need only `framework`. More columns say what the software did:
-`timed_software` (the stack that decides the speed, if it is not `software`), `fsdp_version`,
-`bitsandbytes_version`, `transformers_version`, `adapter_dropout`, `adapter_format`,
-`gathered_logits`, `unpacked_base`, `update_in_backward`, `trained_ends` and `hidden_dropout`.
-`recompute` may list the policies to try (`none;full`), and `virtual_stages` may be `most`. The flag
-`assumed_config` says that settings are guessed: the range is wider.
-
-- Training runs: `id`, `workload` (pretraining, full_finetuning, lora, qlora), `accelerator`,
-  `num_accelerators`, `primary_quantity` (tokens_per_s_per_accelerator, samples_per_s, step_time_s,
-  wall_hours, accelerator_hours, peak_memory_gib), `also_memory`, `sequence_length`, `precision`,
-  `optimizer`, `micro_batch`, `global_batch`, `tensor_parallel`, `pipeline_parallel`,
-  `virtual_pipeline_stages`, `context_parallel`, `expert_parallel`, `sequence_parallel`,
-  `data_sharding`, `recompute`, `attention`, `framework`, `compiled`, `lora_rank`, `lora_targets`,
-  `accelerators_per_node`, `total_tokens`, `outcome`, `regime`, `split_group`; shape columns in
-  Hugging Face names.
-- Memory peaks (bytes): `id`, `model`, `seq_len`, `micro_batch`, `mode`, `ckpt`, `optimizer`,
-  `peak_total`; with `reshard`, `wrap`, `mesh`, `world` (FSDP), `bucket_view`, `world` (DDP), `tp`,
-  `fsdp`, `seq_parallel`, `loss` (tensor parallel), or `base`, `adapter`, `rank`, `targets`,
-  `dropout` (adapters). For image networks: `model`, `batch`, `px`, `mode`, `peak_total`.
-- Serving: `id`, `kind` (llm_online, llm_saturated, llm_single_stream, llm_prefill,
-  llm_static_batch), `accelerator`, `engine`, `primary_quantity`, `secondary_quantity` (tpot_ms,
-  ttft_ms, total_output_tokens_per_s, decode_tokens_per_s, prefill_tokens_per_s, latency_ms),
-  `weight_precision`, `weight_bits_per_parameter`, `kv_precision`, `num_accelerators`,
-  `tensor_parallel`, `pipeline_parallel`, `attention_data_parallel`, `concurrency`, `input_tokens`,
-  `output_tokens`, `arrival` (burst, closed, poisson, constant, bursty), `requests_per_s`,
-  `burst_requests` (1,000 if empty), `pcie_generation`, `peer_to_peer` and `percentile` (mean, p50,
-  p95, p99).
-- Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
-  `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
-  `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.
-  `engine_release` (0.19) counts more than `engine_version`.
-"""
-)

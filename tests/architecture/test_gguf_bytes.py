@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from advisor.architecture.presets import load_preset
-from advisor.architecture.weights.gguf_bytes import BY_NAME, file_bytes, row_bytes
-from advisor.architecture.weights.gguf_recipes import FILE_TYPES, RECIPES
-from advisor.nouns.precision import GGUF_BITS, WEIGHT_FORMATS
+from advisor.architecture.weights.gguf_bytes import file_bytes, gguf_facts, row_bytes
+from advisor.nouns.precision import WEIGHT_FORMATS
 
 # Bits per value of one block, as the llama.cpp wiki "Tensor Encoding Schemes" and the pull
 # requests that added the types state them.
@@ -84,7 +83,7 @@ CARD_GB = {
 
 @pytest.mark.parametrize(("name", "bits"), PUBLISHED_BITS.items())
 def test_blocks_have_their_published_size(name: str, bits: float) -> None:
-    assert BY_NAME[name].bytes_per_value * 8 == bits
+    assert gguf_facts().named(name).bytes_per_value * 8 == bits
 
 
 @pytest.mark.parametrize(("name", "bits"), README_BITS.items())
@@ -112,5 +111,5 @@ def test_a_tied_embedding_is_stored_as_the_output_matrix() -> None:
 
 def test_every_recipe_is_a_weight_format() -> None:
     mixtures = {name for name, item in WEIGHT_FORMATS.items() if item.mixture}
-    assert mixtures == set(RECIPES) == set(GGUF_BITS)
-    assert set(FILE_TYPES.values()) <= set(WEIGHT_FORMATS)
+    assert mixtures == set(gguf_facts().mixtures)
+    assert set(gguf_facts().files.values()) <= set(WEIGHT_FORMATS)
