@@ -13,7 +13,7 @@ from advisor.errors import InputError
 from advisor.foundation.names import HubId, Name, PathOrContent
 from advisor.foundation.noun import Noun
 from advisor.nouns.host import Host
-from advisor.nouns.inputs import Declared, Input, declared
+from advisor.nouns.inputs import Declared, Input, asked, declared
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.money import Owning, Renting
@@ -33,16 +33,13 @@ MAX_INTERMEDIATE: Final = 10_000_000
 class AssumedShape(Noun):
     """Fields of the shape that a parameter count does not tell; None leaves them assumed."""
 
-    like: Annotated[
-        Annotated[Name, Field(min_length=1, max_length=40)] | None,
-        Input(
-            "published model whose shape is scaled: llama-3.1-8b; the nearest by size",
-            "--shape-like",
-            "Scaled from",
-            advanced=False,
-            blank="The nearest by size",
-        ),
-    ] = None
+    like: Annotated[Name, Field(min_length=1, max_length=40)] | None = asked(
+        "published model whose shape is scaled: llama-3.1-8b; the nearest by size",
+        "--shape-like",
+        "Scaled from",
+        advanced=False,
+        blank="The nearest by size",
+    )
     num_hidden_layers: Annotated[
         Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None, _shape("layers", "--layers", "Layers")
     ] = None
@@ -86,22 +83,18 @@ class ModelSource(Noun):
     """Path of a ``config.json``, its text or its parsed content; or the path of a ``.safetensors``
     or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
-    parameters: Annotated[
-        Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None,
-        Input("number of parameters, by --model: 7B", label="Parameters", advanced=False),
-    ] = None
+    parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = asked(
+        "number of parameters, by --model: 7B", label="Parameters", advanced=False
+    )
     stack: PathOrContent | dict[str, Any] | None = None
     """A network of one's own, as layers: path of a YAML file, its text or its content."""
     shape: AssumedShape | None = None
     """Beside ``parameters``: what is known of the shape."""
-    pruning: Annotated[
-        Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] | None,
-        Input(
-            "share of heads and inner widths that structured pruning removed: 0.3",
-            "--pruning",
-            metavar="SHARE",
-        ),
-    ] = None
+    pruning: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] | None = asked(
+        "share of heads and inner widths that structured pruning removed: 0.3",
+        "--pruning",
+        metavar="SHARE",
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> ModelSource:
@@ -132,11 +125,9 @@ class Hardware(Noun):
             metavar="KEY",
         ),
     ]
-    count: Annotated[
-        int,
-        Field(ge=1, le=16384),
-        Input("how many; by default 1, to own as many as the work takes", "--count", "How many"),
-    ] = 1
+    count: Annotated[int, Field(ge=1, le=16384)] = asked(
+        "how many; by default 1, to own as many as the work takes", "--count", "How many", default=1
+    )
 
 
 def _given(section: object) -> dict[str, Any]:
@@ -155,9 +146,13 @@ class Case(Noun):
     layout: ParallelLayout | None = None
     """Its stated fields are kept; the search chooses the others."""
     limits: Constraints = Constraints()
-    objective: Annotated[
-        Objective, Input("what the first plan is", "--objective", "Show first", metavar="WHAT")
-    ] = Objective.CHEAPEST
+    objective: Objective = asked(
+        "what the first plan is",
+        "--objective",
+        "Show first",
+        metavar="WHAT",
+        default=Objective.CHEAPEST,
+    )
     host: Host = Host()
     """The computer around the accelerators."""
     owning: Owning = Owning()

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from advisor.foundation.names import PathName
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_arrivals
-from advisor.nouns.inputs import TEXT, Input, Labelled, Reads
+from advisor.nouns.inputs import TEXT, Labelled, Reads, asked
 
 HOURS_A_DAY: Final = 24
 HOURS_A_WEEK: Final = 168
@@ -63,78 +63,57 @@ Rate = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 class Demand(Noun):
     """A day or a week of requests: a file, or a shape with its peak."""
 
-    file: Annotated[
-        PathName | None,
-        Input(
-            "requests of a day or a week: a CSV with hour and requests_per_s, or a trace with one "
-            "line for each request",
-            "--demand",
-            metavar="FILE",
-        ),
-    ] = None
-    day_shape: Annotated[
-        DayShape | None,
-        Input(
-            "shape of a day",
-            "--demand-shape",
-            "Shape of the day",
-            metavar="SHAPE",
-            networks=TEXT,
-            blank="No day: the same all the time",
-        ),
-    ] = None
-    peak_requests_per_s: Annotated[
-        RequestRate | None,
-        Input(
-            "rate of the busiest hour: 40/s",
-            "--peak-requests",
-            "Requests/s at the peak",
-            reads=Reads.ARRIVALS,
-            networks=TEXT,
-            blank="Of the file",
-        ),
-    ] = None
+    file: PathName | None = asked(
+        "requests of a day or a week: a CSV with hour and requests_per_s, or a trace with one "
+        "line for each request",
+        "--demand",
+        metavar="FILE",
+    )
+    day_shape: DayShape | None = asked(
+        "shape of a day",
+        "--demand-shape",
+        "Shape of the day",
+        metavar="SHAPE",
+        networks=TEXT,
+        blank="No day: the same all the time",
+    )
+    peak_requests_per_s: RequestRate | None = asked(
+        "rate of the busiest hour: 40/s",
+        "--peak-requests",
+        "Requests/s at the peak",
+        reads=Reads.ARRIVALS,
+        networks=TEXT,
+        blank="Of the file",
+    )
     """With a file, its busiest hour is scaled to this. [requests/s]"""
-    growth: Annotated[
-        float,
-        Field(ge=0.01, le=1000, allow_inf_nan=False),
-        Input(
-            "factor on all rates: 1.5 plans for half as much again",
-            "--growth",
-            "Growth",
-            reads=Reads.PLAIN,
-            networks=TEXT,
-        ),
-    ] = 1.0
-    min_replicas: Annotated[
-        int,
-        Field(ge=0, le=16384),
-        Input(
-            "fewest replicas of an autoscaled fleet; 0 lets the last one stop",
-            "--min-replicas",
-            "Fewest replicas",
-            reads=Reads.PLAIN,
-            networks=TEXT,
-        ),
-    ] = 1
-    cold_start_s: Annotated[
-        Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] | None,
-        Input(
-            "time until a new replica answers (machine, image and weights)",
-            "--cold-start",
-            metavar="SECONDS",
-        ),
-    ] = None
+    growth: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] = asked(
+        "factor on all rates: 1.5 plans for half as much again",
+        "--growth",
+        "Growth",
+        reads=Reads.PLAIN,
+        networks=TEXT,
+        default=1.0,
+    )
+    min_replicas: Annotated[int, Field(ge=0, le=16384)] = asked(
+        "fewest replicas of an autoscaled fleet; 0 lets the last one stop",
+        "--min-replicas",
+        "Fewest replicas",
+        reads=Reads.PLAIN,
+        networks=TEXT,
+        default=1,
+    )
+    cold_start_s: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] | None = asked(
+        "time until a new replica answers (machine, image and weights)",
+        "--cold-start",
+        metavar="SECONDS",
+    )
     """None adds assumed times for machine and image to the weights' transfer. [s]"""
-    hold_s: Annotated[
-        float,
-        Field(ge=0, le=86_400, allow_inf_nan=False),
-        Input(
-            "time for which a lower need lasts before replicas go (300)",
-            "--scale-down-after",
-            metavar="SECONDS",
-        ),
-    ] = 300.0
+    hold_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = asked(
+        "time for which a lower need lasts before replicas go (300)",
+        "--scale-down-after",
+        metavar="SECONDS",
+        default=300.0,
+    )
     """Kubernetes' default for its Horizontal Pod Autoscaler. [s]"""
     hourly: Annotated[tuple[Rate, ...], Field(max_length=HOURS_A_WEEK)] = ()
     """Rates of a day's or a week's hours, in place of a file. [requests/s]"""

@@ -6,7 +6,9 @@ Options, page and documents are built from these declarations.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Final, Literal, Self, get_args, get_origin
+from typing import Any, Final, Literal, Self, get_args, get_origin
+
+from pydantic import Field
 
 from advisor.foundation.noun import Noun, annotated
 
@@ -159,6 +161,21 @@ class Input:
     """Value that the option sets; it then takes none."""
     needs: str = ""
     """Field of the same noun without which this one does nothing."""
+
+
+def asked(
+    help: str,
+    flag: str = "",
+    label: str = "",
+    unit: str = "",
+    *,
+    default: object = None,
+    **settings: Any,
+) -> Any:
+    """Declare a field that a person enters: what :class:`Input` takes, and its default."""
+    field: Any = Field(default=default)
+    field.metadata.append(Input(help, flag, label, unit, **settings))
+    return field
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.inputs import SERVING, TRAINING, Input
+from advisor.nouns.inputs import SERVING, TRAINING, asked
 
 Degree = Annotated[int, Field(ge=1, le=16384)]
 CHUNKS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
@@ -65,63 +65,50 @@ class ParallelLayout(Noun):
     layout does not state.
     """
 
-    data: Annotated[
-        Degree, Input("data-parallel degree, or replicas of a server; what is left over", "--data")
-    ] = 1
-    tensor: Annotated[Degree, Input("tensor-parallel degree", "--tensor")] = 1
-    pipeline: Annotated[Degree, Input("pipeline stages", "--pipeline")] = 1
-    context: Annotated[Degree, Input("context-parallel degree", "--context", tasks=TRAINING)] = 1
-    expert: Annotated[Degree, Input("expert-parallel degree", "--expert")] = 1
-    sharding: Annotated[
-        Sharding, Input("what ranks share out", "--sharding", metavar="HOW", tasks=TRAINING)
-    ] = Sharding.DDP
-    micro_batch: Annotated[
-        int,
-        Field(ge=1, le=65536),
-        Input("sequences or images per rank and step", "--micro-batch", tasks=TRAINING),
-    ] = 1
+    data: Degree = asked(
+        "data-parallel degree, or replicas of a server; what is left over", "--data", default=1
+    )
+    tensor: Degree = asked("tensor-parallel degree", "--tensor", default=1)
+    pipeline: Degree = asked("pipeline stages", "--pipeline", default=1)
+    context: Degree = asked("context-parallel degree", "--context", tasks=TRAINING, default=1)
+    expert: Degree = asked("expert-parallel degree", "--expert", default=1)
+    sharding: Sharding = asked(
+        "what ranks share out", "--sharding", metavar="HOW", tasks=TRAINING, default=Sharding.DDP
+    )
+    micro_batch: Annotated[int, Field(ge=1, le=65536)] = asked(
+        "sequences or images per rank and step", "--micro-batch", tasks=TRAINING, default=1
+    )
     """Sequences per data-parallel rank and micro-step."""
-    recompute: Annotated[
-        Recompute, Input("in the backward pass", "--recompute", metavar="HOW", tasks=TRAINING)
-    ] = Recompute.NONE
+    recompute: Recompute = asked(
+        "in the backward pass", "--recompute", metavar="HOW", tasks=TRAINING, default=Recompute.NONE
+    )
     sequence_parallel: bool = True
     """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""
     virtual_stages: Degree = 1
     """Model chunks per pipeline stage (interleaved schedule)."""
-    schedule: Annotated[
-        Schedule,
-        Input(
-            "of a pipeline; 1f1b_overlapped runs exchanges between experts beside computation "
-            "(searched), dualpipe is DeepSeek-V3's",
-            "--schedule",
-            metavar="HOW",
-        ),
-    ] = Schedule.PLAIN
-    offload: Annotated[
-        tuple[Offload, ...],
-        Input("what lives in the host's memory", "--offload", metavar="WHAT", tasks=TRAINING),
-    ] = ()
+    schedule: Schedule = asked(
+        "of a pipeline; 1f1b_overlapped runs exchanges between experts beside computation "
+        "(searched), dualpipe is DeepSeek-V3's",
+        "--schedule",
+        metavar="HOW",
+        default=Schedule.PLAIN,
+    )
+    offload: tuple[Offload, ...] = asked(
+        "what lives in the host's memory", "--offload", metavar="WHAT", tasks=TRAINING, default=()
+    )
     """What the host's memory holds instead of the accelerator's."""
-    gpu_layers: Annotated[
-        Annotated[int, Field(ge=0, le=10_000)] | None,
-        Input(
-            "layers on the card, the output counted as one (-ngl of llama.cpp); all, or as many as "
-            "fit",
-            "--gpu-layers",
-            tasks=SERVING,
-        ),
-    ] = None
+    gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | None = asked(
+        "layers on the card, the output counted as one (-ngl of llama.cpp); all, or as many as fit",
+        "--gpu-layers",
+        tasks=SERVING,
+    )
     """The last layers; the host computes the others from its own memory. None means all."""
-    cpu_expert_layers: Annotated[
-        int,
-        Field(ge=0, le=10_000),
-        Input(
-            "first layers whose routed experts the host holds and computes (--n-cpu-moe of "
-            "llama.cpp)",
-            "--cpu-expert-layers",
-            tasks=SERVING,
-        ),
-    ] = 0
+    cpu_expert_layers: Annotated[int, Field(ge=0, le=10_000)] = asked(
+        "first layers whose routed experts the host holds and computes (--n-cpu-moe of llama.cpp)",
+        "--cpu-expert-layers",
+        tasks=SERVING,
+        default=0,
+    )
 
     @property
     def accelerators(self) -> int:

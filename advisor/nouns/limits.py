@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, PriceKind
-from advisor.nouns.inputs import SERVING, TEXT, TRAINING, Input, Labelled, Reads
+from advisor.nouns.inputs import SERVING, TEXT, TRAINING, Input, Labelled, Reads, asked
 from advisor.nouns.software.kernels import KernelEfficiency
 from advisor.nouns.software.names import (
     ALLOWED,
@@ -47,9 +47,9 @@ class OwnedHardware(Noun):
     """Cards that the user has already: their rental price is zero."""
 
     accelerator: Annotated[Name, Input("catalog key", label="Card I own", advanced=False)]
-    count: Annotated[
-        int, Field(ge=1, le=16384), Input("how many", label="How many", advanced=False)
-    ] = 1
+    count: Annotated[int, Field(ge=1, le=16384)] = asked(
+        "how many", label="How many", advanced=False, default=1
+    )
     measured: MeasuredMachine | None = None
     """From a report of the probe, where there is one."""
 
@@ -64,99 +64,78 @@ class OwnedHardware(Noun):
 class Constraints(Noun):
     """Hard limits of the search. ``None`` means no limit."""
 
-    deadline_hours: Annotated[
-        Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)] | None,
-        Input(
-            "training ends within: 24h, 30d",
-            "--deadline",
-            "Deadline",
-            reads=Reads.HOURS,
-            tasks=TRAINING,
-            advanced=False,
-            blank="No limit",
-        ),
-    ] = None
+    deadline_hours: Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)] | None = asked(
+        "training ends within: 24h, 30d",
+        "--deadline",
+        "Deadline",
+        reads=Reads.HOURS,
+        tasks=TRAINING,
+        advanced=False,
+        blank="No limit",
+    )
     """[h]"""
-    budget_usd: Annotated[
-        Annotated[float, Field(ge=0.01, le=1e12, allow_inf_nan=False)] | None,
-        Input(
-            "for the run, or for a month of serving: 500, $1.5k",
-            "--budget",
-            "Budget",
-            unit="USD",
-            reads=Reads.USD,
-            advanced=False,
-            blank="No limit",
-        ),
-    ] = None
+    budget_usd: Annotated[float, Field(ge=0.01, le=1e12, allow_inf_nan=False)] | None = asked(
+        "for the run, or for a month of serving: 500, $1.5k",
+        "--budget",
+        "Budget",
+        unit="USD",
+        reads=Reads.USD,
+        advanced=False,
+        blank="No limit",
+    )
     """Training: for the whole run. Serving: for a month of 730 hours. [USD]"""
-    max_ttft_ms: Annotated[
-        Annotated[float, Field(ge=0.1, le=1e9, allow_inf_nan=False)] | None,
-        Input(
-            "time to the first token; a search takes 10 s plus 1 ms for each prompt token by "
-            "default",
-            "--max-ttft-ms",
-            "First token within",
-            reads=Reads.MS,
-            tasks=SERVING,
-            blank="10 s, more for long prompts",
-        ),
-    ] = None
+    max_ttft_ms: Annotated[float, Field(ge=0.1, le=1e9, allow_inf_nan=False)] | None = asked(
+        "time to the first token; a search takes 10 s plus 1 ms for each prompt token by default",
+        "--max-ttft-ms",
+        "First token within",
+        reads=Reads.MS,
+        tasks=SERVING,
+        blank="10 s, more for long prompts",
+    )
     """[ms]"""
-    max_tpot_ms: Annotated[
-        Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)] | None,
-        Input(
-            "time per output token; a search takes 200 ms by default, the speed of reading",
-            "--max-tpot-ms",
-            "Time per token",
-            reads=Reads.MS,
-            tasks=SERVING,
-            networks=TEXT,
-            advanced=False,
-            blank="200 (reading speed)",
-        ),
-    ] = None
+    max_tpot_ms: Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)] | None = asked(
+        "time per output token; a search takes 200 ms by default, the speed of reading",
+        "--max-tpot-ms",
+        "Time per token",
+        reads=Reads.MS,
+        tasks=SERVING,
+        networks=TEXT,
+        advanced=False,
+        blank="200 (reading speed)",
+    )
     """[ms]"""
-    at: Annotated[
-        Literal["mean", "p50", "p95", "p99"],
-        Input(
-            "what latency targets hold for: the mean request, or the share of requests that stay "
-            "under them",
-            "--at",
-            "Targets hold for",
-            metavar="SHARE",
-            tasks=SERVING,
-            networks=TEXT,
-        ),
-    ] = "mean"
+    at: Literal["mean", "p50", "p95", "p99"] = asked(
+        "what latency targets hold for: the mean request, or the share of requests that stay "
+        "under them",
+        "--at",
+        "Targets hold for",
+        metavar="SHARE",
+        tasks=SERVING,
+        networks=TEXT,
+        default="mean",
+    )
     """A percentile needs a rate of requests (``workload.requests_per_s``)."""
-    risk: Annotated[
-        Annotated[float, Field(ge=0.01, le=0.5, allow_inf_nan=False)],
-        Input(
-            "share of risk that a served latency misses its target: 10% (the high end of the "
-            "range meets it), 50% (the expected value does)",
-            "--risk",
-            "Accepted risk",
-            unit="%",
-            reads=Reads.PLAIN,
-            tasks=SERVING,
-        ),
-    ] = 0.1
+    risk: Annotated[float, Field(ge=0.01, le=0.5, allow_inf_nan=False)] = asked(
+        "share of risk that a served latency misses its target: 10% (the high end of the "
+        "range meets it), 50% (the expected value does)",
+        "--risk",
+        "Accepted risk",
+        unit="%",
+        reads=Reads.PLAIN,
+        tasks=SERVING,
+        default=0.1,
+    )
     """Of each latency target: 0.1 judges the high end of the range, 0.5 the expected value."""
-    providers: Annotated[
-        tuple[Name, ...],
-        Field(max_length=MOST_NAMES),
-        Input("allow only this provider", "--provider", "Providers"),
-    ] = ()
+    providers: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
+        "allow only this provider", "--provider", "Providers", default=()
+    )
     """Allow only these; empty allows all."""
-    regions: Annotated[
-        tuple[Name, ...], Field(max_length=MOST_NAMES), Input("allow only this region", "--region")
-    ] = ()
-    accelerators: Annotated[
-        tuple[Name, ...],
-        Field(max_length=MOST_NAMES),
-        Input("allow only this accelerator", "--accelerator", "Accelerators", metavar="KEY"),
-    ] = ()
+    regions: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
+        "allow only this region", "--region", default=()
+    )
+    accelerators: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
+        "allow only this accelerator", "--accelerator", "Accelerators", metavar="KEY", default=()
+    )
     """Allow only these catalog keys; empty allows all."""
     vendors: Annotated[tuple[VendorName, ...], VENDORS] = ()
     """Allow only accelerators of these; empty allows all."""
@@ -164,47 +143,38 @@ class Constraints(Noun):
     """Allow only software on these; empty allows all."""
     software: Annotated[tuple[ToolName, ...], ALLOWED] = ()
     """Allow only these tools; empty allows all that are usual."""
-    max_accelerators: Annotated[
-        int,
-        Field(ge=1, le=16384),
-        Input("at most this many cards", "--max-accelerators", "At most this many cards"),
-    ] = 512
+    max_accelerators: Annotated[int, Field(ge=1, le=16384)] = asked(
+        "at most this many cards", "--max-accelerators", "At most this many cards", default=512
+    )
     """More than this is seldom rented on demand."""
-    price_kind: Annotated[
-        PriceKind, Input("rent at spot prices", "--spot", sets=PriceKind.SPOT.value)
-    ] = PriceKind.ON_DEMAND
-    commitment_months: Annotated[
-        Annotated[int, Field(ge=1, le=60)] | None,
-        Input(
-            "rent at what providers ask for a commitment of up to so long, where they do: 12",
-            "--commit",
-            "Commitment",
-            unit="months",
-            tasks=SERVING,
-            blank="None",
-        ),
-    ] = None
+    price_kind: PriceKind = asked(
+        "rent at spot prices", "--spot", sets=PriceKind.SPOT.value, default=PriceKind.ON_DEMAND
+    )
+    commitment_months: Annotated[int, Field(ge=1, le=60)] | None = asked(
+        "rent at what providers ask for a commitment of up to so long, where they do: 12",
+        "--commit",
+        "Commitment",
+        unit="months",
+        tasks=SERVING,
+        blank="None",
+    )
     """Serving: every hour of the term is paid, as a month of serving is anyway. [months]"""
-    usd_per_eur: Annotated[
-        Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None,
-        Input(
-            "exchange rate for prices in euro; the catalog's dated one unless told",
-            "--usd-per-eur",
-            "USD for one EUR",
-            reads=Reads.RATE,
-            blank="Dated rate",
-        ),
-    ] = None
+    usd_per_eur: (
+        Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None
+    ) = asked(
+        "exchange rate for prices in euro; the catalog's dated one unless told",
+        "--usd-per-eur",
+        "USD for one EUR",
+        reads=Reads.RATE,
+        blank="Dated rate",
+    )
     """None takes the catalog's dated one. [USD/EUR]"""
-    owned: Annotated[
-        tuple[OwnedHardware, ...],
-        Field(max_length=MOST_NAMES),
-        Input(
-            "cards that you have, and no others: rtx-4090:2, unlike ones in one computer: "
-            "rtx-3090+rtx-3060-12gb, or the report of a probe: probe.json",
-            "--owned",
-            reads=Reads.CARDS,
-            metavar="KEY:N",
-        ),
-    ] = ()
+    owned: Annotated[tuple[OwnedHardware, ...], Field(max_length=MOST_NAMES)] = asked(
+        "cards that you have, and no others: rtx-4090:2, unlike ones in one computer: "
+        "rtx-3090+rtx-3060-12gb, or the report of a probe: probe.json",
+        "--owned",
+        reads=Reads.CARDS,
+        metavar="KEY:N",
+        default=(),
+    )
     """When given, only these are searched, at no rent."""

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from advisor.foundation.names import Name, one_of
 from advisor.nouns.demand import Demand, RequestRate
-from advisor.nouns.inputs import DIFFUSION, TEXT, VISION, Input, Labelled, Reads
+from advisor.nouns.inputs import DIFFUSION, TEXT, VISION, Labelled, Reads, asked
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.sizes import Length, Sized
 from advisor.nouns.software.names import SERVED_BY, EngineName
@@ -37,170 +37,130 @@ class Serving(Sized, Techniques):
     """Answering requests: continuous batching of text, batches of ``concurrency`` images."""
 
     kind: Literal["serving"] = "serving"
-    input_tokens: Annotated[
-        Length,
-        Input(
-            "prompt tokens per request: 8192, or 8K for the same",
-            "--input-tokens",
-            "Prompt tokens",
-            reads=Reads.LENGTH,
-            networks=TEXT,
-        ),
-    ] = 1024
-    output_tokens: Annotated[
-        Length,
-        Input(
-            "generated tokens per request",
-            "--output-tokens",
-            "Answer tokens",
-            reads=Reads.LENGTH,
-            networks=TEXT,
-        ),
-    ] = 256
-    concurrency: Annotated[
-        int,
-        Field(ge=1, le=1_000_000),
-        Input(
-            "requests in flight at the same time; of images, the batch",
-            "--concurrency",
-            "Users at once",
-            advanced=False,
-        ),
-    ] = 8
-    requests_per_s: Annotated[
-        RequestRate | None,
-        Input(
-            "requests that arrive, instead of a concurrency: 10/s, 600/min, 500 users x 12/h",
-            "--requests-per-second",
-            "Requests per second",
-            reads=Reads.ARRIVALS,
-            networks=TEXT,
-            advanced=False,
-            blank="As the users send",
-            explained="What arrives, in place of the users at once: 10/s, 600/min, 1M/day or "
-            "500 users x 12/h. Percentiles of the latencies follow.",
-        ),
-    ] = None
+    input_tokens: Length = asked(
+        "prompt tokens per request: 8192, or 8K for the same",
+        "--input-tokens",
+        "Prompt tokens",
+        reads=Reads.LENGTH,
+        networks=TEXT,
+        default=1024,
+    )
+    output_tokens: Length = asked(
+        "generated tokens per request",
+        "--output-tokens",
+        "Answer tokens",
+        reads=Reads.LENGTH,
+        networks=TEXT,
+        default=256,
+    )
+    concurrency: Annotated[int, Field(ge=1, le=1_000_000)] = asked(
+        "requests in flight at the same time; of images, the batch",
+        "--concurrency",
+        "Users at once",
+        advanced=False,
+        default=8,
+    )
+    requests_per_s: RequestRate | None = asked(
+        "requests that arrive, instead of a concurrency: 10/s, 600/min, 500 users x 12/h",
+        "--requests-per-second",
+        "Requests per second",
+        reads=Reads.ARRIVALS,
+        networks=TEXT,
+        advanced=False,
+        blank="As the users send",
+        explained="What arrives, in place of the users at once: 10/s, 600/min, 1M/day or "
+        "500 users x 12/h. Percentiles of the latencies follow.",
+    )
     """Takes the place of the concurrency, which then follows from it. [requests/s]"""
     demand: Demand | None = None
     """A day or a week; its peak takes the place of ``requests_per_s``."""
-    arrivals: Annotated[
-        Arrivals,
-        Input(
-            "how requests arrive",
-            "--arrivals",
-            "Requests arrive",
-            metavar="HOW",
-            networks=TEXT,
-            needs="requests_per_s",
-        ),
-    ] = Arrivals.POISSON
-    input_tokens_p95: Annotated[
-        Length | None,
-        Input(
-            "length that 95 % of the prompts stay under; then --input-tokens is the mean",
-            "--input-tokens-p95",
-            "Prompt tokens, 95 %",
-            reads=Reads.LENGTH,
-            networks=TEXT,
-            blank="All alike",
-            needs="requests_per_s",
-        ),
-    ] = None
+    arrivals: Arrivals = asked(
+        "how requests arrive",
+        "--arrivals",
+        "Requests arrive",
+        metavar="HOW",
+        networks=TEXT,
+        needs="requests_per_s",
+        default=Arrivals.POISSON,
+    )
+    input_tokens_p95: Length | None = asked(
+        "length that 95 % of the prompts stay under; then --input-tokens is the mean",
+        "--input-tokens-p95",
+        "Prompt tokens, 95 %",
+        reads=Reads.LENGTH,
+        networks=TEXT,
+        blank="All alike",
+        needs="requests_per_s",
+    )
     """Lengths are log-normal. None: all are equal."""
-    output_tokens_p95: Annotated[
-        Length | None,
-        Input(
-            "length that 95 % of the answers stay under; then --output-tokens is the mean",
-            "--output-tokens-p95",
-            "Answer tokens, 95 %",
-            reads=Reads.LENGTH,
-            networks=TEXT,
-            blank="All alike",
-            needs="requests_per_s",
-        ),
-    ] = None
-    spare_replicas: Annotated[
-        int,
-        Field(ge=0, le=64),
-        Input(
-            "replicas beyond those that carry the load, which take over when one fails: 1 is n+1",
-            "--spare-replicas",
-            "Spare replicas",
-            reads=Reads.PLAIN,
-        ),
-    ] = 0
+    output_tokens_p95: Length | None = asked(
+        "length that 95 % of the answers stay under; then --output-tokens is the mean",
+        "--output-tokens-p95",
+        "Answer tokens, 95 %",
+        reads=Reads.LENGTH,
+        networks=TEXT,
+        blank="All alike",
+        needs="requests_per_s",
+    )
+    spare_replicas: Annotated[int, Field(ge=0, le=64)] = asked(
+        "replicas beyond those that carry the load, which take over when one fails: 1 is n+1",
+        "--spare-replicas",
+        "Spare replicas",
+        reads=Reads.PLAIN,
+        default=0,
+    )
     """The rent includes them; speeds and limits hold with all of them lost."""
-    load_balancer: Annotated[
-        bool | None,
-        Input(
-            "add the provider's load balancer to the rent (no)",
-            "--load-balancer",
-            "Load balancer in the rent",
-            networks=TEXT,
-            blank="No",
-        ),
-    ] = None
-    frames_per_s: Annotated[
-        Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None,
-        Input(
-            "frames per second of one camera: says how many cameras the hardware carries",
-            "--frames-per-second",
-            "Frames/s of a camera",
-            networks=VISION,
-            metavar="RATE",
-        ),
-    ] = None
+    load_balancer: bool | None = asked(
+        "add the provider's load balancer to the rent (no)",
+        "--load-balancer",
+        "Load balancer in the rent",
+        networks=TEXT,
+        blank="No",
+    )
+    frames_per_s: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None = asked(
+        "frames per second of one camera: says how many cameras the hardware carries",
+        "--frames-per-second",
+        "Frames/s of a camera",
+        networks=VISION,
+        metavar="RATE",
+    )
     """Of networks that see an image once. [1/s]"""
-    denoising_steps: Annotated[
-        Annotated[int, Field(ge=1, le=10_000)] | None,
-        Input(
-            "diffusion: passes through the network for one image (50)",
-            "--denoising-steps",
-            "Denoising steps",
-            networks=DIFFUSION,
-        ),
-    ] = None
+    denoising_steps: Annotated[int, Field(ge=1, le=10_000)] | None = asked(
+        "diffusion: passes through the network for one image (50)",
+        "--denoising-steps",
+        "Denoising steps",
+        networks=DIFFUSION,
+    )
     """None takes a stated default."""
-    guidance: Annotated[
-        bool | None,
-        Input(
-            "diffusion: classifier-free guidance, which doubles every pass (as usual for the "
-            "model)",
-            "--guidance",
-            "Guidance (doubles each step)",
-            networks=DIFFUSION,
-            blank="As usual for the model",
-        ),
-    ] = None
+    guidance: bool | None = asked(
+        "diffusion: classifier-free guidance, which doubles every pass (as usual for the model)",
+        "--guidance",
+        "Guidance (doubles each step)",
+        networks=DIFFUSION,
+        blank="As usual for the model",
+    )
     """None: as pipelines of the model do it."""
     engine: Annotated[EngineName | None, SERVED_BY] = None
     """A serving tool. None takes the usual one of card and model."""
-    weight_format: Annotated[
-        Annotated[Name, one_of("weight_format", WEIGHT_FORMATS)] | None,
-        Input(
-            "number format of the weights",
-            "--weights",
-            "Weight format",
-            metavar="FORMAT",
-            choices=lambda: WEIGHT_FORMATS,
-            labels=lambda: {name: item.title for name, item in WEIGHT_FORMATS.items()},
-            blank="Let the search choose",
-        ),
-    ] = None
+    weight_format: Annotated[Name, one_of("weight_format", WEIGHT_FORMATS)] | None = asked(
+        "number format of the weights",
+        "--weights",
+        "Weight format",
+        metavar="FORMAT",
+        choices=lambda: WEIGHT_FORMATS,
+        labels=lambda: {name: item.title for name, item in WEIGHT_FORMATS.items()},
+        blank="Let the search choose",
+    )
     """None lets the search choose; estimates take the model's own 16-bit format."""
-    kv_cache_format: Annotated[
-        Annotated[Name, one_of("kv_cache_format", KV_CACHE_FORMATS)] | None,
-        Input(
-            "number format of keys and values",
-            "--kv-cache",
-            "Key-value cache",
-            metavar="FORMAT",
-            choices=lambda: KV_CACHE_FORMATS,
-            networks=TEXT,
-            blank="Let the search choose",
-        ),
-    ] = None
+    kv_cache_format: Annotated[Name, one_of("kv_cache_format", KV_CACHE_FORMATS)] | None = asked(
+        "number format of keys and values",
+        "--kv-cache",
+        "Key-value cache",
+        metavar="FORMAT",
+        choices=lambda: KV_CACHE_FORMATS,
+        networks=TEXT,
+        blank="Let the search choose",
+    )
 
     @model_validator(mode="after")
     def _one_load(self) -> Self:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.inputs import IMAGES, Input, Reads
+from advisor.nouns.inputs import IMAGES, Reads, asked
 
 MOST_AMOUNT = 1e15
 Amount = Annotated[float, Field(ge=1, le=MOST_AMOUNT, allow_inf_nan=False)]
@@ -19,28 +19,21 @@ Length = Annotated[int, Field(ge=1, le=10_000_000)]
 class Sized(Noun):
     """Size of one input; applies to networks that take images or whole samples."""
 
-    image_size: Annotated[
-        Annotated[int, Field(ge=1, le=65_536)] | None,
-        Input(
-            "side of a square image",
-            "--image-size",
-            "Image size",
-            unit="pixels",
-            metavar="PX",
-            networks=IMAGES,
-            blank="Usual",
-        ),
-    ] = None
+    image_size: Annotated[int, Field(ge=1, le=65_536)] | None = asked(
+        "side of a square image",
+        "--image-size",
+        "Image size",
+        unit="pixels",
+        metavar="PX",
+        networks=IMAGES,
+        blank="Usual",
+    )
     """None takes the network's default. [pixels]"""
-    image_channels: Annotated[
-        Annotated[int, Field(ge=1, le=4096)] | None,
-        Input("channels of an image", "--image-channels"),
-    ] = None
-    decoder_sequence_length: Annotated[
-        Length | None,
-        Input(
-            "tokens that the decoder of an encoder-decoder pair writes",
-            "--decoder-sequence",
-            reads=Reads.LENGTH,
-        ),
-    ] = None
+    image_channels: Annotated[int, Field(ge=1, le=4096)] | None = asked(
+        "channels of an image", "--image-channels"
+    )
+    decoder_sequence_length: Length | None = asked(
+        "tokens that the decoder of an encoder-decoder pair writes",
+        "--decoder-sequence",
+        reads=Reads.LENGTH,
+    )

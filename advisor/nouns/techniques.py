@@ -9,7 +9,7 @@ from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.images import ImageWork
-from advisor.nouns.inputs import TEXT, Input, Labelled, Reads
+from advisor.nouns.inputs import TEXT, Labelled, Reads, asked
 
 TECHNIQUES: Final = "serving_techniques.yaml"
 
@@ -39,91 +39,64 @@ class TextKind(Labelled):
 class Techniques(Noun):
     """Techniques that a serving case states."""
 
-    prefix_hit_share: Annotated[
-        Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] | None,
-        Input(
-            "share of the prompt tokens that the prefix cache holds already: 0.6 or 60%",
-            "--prefix-hits",
-            "Prompt share in the cache",
-            reads=Reads.PLAIN,
-            networks=TEXT,
-            blank="None",
-        ),
-    ] = None
+    prefix_hit_share: Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] | None = asked(
+        "share of the prompt tokens that the prefix cache holds already: 0.6 or 60%",
+        "--prefix-hits",
+        "Prompt share in the cache",
+        reads=Reads.PLAIN,
+        networks=TEXT,
+        blank="None",
+    )
     """Shared system prompts, documents and earlier turns. None: every prompt is new."""
-    speculation: Annotated[
-        Speculation | None,
-        Input(
-            "speculative decoding",
-            "--speculation",
-            "Speculative decoding",
-            networks=TEXT,
-            blank="None",
-        ),
-    ] = None
-    draft_tokens: Annotated[
-        Annotated[int, Field(ge=1, le=64)] | None,
-        Input("tokens drafted for one step (as published for the method)", "--draft-tokens"),
-    ] = None
-    acceptance: Annotated[
-        Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None,
-        Input(
-            "share of the drafted tokens that the model accepts (as published for the method)",
-            "--acceptance",
-            reads=Reads.PLAIN,
-        ),
-    ] = None
-    text_kind: Annotated[
-        TextKind | None, Input("kind of text, for the gain of speculative decoding", "--text-kind")
-    ] = None
-    step_tokens: Annotated[
-        Annotated[int, Field(ge=16, le=1_000_000)] | None,
-        Input(
-            "tokens of one engine step: long prompts are read in chunks of it (the engine's own)",
-            "--step-tokens",
-            reads=Reads.LENGTH,
-        ),
-    ] = None
+    speculation: Speculation | None = asked(
+        "speculative decoding", "--speculation", "Speculative decoding", networks=TEXT, blank="None"
+    )
+    draft_tokens: Annotated[int, Field(ge=1, le=64)] | None = asked(
+        "tokens drafted for one step (as published for the method)", "--draft-tokens"
+    )
+    acceptance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = asked(
+        "share of the drafted tokens that the model accepts (as published for the method)",
+        "--acceptance",
+        reads=Reads.PLAIN,
+    )
+    text_kind: TextKind | None = asked(
+        "kind of text, for the gain of speculative decoding", "--text-kind"
+    )
+    step_tokens: Annotated[int, Field(ge=16, le=1_000_000)] | None = asked(
+        "tokens of one engine step: long prompts are read in chunks of it (the engine's own)",
+        "--step-tokens",
+        reads=Reads.LENGTH,
+    )
     """Chunked prefill: fewer tokens keep the time per token even, more read prompts faster."""
-    adapters: Annotated[
-        Annotated[int, Field(ge=1, le=1024)] | None,
-        Input(
-            "LoRA adapters that a server holds on the card at once, each request with its own",
-            "--adapters",
-            "LoRA adapters at once",
-            reads=Reads.PLAIN,
-            networks=TEXT,
-            blank="None",
-        ),
-    ] = None
-    adapter_rank: Annotated[
-        Annotated[int, Field(ge=1, le=512)] | None,
-        Input("largest rank of the served adapters (16)", "--adapter-rank"),
-    ] = None
-    images_per_request: Annotated[
-        Annotated[int, Field(ge=1, le=256)] | None,
-        Input(
-            "images in each prompt, besides its text, of models that read images",
-            "--images-per-request",
-            "Images per request",
-            reads=Reads.PLAIN,
-            networks=TEXT,
-            blank="None",
-        ),
-    ] = None
-    prompt_image_size: Annotated[
-        Annotated[int, Field(ge=1, le=65_536)] | None,
-        Input(
-            "side of a square image in a prompt; of another, the root of its pixels (1024)",
-            "--prompt-image-size",
-            "Image in a prompt",
-            unit="pixels",
-            metavar="PX",
-            networks=TEXT,
-            blank="1,024",
-            needs="images_per_request",
-        ),
-    ] = None
+    adapters: Annotated[int, Field(ge=1, le=1024)] | None = asked(
+        "LoRA adapters that a server holds on the card at once, each request with its own",
+        "--adapters",
+        "LoRA adapters at once",
+        reads=Reads.PLAIN,
+        networks=TEXT,
+        blank="None",
+    )
+    adapter_rank: Annotated[int, Field(ge=1, le=512)] | None = asked(
+        "largest rank of the served adapters (16)", "--adapter-rank"
+    )
+    images_per_request: Annotated[int, Field(ge=1, le=256)] | None = asked(
+        "images in each prompt, besides its text, of models that read images",
+        "--images-per-request",
+        "Images per request",
+        reads=Reads.PLAIN,
+        networks=TEXT,
+        blank="None",
+    )
+    prompt_image_size: Annotated[int, Field(ge=1, le=65_536)] | None = asked(
+        "side of a square image in a prompt; of another, the root of its pixels (1024)",
+        "--prompt-image-size",
+        "Image in a prompt",
+        unit="pixels",
+        metavar="PX",
+        networks=TEXT,
+        blank="1,024",
+        needs="images_per_request",
+    )
     image_work: ImageWork | None = None
     """Follows from model, number and size; then the prompt's tokens include the images."""
 

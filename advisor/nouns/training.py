@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from advisor.foundation.names import Name, one_of
-from advisor.nouns.inputs import ADAPTERS, SAMPLES, TEXT, VISION, Input, Reads
+from advisor.nouns.inputs import ADAPTERS, SAMPLES, TEXT, VISION, Reads, asked
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.sizes import MOST_AMOUNT, Amount, Length, PositiveCount, Sized, Times
 from advisor.nouns.software.delivery import Operated
@@ -24,168 +24,128 @@ from advisor.nouns.training_choices import (
 
 
 class _Training(Sized, Operated):
-    tokens: Annotated[
-        Amount | None,
-        Input("tokens in the whole run: 50M", "--tokens", "Tokens", networks=TEXT, advanced=False),
-    ] = None
+    tokens: Amount | None = asked(
+        "tokens in the whole run: 50M", "--tokens", "Tokens", networks=TEXT, advanced=False
+    )
     """None takes a stated default."""
-    samples: Annotated[
-        Amount | None,
-        Input(
-            "images, samples or sequences in the whole run, instead of tokens: 1.2M",
-            "--samples",
-            "Images or samples",
-            networks=SAMPLES,
-            advanced=False,
-        ),
-    ] = None
-    epochs: Annotated[
-        Times | None,
-        Input(
-            "times that the run goes through them (1)",
-            "--epochs",
-            "Epochs",
-            blank="One",
-            explained="How often the run goes through the tokens, images or samples above.",
-        ),
-    ] = None
-    sequence_length: Annotated[
-        Length | None,
-        Input(
-            "tokens per sequence: 4096, or 4K for the same",
-            "--sequence",
-            "Sequence length",
-            reads=Reads.LENGTH,
-            networks=TEXT,
-            blank="Usual",
-        ),
-    ] = None
+    samples: Amount | None = asked(
+        "images, samples or sequences in the whole run, instead of tokens: 1.2M",
+        "--samples",
+        "Images or samples",
+        networks=SAMPLES,
+        advanced=False,
+    )
+    epochs: Times | None = asked(
+        "times that the run goes through them (1)",
+        "--epochs",
+        "Epochs",
+        blank="One",
+        explained="How often the run goes through the tokens, images or samples above.",
+    )
+    sequence_length: Length | None = asked(
+        "tokens per sequence: 4096, or 4K for the same",
+        "--sequence",
+        "Sequence length",
+        reads=Reads.LENGTH,
+        networks=TEXT,
+        blank="Usual",
+    )
     """None takes 4096 or the model's maximum, whichever is less. Of an encoder-decoder pair, what
     the encoder reads."""
-    global_batch: Annotated[
-        PositiveCount | None,
-        Input(
-            "sequences, images or samples per optimizer step",
-            "--global-batch",
-            "Batch per step",
-            blank="Usual",
-        ),
-    ] = None
+    global_batch: PositiveCount | None = asked(
+        "sequences, images or samples per optimizer step",
+        "--global-batch",
+        "Batch per step",
+        blank="Usual",
+    )
     """None takes a stated default."""
-    evaluation_tokens: Annotated[
-        Amount | None,
-        Input(
-            "evaluated during the whole run (images: samples)",
-            "--evaluation-tokens",
-            "Evaluate on",
-            blank="Nothing",
-            explained="Tokens that the whole run evaluates on, all evaluations together; images or "
-            "samples for networks that take those. Forward passes alone.",
-        ),
-    ] = None
+    evaluation_tokens: Amount | None = asked(
+        "evaluated during the whole run (images: samples)",
+        "--evaluation-tokens",
+        "Evaluate on",
+        blank="Nothing",
+        explained="Tokens that the whole run evaluates on, all evaluations together; images or "
+        "samples for networks that take those. Forward passes alone.",
+    )
     """Forward passes alone; in samples for networks that take those. None leaves evaluation out."""
-    precision: Annotated[
-        Annotated[Name, one_of("precision", RECIPES)] | None,
-        Input(
-            "number formats",
-            "--precision",
-            "Precision",
-            metavar="RECIPE",
-            choices=lambda: RECIPES,
-            labels=lambda: {name: recipe.title for name, recipe in RECIPES.items()},
-            blank="Let the search choose",
-        ),
-    ] = None
+    precision: Annotated[Name, one_of("precision", RECIPES)] | None = asked(
+        "number formats",
+        "--precision",
+        "Precision",
+        metavar="RECIPE",
+        choices=lambda: RECIPES,
+        labels=lambda: {name: recipe.title for name, recipe in RECIPES.items()},
+        blank="Let the search choose",
+    )
     """Name of a recipe; None lets the search choose among those that the card supports."""
-    optimizer: Annotated[
-        Optimizer | None,
-        Input("optimizer", "--optimizer", "Optimizer", blank="Usual for the network"),
-    ] = None
+    optimizer: Optimizer | None = asked(
+        "optimizer", "--optimizer", "Optimizer", blank="Usual for the network"
+    )
     """None takes the network's usual one: SGD with momentum for convolutional networks, else
     AdamW."""
-    attention: Annotated[
-        AttentionKernel, Input("kernel of attention", "--attention", metavar="KERNEL")
-    ] = AttentionKernel.FLASH
+    attention: AttentionKernel = asked(
+        "kernel of attention", "--attention", metavar="KERNEL", default=AttentionKernel.FLASH
+    )
     software: Annotated[SoftwareName | None, TRAINED_BY] = None
     """A training tool, or a stack for any tool that it estimates. None takes the usual tool of card
     and task."""
-    cross_entropy: Annotated[
-        CrossEntropy | None,
-        Input(
-            "how the loss is made; what the software does",
-            "--cross-entropy",
-            "Loss",
-            metavar="HOW",
-            blank="As the software does",
-        ),
-    ] = None
+    cross_entropy: CrossEntropy | None = asked(
+        "how the loss is made; what the software does",
+        "--cross-entropy",
+        "Loss",
+        metavar="HOW",
+        blank="As the software does",
+    )
     """None takes what the software does."""
-    reduce_format: Annotated[
-        Literal["fp32", "bf16", "fp16"] | None,
-        Input(
-            "format in which gradients are summed; what the software does",
-            "--reduce-format",
-            metavar="FORMAT",
-        ),
-    ] = None
+    reduce_format: Literal["fp32", "bf16", "fp16"] | None = asked(
+        "format in which gradients are summed; what the software does",
+        "--reduce-format",
+        metavar="FORMAT",
+    )
     """Format in which gradients are summed over ranks (Megatron-class: and kept); None takes what
     the software does (Megatron-class: fp32)."""
-    gradient_sync: Annotated[
-        GradientSync,
-        Input(
-            "ZeRO-2 and 3 sum gradients after each micro-batch (each, the default) or after the "
-            "last (last: FSDP under Hugging Face's Trainer without sync_each_batch; whole "
-            "gradients wait)",
-            "--gradient-sync",
-            "Sharded gradients are summed",
-            metavar="WHEN",
-        ),
-    ] = GradientSync.EACH
+    gradient_sync: GradientSync = asked(
+        "ZeRO-2 and 3 sum gradients after each micro-batch (each, the default) or after the "
+        "last (last: FSDP under Hugging Face's Trainer without sync_each_batch; whole "
+        "gradients wait)",
+        "--gradient-sync",
+        "Sharded gradients are summed",
+        metavar="WHEN",
+        default=GradientSync.EACH,
+    )
     """Under ZeRO-2 and ZeRO-3, where a step has several micro-batches."""
 
-    data_loading: Annotated[
-        DataLoading | None,
-        Input(
-            "images: decoded on the host by Pillow (jpeg) or libjpeg-turbo (turbo), or synthetic, "
-            "decoded ahead or on the accelerator (cached)",
-            "--data-loading",
-            "Images are",
-            metavar="HOW",
-            networks=VISION,
-            blank="As usual: JPEG",
-        ),
-    ] = None
+    data_loading: DataLoading | None = asked(
+        "images: decoded on the host by Pillow (jpeg) or libjpeg-turbo (turbo), or synthetic, "
+        "decoded ahead or on the accelerator (cached)",
+        "--data-loading",
+        "Images are",
+        metavar="HOW",
+        networks=VISION,
+        blank="As usual: JPEG",
+    )
     """Of images; None takes ``jpeg``."""
-    loader_workers: Annotated[
-        Annotated[int, Field(ge=1, le=4096)] | None,
-        Input(
-            "images: processes that decode, for each accelerator; one on each core",
-            "--loader-workers",
-            "Loader workers per card",
-            networks=VISION,
-            blank="One on each core",
-        ),
-    ] = None
-    worker_images_per_s: Annotated[
-        Times | None,
-        Input(
-            "images per second that one of them makes ready",
-            "--worker-rate",
-            "Images/s per worker",
-            networks=VISION,
-            blank="As published",
-        ),
-    ] = None
+    loader_workers: Annotated[int, Field(ge=1, le=4096)] | None = asked(
+        "images: processes that decode, for each accelerator; one on each core",
+        "--loader-workers",
+        "Loader workers per card",
+        networks=VISION,
+        blank="One on each core",
+    )
+    worker_images_per_s: Times | None = asked(
+        "images per second that one of them makes ready",
+        "--worker-rate",
+        "Images/s per worker",
+        networks=VISION,
+        blank="As published",
+    )
     """None takes a published rate. [images/s]"""
-    storage_bytes_per_s: Annotated[
-        Amount | None,
-        Input(
-            "images: what the storage of one machine reads: 2GB/s; they lie in memory",
-            "--storage-rate",
-            metavar="BYTES/S",
-            reads=Reads.BYTES,
-        ),
-    ] = None
+    storage_bytes_per_s: Amount | None = asked(
+        "images: what the storage of one machine reads: 2GB/s; they lie in memory",
+        "--storage-rate",
+        metavar="BYTES/S",
+        reads=Reads.BYTES,
+    )
     """None: images lie in memory. [bytes/s]"""
 
     @model_validator(mode="after")
@@ -214,22 +174,17 @@ class FineTuning(_Training):
 
     kind: Literal["fine_tuning"] = "fine_tuning"
     method: FineTuningMethod = FineTuningMethod.LORA
-    lora_rank: Annotated[
-        int,
-        Field(ge=1, le=4096),
-        Input("rank of the adapters", "--lora-rank", "LoRA rank", tasks=ADAPTERS),
-    ] = 16
+    lora_rank: Annotated[int, Field(ge=1, le=4096)] = asked(
+        "rank of the adapters", "--lora-rank", "LoRA rank", tasks=ADAPTERS, default=16
+    )
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
-    preference: Annotated[
-        Preference | None,
-        Input(
-            "pairs of answers, with a reference model (dpo) or without (orpo)",
-            "--preference",
-            "Preference pairs",
-            metavar="HOW",
-            blank="None",
-        ),
-    ] = None
+    preference: Preference | None = asked(
+        "pairs of answers, with a reference model (dpo) or without (orpo)",
+        "--preference",
+        "Preference pairs",
+        metavar="HOW",
+        blank="None",
+    )
     """Pairs of answers: ``global_batch`` and ``micro_batch`` count pairs, of two sequences each."""
 
     @property

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.inputs import Input, Labelled
+from advisor.nouns.inputs import Labelled, asked
 from advisor.nouns.software.engines import Fraction, NonNegative, Positive, Seconds
 
 
@@ -19,16 +19,14 @@ class Operator(Labelled):
 class Operated(Noun):
     """A run that somebody operates."""
 
-    operator: Annotated[
-        Operator,
-        Input(
-            "who runs it: a team on rented or shared machines (tenant), or a lab that operates and "
-            "tunes its own cluster (lab); matters over several machines",
-            "--operator",
-            "Run by",
-            metavar="WHO",
-        ),
-    ] = Operator.TENANT
+    operator: Operator = asked(
+        "who runs it: a team on rented or shared machines (tenant), or a lab that operates and "
+        "tunes its own cluster (lab); matters over several machines",
+        "--operator",
+        "Run by",
+        metavar="WHO",
+        default=Operator.TENANT,
+    )
     """Whole runs of either class lose another share of a tuned benchmark's speed."""
 
 
