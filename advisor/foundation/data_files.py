@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from advisor.errors import CatalogError
-from advisor.foundation.structured import NotPlainError
-from advisor.foundation.structured import read_yaml as parsed
 
 
 def read_text(path: Path) -> str:
@@ -40,6 +38,9 @@ def read_yaml(path: Path) -> object:
         If it cannot be read, is not YAML, gives a key twice, or uses anchors or tags; the message
         names the line.
     """
+    from advisor.foundation.structured import NotPlainError  # PyYAML, which JSON does not need
+    from advisor.foundation.structured import read_yaml as parsed
+
     try:
         return parsed(read_text(path))
     except NotPlainError as error:

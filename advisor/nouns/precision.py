@@ -1,13 +1,13 @@
 """Copies of the parameters during training, and formats of served weights and caches.
 
-The names, with their real bits per element, are rows of ``data/number_formats.yaml``.
+The names, with their real bits per element, are rows of ``data/number_formats.json``.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from advisor.errors import InputError
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import checked, read_json
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import BITS_PER_BYTE
@@ -64,7 +64,11 @@ class PrecisionRecipe(Noun):
     """Whether fp32 weights are cast on the fly, so that the casts are saved for backward."""
 
 
+NAME: Final = "number_formats.json"
+
+
 class _File(Noun):
+    about: tuple[str, ...]
     bytes: dict[str, float]
     weights: dict[str, dict[str, object]]
     gguf: dict[str, float]
@@ -99,7 +103,7 @@ def _stored(file: _File) -> Iterator[WeightFormat]:
         )
 
 
-_FILE: Final = read_record(data_path("number_formats.yaml"), _File)
+_FILE: Final = checked(_File.model_validate, read_json(data_path(NAME)), file=NAME)
 FORMAT_BYTES: Final = _FILE.bytes
 """Bytes of one element without scales. [bytes]"""
 WEIGHT_FORMATS: Final = {item.name: item for item in _stored(_FILE)}
