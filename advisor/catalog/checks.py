@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from advisor.catalog.records import AcceleratorRecord, CatalogFile, OfferRecord
-from advisor.errors import CatalogError
+from advisor.foundation.data_records import refuse
 
 USD = "USD"
 """Every price inside the engine is in this currency."""
@@ -31,7 +31,7 @@ def check_order(keys: Sequence[str], *, file: str) -> None:
             after = max((other for other in keys if other < stray), default=None)
             value = "out of order"
             remedy = f"Move `{stray}` after `{after}`." if after else f"Move `{stray}` to the top."
-        raise CatalogError(file=file, entry=stray, field="key", value=value, remedy=remedy)
+        refuse(file, value, remedy, entry=stray, field="key")
 
 
 def check_accelerator(
@@ -41,21 +41,11 @@ def check_accelerator(
     _check_sources(key, record, content, file=file)
     rule = record.memory_reported_rule
     if rule is not None and rule not in content.reported_memory_rules:
-        raise CatalogError(
-            file=file,
-            entry=key,
-            field="memory_reported_rule",
-            value=rule,
-            remedy=f"Use one of {', '.join(content.reported_memory_rules)}.",
-        )
+        remedy = f"Use one of {', '.join(content.reported_memory_rules)}."
+        refuse(file, rule, remedy, entry=key, field="memory_reported_rule")
     if rule is not None and rule_source not in content.sources:
-        raise CatalogError(
-            file=file,
-            entry=key,
-            field="memory_reported_rule",
-            value=rule,
-            remedy=f"Add the source `{rule_source}`, which derived figures cite, to `sources`.",
-        )
+        remedy = f"Add the source `{rule_source}`, which derived figures cite, to `sources`."
+        refuse(file, rule, remedy, entry=key, field="memory_reported_rule")
     if not record.unusual_rates:
         _check_rates(key, record, file=file)
 
@@ -64,42 +54,22 @@ def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: s
     """Refuse an offer, in a line of a file, of an unknown accelerator or from an unknown source."""
     entry = f"line {line} ({record.instance_type})"
     if record.accelerator not in content.accelerators:
-        raise CatalogError(
-            file=file,
-            entry=entry,
-            field="accelerator",
-            value=record.accelerator,
-            remedy="Use a key of gpu_catalog.yaml, or add the accelerator there first.",
-        )
+        remedy = "Use a key of gpu_catalog.yaml, or add the accelerator there first."
+        refuse(file, record.accelerator, remedy, entry=entry, field="accelerator")
     if record.source not in content.sources:
-        raise CatalogError(
-            file=file,
-            entry=entry,
-            field="source",
-            value=record.source,
-            remedy="Add it to `sources` in gpu_catalog.yaml, or correct the key.",
-        )
+        remedy = "Add it to `sources` in gpu_catalog.yaml, or correct the key."
+        refuse(file, record.source, remedy, entry=entry, field="source")
     if record.currency != USD and record.currency not in content.exchange_rates:
-        raise CatalogError(
-            file=file,
-            entry=entry,
-            field="currency",
-            value=record.currency,
-            remedy="Add its rate to `exchange_rates` in gpu_catalog.yaml.",
-        )
+        remedy = "Add its rate to `exchange_rates` in gpu_catalog.yaml."
+        refuse(file, record.currency, remedy, entry=entry, field="currency")
 
 
 def check_rate(currency: str, content: CatalogFile, *, file: str) -> None:
     """Refuse an exchange rate from an unknown source with a ``CatalogError``."""
     source = content.exchange_rates[currency].source
     if source not in content.sources:
-        raise CatalogError(
-            file=file,
-            entry=currency,
-            field="source",
-            value=source,
-            remedy="Add the source to the top-level `sources`, or correct the key.",
-        )
+        remedy = "Add the source to the top-level `sources`, or correct the key."
+        refuse(file, source, remedy, entry=currency, field="source")
 
 
 def check_capability(capability: str, content: CatalogFile, *, file: str) -> None:
@@ -123,13 +93,8 @@ def _check_cited(
 ) -> None:
     """Refuse sources without a default, for missing fields, or missing from the registry."""
     if "default" not in sources:
-        raise CatalogError(
-            file=file,
-            entry=entry,
-            field="sources",
-            value=", ".join(sources),
-            remedy="Add `default`: the source of all fields that have no source of their own.",
-        )
+        remedy = "Add `default`: the source of all fields that have no source of their own."
+        refuse(file, ", ".join(sources), remedy, entry=entry, field="sources")
     for field, source in sources.items():
         if field != "default" and field not in known:
             remedy = "The entry has no such field; correct the name or remove it."
@@ -137,9 +102,7 @@ def _check_cited(
             remedy = "Add the source to the top-level `sources`, or correct the key."
         else:
             continue
-        raise CatalogError(
-            file=file, entry=entry, field=f"sources.{field}", value=source, remedy=remedy
-        )
+        refuse(file, source, remedy, entry=entry, field=f"sources.{field}")
 
 
 def _check_rates(key: str, record: AcceleratorRecord, *, file: str) -> None:
@@ -153,13 +116,8 @@ def _check_rates(key: str, record: AcceleratorRecord, *, file: str) -> None:
         rate = rates.get(name)
         if rate is None or wider is None or rate <= WIDEST_STEP * wider:
             continue
-        raise CatalogError(
-            file=file,
-            entry=key,
-            field=f"dense_tflops.{name}",
-            value=rate,
-            remedy=(
-                f"{rate / wider:.1f} times the next wider format's {wider:g} looks sparse: halve "
-                "it, or say in `unusual_rates` why it is dense."
-            ),
+        remedy = (
+            f"{rate / wider:.1f} times the next wider format's {wider:g} looks sparse: halve "
+            "it, or say in `unusual_rates` why it is dense."
         )
+        refuse(file, rate, remedy, entry=key, field=f"dense_tflops.{name}")

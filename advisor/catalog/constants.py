@@ -7,7 +7,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from advisor.errors import CatalogError
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
@@ -135,13 +134,14 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
         # An error about the whole file starts with the name of the wrong section.
         place = [str(part) for part in first["loc"]] or message.split()[0].rstrip(":").split(".")
         whole = first["type"] in {"missing", "value_error"}
-        raise CatalogError(
-            file=path.name if _is_fitted(place, fitted, facts) else _stated_in(place[0]),
+        remedy = f"{message}. {RESTORE}"
+        refuse(
+            path.name if _is_fitted(place, fitted, facts) else _stated_in(place[0]),
+            None if whole else shown(first["input"]),
+            remedy,
             entry=place[0],
             field=".".join(place[1:]),
-            value=None if whole else shown(first["input"]),
-            remedy=f"{message}. {RESTORE}",
-        ) from None
+        )
 
 
 def _check_stacks(fitted: Section) -> None:
@@ -162,13 +162,8 @@ def _check_stacks(fitted: Section) -> None:
 def _read(path: Path) -> Section:
     content = read_yaml(path)
     if not isinstance(content, dict):
-        raise CatalogError(
-            file=path.name,
-            entry="",
-            field="",
-            value=type(content).__name__,
-            remedy="The file must be a mapping; restore it from git.",
-        )
+        remedy = "The file must be a mapping; restore it from git."
+        refuse(path.name, type(content).__name__, remedy)
     check_numbers(content, file=path.name)
     return content
 
@@ -187,13 +182,8 @@ def _joined(fitted: Section, facts: Section, *, file: str, entry: str) -> Sectio
             remedy = f"It must be a mapping of fields. {RESTORE}"
             refuse(at_fault, wrong, remedy, entry=entry or name, field=name if entry else "")
         if not isinstance(own, dict) or not isinstance(value, dict):
-            raise CatalogError(
-                file=stated,
-                entry=entry or name,
-                field=name,
-                value=value,
-                remedy=f"{place} is also fitted in {file}; remove it from one of the two.",
-            )
+            remedy = f"{place} is also fitted in {file}; remove it from one of the two."
+            refuse(stated, value, remedy, entry=entry or name, field=name)
         result[name] = _joined(own, value, file=file, entry=place)
     return result
 

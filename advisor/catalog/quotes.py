@@ -9,7 +9,7 @@ from decimal import Decimal
 from statistics import median
 from typing import Final
 
-from advisor.errors import CatalogError
+from advisor.foundation.data_records import refuse
 from advisor.nouns.hardware import FIRM_TIER, Offer, Quote
 
 HOURLY_STEP: Final = Decimal("0.0001")
@@ -72,12 +72,7 @@ def _bounded(offer: Offer, firm: list[float] | None, file: str) -> Offer:
     if not offer.is_from or offer.on_demand_usd_per_hour is None:
         return offer
     if firm is None:
-        raise CatalogError(
-            file=file,
-            entry=offer.key,
-            field="tier",
-            value=offer.tier,
-            remedy=f"Add a firm price ({FIRM_TIER}) for {offer.accelerator}, which bounds it.",
-        )
+        remedy = f"Add a firm price ({FIRM_TIER}) for {offer.accelerator}, which bounds it."
+        refuse(file, offer.tier, remedy, entry=offer.key, field="tier")
     each = offer.on_demand_usd_per_hour / offer.accelerators
     return offer.changed(price_factor=max(1.0, median(firm) / each))

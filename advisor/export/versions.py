@@ -7,8 +7,8 @@ from typing import Annotated, Final
 from pydantic import Field, ValidationError
 
 from advisor.catalog.records import IsoDay
-from advisor.errors import CatalogError
 from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -64,13 +64,14 @@ def read_versions(path: Path) -> Versions:
         first = error.errors(include_url=False)[0]
         where = [str(part) for part in first["loc"]]
         given = first["input"]
-        raise CatalogError(
-            file=path.name,
+        remedy = f"{first['msg']}."
+        refuse(
+            path.name,
+            given if isinstance(given, str) else type(given).__name__,
+            remedy,
             entry=".".join(where[:2]),
             field=".".join(where[2:]),
-            value=given if isinstance(given, str) else type(given).__name__,
-            remedy=f"{first['msg']}.",
-        ) from None
+        )
 
 
 @cache
@@ -112,10 +113,5 @@ def _index_name(package: str) -> str:
 
 
 def _absent(part: str, name: str) -> str:
-    raise CatalogError(
-        file=FILE,
-        entry=f"{part}.{name}",
-        field="version",
-        value=None,
-        remedy="Add it with its version, date and source.",
-    )
+    remedy = "Add it with its version, date and source."
+    refuse(FILE, None, remedy, entry=f"{part}.{name}", field="version")

@@ -4,6 +4,7 @@ The names, with their real bits per element, are rows of ``data/number_formats.j
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from advisor.errors import InputError
@@ -67,7 +68,9 @@ class PrecisionRecipe(Noun):
 NAME: Final = "number_formats.json"
 
 
-class _File(Noun):
+class NumberFormats(Noun):
+    """Content of the file."""
+
     about: tuple[str, ...]
     bytes: dict[str, float]
     weights: dict[str, dict[str, object]]
@@ -77,7 +80,7 @@ class _File(Noun):
     recipes: dict[str, dict[str, object]]
 
 
-def _stored(file: _File) -> Iterator[WeightFormat]:
+def _stored(file: NumberFormats) -> Iterator[WeightFormat]:
     """Yield the formats of weights; files of llama.cpp and MLX store every matrix in theirs."""
     for name, fields in file.weights.items():
         yield WeightFormat.model_validate({"name": name, **fields})
@@ -103,16 +106,21 @@ def _stored(file: _File) -> Iterator[WeightFormat]:
         )
 
 
-_FILE: Final = checked(_File.model_validate, read_json(data_path(NAME)), file=NAME)
-FORMAT_BYTES: Final = _FILE.bytes
+@cache
+def number_formats() -> NumberFormats:
+    """Read the file."""
+    return checked(NumberFormats.model_validate, read_json(data_path(NAME)), file=NAME)
+
+
+FORMAT_BYTES: Final = number_formats().bytes
 """Bytes of one element without scales. [bytes]"""
-WEIGHT_FORMATS: Final = {item.name: item for item in _stored(_FILE)}
+WEIGHT_FORMATS: Final = {item.name: item for item in _stored(number_formats())}
 """Storage formats of weights by name."""
-KV_CACHE_FORMATS: Final = _FILE.caches
+KV_CACHE_FORMATS: Final = number_formats().caches
 """Bytes of one cached element. [bytes]"""
 RECIPES: Final = {
     name: PrecisionRecipe.model_validate({"name": name, **fields})
-    for name, fields in _FILE.recipes.items()
+    for name, fields in number_formats().recipes.items()
 }
 """Named training recipes."""
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from advisor.architecture.config.class_defaults import class_defaults, default_towers
+from advisor.architecture.config.fields import field_facts
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.architecture.presets import list_presets, load_preset
 from advisor.architecture.published_models import published_models
 from advisor.architecture.titles import model_title
+from advisor.architecture.weights.gguf_bytes import gguf_facts
 from advisor.arguments.commands import table
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
 from advisor.calibration.scoring.published import published_runs
@@ -29,6 +31,7 @@ from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.price_drift import drifts, price_histories
 from advisor.errors import CatalogError, ResourceError
+from advisor.estimate.terms import term_texts
 from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps
 from advisor.export.engines.programs import programs
@@ -43,6 +46,7 @@ from advisor.foundation.resources import data_path
 from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
 from advisor.nouns.images import vision_towers
+from advisor.nouns.precision import number_formats
 from advisor.nouns.software.quality import quality_losses
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import speculation_facts
@@ -338,6 +342,10 @@ LOADERS: dict[str, Callable[[], object]] = {
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,
     "commands.json": table,
+    "config_fields.json": field_facts,
+    "number_formats.json": number_formats,
+    "terms.yaml": term_texts,
+    "gguf.yaml": gguf_facts,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),
     "model_families.yaml": lambda: (
         [family_of(kind) for kind in supported_types()],

@@ -1,10 +1,14 @@
 """Reads a Hugging Face ``config.json``. Every value has bounds, and errors name the field."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final, NoReturn
 
 from advisor.errors import InputError
+from advisor.foundation import data_records
 from advisor.foundation.names import printable
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 from advisor.foundation.structured import MAX_VALUES, NotPlainError, read_json
 
 MAX_CONFIG_BYTES: Final = 2_500_000
@@ -12,74 +16,31 @@ MAX_DEPTH: Final = 40
 BYTES_PER_VALUE: Final = 10
 """Fewest bytes of text per value, on average over a file. It bounds the memory of the values."""
 
-ALIASES: Final[dict[str, tuple[str, ...]]] = {
-    "hidden_size": ("n_embd", "d_model"),
-    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
-    "num_attention_heads": ("n_head", "n_heads"),
-    "num_key_value_heads": ("num_kv_heads", "num_attention_groups"),
-    "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
-    "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length", "max_target_positions"),
-    "vocab_size": ("padded_vocab_size",),
-    "hidden_act": ("hidden_activation", "activation_function", "activation"),
-    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
-    "num_experts_per_tok": (
-        "experts_per_token",
-        "num_experts_per_token",
-        "moe_topk",
-        "moe_top_k",
-        "moe_k",
-        "top_k_experts",
-    ),
-    "n_shared_experts": ("num_shared_experts",),
-}
-"""Other spellings of fields in older configurations."""
+FILE: Final = "config_fields.json"
 
-LIMITS: Final[dict[str, int]] = {
-    "hidden_size": 1_000_000,
-    "num_hidden_layers": 10_000,
-    "vocab_size": 100_000_000,
-    "vocab_size_per_layer_input": 100_000_000,
-    "max_position_embeddings": 10_000_000_000,
-    **dict.fromkeys(
-        ("num_decoder_layers", "inner_group_num", "transformer_layers_per_block"), 10_000
-    ),
-    **dict.fromkeys(("encoder_layers", "decoder_layers"), 10_000),
-    **dict.fromkeys(
-        (
-            *("num_attention_heads", "num_key_value_heads", "attention_heads", "num_heads"),
-            *("encoder_attention_heads", "decoder_attention_heads", "attention_head_dim"),
-            *("num_sliding_attention_heads", "swa_num_attention_heads"),
-            *("linear_num_heads", "linear_num_key_heads", "linear_num_value_heads"),
-            *("mamba_n_heads", "mamba_n_groups", "mamba_num_heads", "n_groups"),
-            *("head_dim", "v_head_dim", "qk_rope_head_dim", "qk_nope_head_dim", "kv_channels"),
-            *("swa_head_dim", "swa_v_head_dim", "global_head_dim", "mamba_head_dim", "d_kv"),
-            *("linear_head_dim", "linear_key_head_dim", "linear_value_head_dim"),
-            *("index_head_dim", "index_n_heads", "index_kpool", "num_mel_bins"),
-            *("num_experts", "num_experts_per_tok", "zero_expert_num"),
-            *("state_size", "ssm_state_size", "mamba_d_state", "chunk_size", "mamba_chunk_size"),
-            *("conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim", "short_conv_kernel_size"),
-            *("conv_L_cache", "block_size", "image_size", "embed_dim", "local_attention"),
-            *("text_length", "transformer_layers_per_block"),
-        ),
-        65_536,
-    ),
-    **dict.fromkeys(("num_channels", "out_channels", "bifpn_width"), 4096),
-    **dict.fromkeys(("expand", "mamba_expand", "hc_mult", "altup_num_inputs"), 64),
-    **dict.fromkeys(("layers_per_block", "bifpn_layers", "head_layers", "conv_kernel_size"), 64),
-}
+
+class FieldFacts(Noun):
+    """Content of the file."""
+
+    about: str
+    aliases: dict[str, tuple[str, ...]]
+    limits: dict[int, tuple[str, ...]]
+    sizes: frozenset[str]
+
+
+@cache
+def field_facts() -> FieldFacts:
+    """Read the file."""
+    content = data_records.read_json(data_path(FILE))
+    return data_records.checked(FieldFacts.model_validate, content, file=FILE)
+
+
+ALIASES: Final = field_facts().aliases
+"""Other spellings of fields in older configurations."""
+LIMITS: Final = {name: most for most, names in field_facts().limits.items() for name in names}
+"""Largest accepted value by field."""
 DEFAULT_LIMIT: Final = 100_000_000
 """Largest accepted value of a field without an entry in ``LIMITS``."""
-
-SIZES: Final = frozenset(
-    {
-        *("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"),
-        *("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"),
-        *("num_experts", "num_experts_per_tok", "kv_lora_rank"),
-        *("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"),
-        *("index_head_dim", "index_n_heads", "index_topk"),
-    }
-)
-"""Fields where a null leaves the model's size open. A null elsewhere means the class's default."""
 
 REMEDY: Final = "Correct the field, or give the model's parameter count instead."
 
@@ -133,7 +94,7 @@ class ConfigFields:
         bounds.
         """
         spelling, value = self._find(name)
-        if value is None and default is None and name not in SIZES:
+        if value is None and default is None and name not in field_facts().sizes:
             value = self._class_default(name)
         limit = maximum if maximum is not None else LIMITS.get(name, DEFAULT_LIMIT)
         allowed = f"a whole number from {minimum:,} to {limit:,}"

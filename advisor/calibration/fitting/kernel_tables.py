@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from advisor.catalog.records import Teraflops
-from advisor.errors import CatalogError
-from advisor.foundation.data_records import LARGEST, read_cells, read_table
+from advisor.foundation.data_records import LARGEST, read_cells, read_table, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import MICROSECOND, TFLOP
@@ -131,13 +130,8 @@ class _Csv:
 
     def texts(self, name: str) -> Texts:
         if name not in self.rows[0]:
-            raise CatalogError(
-                file=self.path.name,
-                entry="header",
-                field=name,
-                value=", ".join(self.rows[0]),
-                remedy="Restore the column; README.md beside the file lists them.",
-            )
+            remedy = "Restore the column; README.md beside the file lists them."
+            refuse(self.path.name, ", ".join(self.rows[0]), remedy, entry="header", field=name)
         return np.array([row[name] for row in self.rows], dtype=np.str_)
 
     def numbers(self, name: str, *, least: float = 0.0) -> Floats:
@@ -149,13 +143,8 @@ class _Csv:
             except ValueError:
                 values[index] = np.nan
             if not least < values[index] <= LARGEST:
-                raise CatalogError(
-                    file=self.path.name,
-                    entry=f"line {index + 2}",
-                    field=name,
-                    value=str(text),
-                    remedy=f"Give a number above {least:g}, up to {LARGEST:.0e}.",
-                )
+                remedy = f"Give a number above {least:g}, up to {LARGEST:.0e}."
+                refuse(self.path.name, str(text), remedy, entry=f"line {index + 2}", field=name)
         return values
 
 

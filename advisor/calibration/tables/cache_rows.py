@@ -10,7 +10,7 @@ from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow, next_interval, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.engine_releases import EngineRelease, Share, engine_release
-from advisor.calibration.tables.guesses import CACHE_BYTES, weight_format
+from advisor.calibration.tables.guesses import cache_words, weight_format
 from advisor.calibration.tables.reading import Row, cell, choice, integer, number, shipped_rows
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.candidates import Floats, LayoutArrays
@@ -135,7 +135,7 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
     served = ServedModel.of(
         architecture,
         weight_format=weight_format(row),
-        cache_bytes=choice(row, "kv_precision", CACHE_BYTES),
+        cache_bytes=choice(row, "kv_precision", cache_words()),
     )
     # Weights do not depend on the card's memory, and some logs state only them.
     device = 1.0 if quantity == "weights_gib" else _device_bytes(row, engine)

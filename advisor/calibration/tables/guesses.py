@@ -17,47 +17,20 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.precision import GGUF_ENGINE, KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 
-FORMATS: Final = {
-    "fp32": "fp32",
-    "fp16": "fp16",
-    "bf16": "bf16",
-    "fp8": "fp8",
-    "int8": "int8",
-    "nvfp4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "nf4": "nf4",
-    "w4a16_awq": "w4a16",
-    "w4a16_gptq": "w4a16",
-    "mlc_q4f16": "w4a16",
-    "mlx_q4f16": "mlx_q4",
-}
-"""Weight formats by the tables' words; formats of GGUF files begin with ``GGUF``."""
 GGUF: Final = "gguf_"
+"""Start of the tables' words for formats of GGUF files."""
 
 GGUF_READERS: Final = frozenset({"llama_cpp", "ik_llama_cpp"})
 """Engines that read only GGUF files."""
 AS_GGUF: Final = {"mxfp4": "gguf_mxfp4_moe"}
 """Formats that such a file stores in its own way."""
 
-CACHE_BYTES: Final = {
-    "": 2.0,
-    "auto": 2.0,
-    "fp16": 2.0,
-    "bf16": 2.0,
-    "fp8": 1.0,
-    "q8_0": 34 / 32,
-    "q4_0": 18 / 32,
-    "nvfp4": 0.5 + 1 / 16,
-    "fp32": 4.0,
-}
-"""Bytes of one cached element; 16 bits if nothing is stated."""
-
 
 def cache_bytes(row: Row) -> float:
     """Return the bytes of one cached element from ``kv_cache_format`` or ``kv_precision``."""
     if cell(row, "kv_cache_format"):
         return choice(row, "kv_cache_format", KV_CACHE_FORMATS)
-    return choice(row, "kv_precision", CACHE_BYTES)
+    return choice(row, "kv_precision", cache_words())
 
 
 def weight_format(row: Row) -> WeightFormat:
@@ -70,7 +43,9 @@ def weight_format(row: Row) -> WeightFormat:
     name = cell(row, "weight_precision").lower()
     if cell(row, "engine") in GGUF_READERS:
         name = AS_GGUF.get(name, name)
-    known = FORMATS.get(name, name.removeprefix(GGUF) if name.startswith(GGUF) else "")
+    known = _file().weight_formats.get(
+        name, name.removeprefix(GGUF) if name.startswith(GGUF) else ""
+    )
     if known in WEIGHT_FORMATS:
         return WEIGHT_FORMATS[known]
     bits = number(row, "weight_bits_per_parameter")
@@ -80,7 +55,7 @@ def weight_format(row: Row) -> WeightFormat:
         raise InputError(
             "the row's weight_precision has no known size",
             value=name,
-            allowed=", ".join((*FORMATS, f"{GGUF}q4_k_m and the like")),
+            allowed=", ".join((*_file().weight_formats, f"{GGUF}q4_k_m and the like")),
             remedy="Fill weight_bits_per_parameter.",
             field="weight_precision",
         )
@@ -158,6 +133,8 @@ class ModelNames(Noun):
 
 
 class _File(Noun):
+    weight_formats: dict[str, str]
+    cache_bytes: dict[str, float]
     models: ModelNames
     shape: Guesses
     training: Guesses
@@ -167,6 +144,11 @@ class _File(Noun):
 @cache
 def _file() -> _File:
     return read_record(data_path(FILE), _File)
+
+
+def cache_words() -> Mapping[str, float]:
+    """Return the bytes of one cached element by the tables' words; 16 bits if none is stated."""
+    return _file().cache_bytes
 
 
 def model_names() -> ModelNames:

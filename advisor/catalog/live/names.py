@@ -6,8 +6,7 @@ from functools import cache
 from typing import Final
 
 from advisor.catalog.records import Count, Gigabytes, Key, Record, Text
-from advisor.errors import CatalogError
-from advisor.foundation.data_records import read_table
+from advisor.foundation.data_records import read_table, refuse
 from advisor.foundation.resources import data_path
 
 FILE: Final = "gpuhunt_names.csv"
@@ -86,10 +85,5 @@ def check_names(known: Collection[str]) -> None:
     """Refuse a table that names an accelerator outside the catalog."""
     for name in names():
         if name.accelerator not in known:
-            raise CatalogError(
-                file=FILE,
-                entry=name.gpu_name,
-                field="accelerator",
-                value=name.accelerator,
-                remedy="Use a key of gpu_catalog.yaml, or add the accelerator there first.",
-            )
+            remedy = "Use a key of gpu_catalog.yaml, or add the accelerator there first."
+            refuse(FILE, name.accelerator, remedy, entry=name.gpu_name, field="accelerator")
