@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.calibration.fitting.serving import (
-    LLAMA_CPP_2024,
-    SERVED,
+    DIRECT,
     SERVERS,
     EngineFit,
     engine_packs,
@@ -45,7 +44,9 @@ def test_constants_behind_generated_times_come_back(engine):
     # SGLang's runs with times of an engine that is known: the fit must find its constants.
     truth = {"step_overhead_s": 2e-3, "request_overhead_s": 0.1, "start_wave": 0.2}
     calibration = engine.calibration
-    fit = EngineFit("sglang", ("llm_online",), tuple(one for one in SERVED if one.name in truth))
+    fit = EngineFit(
+        "sglang", ("llm_online",), tuple(one for one in SERVERS[0].parameters if one.name in truth)
+    )
     packs = engine_packs(fit, engine)
     times = iter(predicted_s(packs, calibration, with_values(calibration.serving, truth)).tolist())
     known = tuple(
@@ -76,7 +77,7 @@ def test_constants_of_kernels_stand_below_each_of_their_generations():
 
 def test_constants_that_stand_in_the_file_are_found_by_name(engine):
     facts = engine.calibration.engines["llama_cpp_2024"]
-    values = values_of(LLAMA_CPP_2024, facts)
+    values = values_of(DIRECT[2], facts)
 
     assert with_values(facts, values) == facts
     assert values["Hopper/compute"] == facts.backends["Hopper"].compute

@@ -19,6 +19,7 @@ from advisor.architecture.titles import model_title
 from advisor.architecture.weights.gguf_bytes import gguf_facts
 from advisor.arguments.commands import table
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
+from advisor.calibration.fitting.serving import engine_fits
 from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
 from advisor.calibration.tables.guesses import model_names
@@ -346,6 +347,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "number_formats.json": number_formats,
     "terms.yaml": term_texts,
     "gguf.yaml": gguf_facts,
+    "engine_fits.yaml": engine_fits,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),
     "model_families.yaml": lambda: (
         [family_of(kind) for kind in supported_types()],

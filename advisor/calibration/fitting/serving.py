@@ -1,15 +1,16 @@
 """Overheads of serving engines, fitted on the times of published runs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import Annotated, Any, Final
 
 import numpy as np
+from pydantic import Field
 
 from advisor.calibration.fitting.robust import Parameter, fit_log_times, rounded
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.deployments import BURST
 from advisor.calibration.tables.served_runs import (
     OFFLOADED,
     Known,
@@ -20,6 +21,9 @@ from advisor.calibration.tables.served_runs import (
     readings_of,
 )
 from advisor.estimate.candidates import Floats
+from advisor.foundation.data_records import read_record
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS, ServingFacts, joined_engines
 
@@ -27,9 +31,9 @@ TOLERANCE: Final = 1e-5
 """Relative gain below which these fits have converged: the constants repeat to 0.1 %."""
 FOLDS: Final = 4
 """Parts in which readings are held out."""
-SERVER_KINDS: Final = ("llm_online", "llm_prefill", "llm_saturated", "llm_static_batch")
-DIRECT_KINDS: Final = ("llm_single_stream", "llm_prefill")
-CALLED_KINDS: Final = ("llm_single_stream", "llm_prefill", "llm_static_batch")
+FILE: Final = "engine_fits.yaml"
+HOST_SECTION: Final = "host"
+"""Section of an engine's constants for the host's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,176 +46,66 @@ class EngineFit:
     """Names of ``ServingFacts``, or of ``BackendFacts`` behind the generations and a slash."""
 
 
-def _overhead(name: str, start: float) -> Parameter:
-    return Parameter(name, starts=(start,), low=start / 100, high=start * 100)
+class _Share(Noun):
+    share: float
 
 
-def _share(name: str, start: float) -> Parameter:
-    return Parameter(name, starts=(start,), low=0.01, high=0.99)
+class _Start(Noun):
+    start: float
+    low: float
+    high: float
 
 
-def _kernels(generations: str, **starts: float) -> tuple[Parameter, ...]:
-    """Constants of generations; shares of a bandwidth stay below 1."""
+Bounded = Annotated[float | _Share | _Start, Field(union_mode="left_to_right")]
+
+
+class _Fit(Noun):
+    name: str
+    kinds: tuple[str, ...]
+    constants: dict[str, Annotated[Bounded | dict[str, Bounded], Field(union_mode="left_to_right")]]
+
+
+class EngineFits(Noun):
+    """Contents of the file."""
+
+    servers: tuple[_Fit, ...]
+    bursts: tuple[_Fit, ...]
+    called: tuple[_Fit, ...]
+    host: tuple[_Fit, ...]
+
+
+@cache
+def engine_fits() -> EngineFits:
+    """Read which constants are fitted, and where each fit starts."""
+    return read_record(data_path(FILE), EngineFits)
+
+
+def _parameters(constants: Mapping[str, Any], place: str = "") -> Iterator[Parameter]:
+    for name, value in constants.items():
+        if isinstance(value, float):
+            yield Parameter(f"{place}{name}", (value,), low=value / 100, high=value * 100)
+        elif isinstance(value, _Share):
+            yield Parameter(f"{place}{name}", (value.share,), low=0.01, high=0.99)
+        elif isinstance(value, _Start):
+            yield Parameter(f"{place}{name}", (value.start,), low=value.low, high=value.high)
+        else:
+            yield from _parameters(value, f"{name}/")
+
+
+def _fits(records: Iterable[_Fit]) -> tuple[EngineFit, ...]:
     return tuple(
-        _share(f"{generations}/{name}", start)
-        if name.endswith("bandwidth")
-        else _overhead(f"{generations}/{name}", start)
-        for name, start in starts.items()
+        EngineFit(one.name, one.kinds, tuple(_parameters(one.constants))) for one in records
     )
 
 
-HOST_SECTION: Final = "host"
-"""Section of an engine's constants for the host's memory."""
-
-SERVED: Final = (
-    _overhead("step_overhead_s", 1e-3),
-    _overhead("layer_overhead_s", 1e-5),
-    _overhead("sequence_overhead_s", 2e-5),
-    _overhead("prompt_overhead_s", 2e-4),
-    _overhead("request_overhead_s", 5e-2),
-    # A wave of requests that never falls out of step is one benchmark's, not an engine's.
-    Parameter("start_wave", starts=(0.1,), low=0.01, high=0.3),
-    _overhead("routed_request_overhead_s", 1e-3),
-    _share("unpacked_compute", 0.8),
-)
-
-
-def _server(name: str, *shared: str) -> EngineFit:
-    """Return a server's constants without those that it shares with the first one."""
-    own = tuple(item for item in SERVED if item.name not in shared)
-    return EngineFit(name, SERVER_KINDS, own)
-
-
-SERVERS: Final = (
-    _server("vllm"),
-    _server("tensorrt_llm", "layer_overhead_s", "unpacked_compute"),
-    _server(
-        "sglang",
-        "layer_overhead_s",
-        "sequence_overhead_s",
-        "prompt_overhead_s",
-        "request_overhead_s",
-        "unpacked_compute",
-    ),
-)
+SERVERS: Final = _fits(engine_fits().servers)
 """The first engine gives ``serving``; the others take from it what they do not fit."""
-
-BURSTS: Final = EngineFit(
-    "vllm",
-    (BURST,),
-    (_overhead("admission_s", 1e-3), Parameter("burst_slowdown", starts=(1.1,), low=1.0, high=3.0)),
-)
-"""What finite bursts add, once the other constants of the servers are fitted. All servers share it:
-too few bursts of each run a model that the release supports well."""
-
-APPLE: Final = "Apple silicon"
-TWO_DIES: Final = ", ".join(f"{APPLE} apple{family} x2" for family in (7, 8, 9))
-"""Ultra chips by the family of their GPU."""
-
-LLAMA_CPP: Final = EngineFit(
-    "llama_cpp",
-    CALLED_KINDS,
-    (
-        _overhead("step_overhead_s", 2.7e-4),
-        _share("grouped_compute", 0.95),
-        Parameter("grouped_half_rows", starts=(70.0,), low=0.5, high=300.0),
-        *_kernels(
-            "default",
-            layer_overhead_s=2.9e-5,
-            routed_layer_overhead_s=2.1e-5,
-            scan_layer_overhead_s=4.7e-5,
-            prompt_layer_overhead_s=3.1e-4,
-            bandwidth=0.97,
-            cache_bandwidth=0.93,
-            expansion=4.2,
-            compute=0.68,
-            wide=1.0,
-            attention=0.69,
-        ),
-        *_kernels("Blackwell 12.1", compute=0.32, bandwidth=0.8),
-        *_kernels("Pascal", expansion=19.0),
-        *_kernels("Battlemage", compute=0.28),
-        *_kernels(
-            "RDNA3, RDNA4, GCN5 (Vega20)", layer_overhead_s=5.8e-5, expansion=9.3, attention=0.17
-        ),
-        *_kernels("RDNA3", compute=0.76),
-        *_kernels("RDNA4", compute=0.51, wide=1.0),
-        *_kernels("GCN5 (Vega20)", compute=0.7, wide=0.25),
-        *_kernels("RDNA3.5, RDNA3.5 hip", layer_overhead_s=1.9e-4, expansion=0.1),
-        *_kernels("RDNA3.5", compute=0.48, attention=0.15, cache_bandwidth=0.69, wide=0.3),
-        *_kernels("RDNA3.5 hip", compute=0.5, attention=0.23, cache_bandwidth=0.41, wide=0.88),
-        *_kernels(f"{APPLE}, {APPLE} apple7, {TWO_DIES}", expansion=2.5, compute=1.5),
-        *_kernels(APPLE, layer_overhead_s=6.5e-5),
-        *_kernels(f"{APPLE} apple7", layer_overhead_s=3.5e-4),
-        *_kernels(TWO_DIES, layer_overhead_s=1.5e-4),
-    ),
-)
-"""Today's builds."""
-LLAMA_CPP_2025: Final = EngineFit(
-    "llama_cpp_2025",
-    CALLED_KINDS,
-    (
-        *_kernels("RDNA3.5", compute=0.25, attention=0.15, cache_bandwidth=0.5),
-        *_kernels("RDNA3.5 hip", compute=0.3, attention=0.2, cache_bandwidth=0.4),
-        *_kernels("RDNA3.5, RDNA3.5 hip", layer_overhead_s=1.9e-4),
-    ),
-)
-MLX: Final = EngineFit(
-    "mlx",
-    CALLED_KINDS,
-    (
-        _overhead("step_overhead_s", 2e-4),
-        *_kernels(
-            APPLE,
-            layer_overhead_s=3e-5,
-            routed_layer_overhead_s=3e-5,
-            scan_layer_overhead_s=3e-5,
-            bandwidth=0.9,
-            compute=1.4,
-        ),
-    ),
-)
-LLAMA_CPP_2024: Final = EngineFit(
-    "llama_cpp_2024",
-    DIRECT_KINDS,
-    (
-        _share("grouped_compute", 0.4),
-        *_kernels(
-            "default",
-            layer_overhead_s=1e-4,
-            prompt_layer_overhead_s=6e-4,
-            bandwidth=0.9,
-            cache_bandwidth=0.6,
-            expansion=5.0,
-            expansion_16=15.0,
-            compute=0.5,
-            wide=1.3,
-            attention=0.2,
-        ),
-        *_kernels("Hopper", compute=0.4),
-        *_kernels("Ampere 8.0", compute=0.6),
-        *_kernels("Turing", compute=0.4),
-        *_kernels("Apple silicon", layer_overhead_s=2e-4, expansion=15.0, compute=0.8),
-        *_kernels("RDNA2, RDNA3, RDNA4", layer_overhead_s=3e-4, expansion=30.0),
-        *_kernels("RDNA2", compute=0.7),
-        *_kernels("RDNA3", compute=0.15),
-        *_kernels("RDNA4", compute=0.05),
-    ),
-)
-
-HOST: Final = EngineFit(
-    "llama_cpp",
-    CALLED_KINDS,
-    (
-        _share(f"{HOST_SECTION}/bandwidth", 0.7),
-        _share(f"{HOST_SECTION}/link", 0.7),
-        _overhead(f"{HOST_SECTION}/layer_overhead_s", 3e-5),
-    ),
-)
-"""Layers and experts in the host's memory, once the card's own kernels are fitted."""
-
-DIRECT: Final = (LLAMA_CPP, LLAMA_CPP_2025, LLAMA_CPP_2024, MLX)
+(BURSTS,) = _fits(engine_fits().bursts)
+"""What finite bursts add."""
+DIRECT: Final = _fits(engine_fits().called)
 """Engines with their own kernels, in the order of their fits."""
+(HOST,) = _fits(engine_fits().host)
+"""Layers and experts in the host's memory."""
 
 
 def section_of(values: Mapping[str, float]) -> dict[str, Any]:
