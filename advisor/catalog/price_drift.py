@@ -24,6 +24,8 @@ class Drift(Record):
     kind: DriftKind
     sigma_per_sqrt_year: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)]
     """Spread of the logarithm of a price after a year; it grows with the root of time."""
+    longest_days: Annotated[float, Field(gt=0)] | None = None
+    """A price that is this much older than the newest of all is no longer an offer. [days]"""
     pairs: Annotated[int, Field(ge=0, le=1_000_000_000)]
     """Pairs of dated prices that it was measured on; 0: assumed."""
     source: Text

@@ -6,7 +6,9 @@ import pytest
 
 from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
+from advisor.nouns.limits import Constraints
 from advisor.nouns.software.quality import quality_losses
+from advisor.planning.search.systems import allowed_offers
 
 # USD an hour of the whole instance, as the generated price lists state it:
 # karpenter-provider-aws@1d92708 (2026-07-20), zz_generated.pricing_aws.go;
@@ -45,6 +47,13 @@ PRICES = [
     ("Hyperstack", "n3-A100x8-NVLink", "CANADA-1", 11.2),
     ("OVHcloud", "t2-45", "FRA", 2.19),
     ("Massed Compute", "A100-80GB", "us", 1.35),
+    # AMD Instinct, 2026-07-31: 8 x 8.60 (part B111758), 8 x 2.95, 8 x 2.25, 2.99 USD an hour.
+    ("OCI", "BM.GPU.MI355X.8", "global", 68.8),
+    ("TensorWave", "node of 8 MI355X", "global", 23.6),
+    ("TensorWave", "node of 8 MI325X", "global", 18.0),
+    ("Hot Aisle", "1x AMD Instinct MI300X VM", "us", 2.99),
+    # 238 EUR a month over 730 hours, at 1.1269 USD.
+    ("Hetzner", "AX162-R (monthly 238 EUR)", "unspecified", 0.3674),
 ]
 # gpu-price-index@ab49c80 (2026-10-10), observations of Azure: spot, USD an hour.
 SPOT = [
@@ -142,3 +151,16 @@ def test_spot_prices_of_aws_keep_the_day_of_their_list() -> None:
         if item.provider == "AWS" and item.spot_usd_per_hour
     }
     assert dates == {"2025-11"}
+
+
+def test_a_spot_price_of_last_year_is_no_offer() -> None:
+    """AWS's spot prices of November 2025 count only for who names AWS or the card."""
+
+    def spot_of(**limits: object) -> set[str]:
+        asked = Constraints.model_validate({"price_kind": "spot", **limits})
+        return {item.provider for item in allowed_offers(load_catalog(), asked)}
+
+    assert "AWS" not in spot_of()
+    assert {"Azure", "GCP"} <= spot_of()
+    assert spot_of(providers=["AWS"]) == {"AWS"}
+    assert "AWS" in spot_of(accelerators=["h100-sxm"])

@@ -7,7 +7,9 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
+from advisor.catalog.price_drift import drift_of
 from advisor.errors import InputError
+from advisor.foundation.dates import first_day
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
@@ -85,6 +87,19 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
     )
 
 
+def outdated_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
+    """Return the keys of offers whose price is too old for a plan: nobody can rent at it today."""
+    days = {offer.key: first_day(offer.price_date) for offer in catalog.offers}
+    newest = max(days.values(), default=None)
+    return frozenset(
+        offer.key
+        for offer in catalog.offers
+        if newest is not None
+        and (longest := drift_of(offer, kind).longest_days) is not None
+        and (newest - days[offer.key]).days > longest
+    )
+
+
 def _names_of(catalog: Catalog, field: str) -> frozenset[str]:
     return frozenset(getattr(offer, field).casefold() for offer in catalog.offers)
 
@@ -123,12 +138,15 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
     doubtful = catalog.once(implausible_offers, limits.price_kind)
+    old = catalog.once(outdated_offers, limits.price_kind)
     asked = {card for card in named if only_lowest_asks(catalog.offers_for(card))}
     possible = []
     for offer in catalog.offers:
         if allowed and offer.accelerator not in allowed:
             continue
         if providers and offer.provider.casefold() not in providers:
+            continue
+        if offer.key in old and not providers and offer.accelerator not in named:
             continue
         if offer.tier == LOWEST_ASK and not providers and offer.accelerator not in asked:
             continue
