@@ -34,6 +34,7 @@ from advisor.export.report import report_file
 from advisor.export.setup import Setup, check_startable
 from advisor.export.training import clusters, starts
 from advisor.export.training.described import launch
+from advisor.export.training.sharded import deepspeed_config
 from advisor.export.training.tools import most_cards, tool_for, trains_on
 from advisor.export.training.written import written
 from advisor.nouns.case import Case
@@ -55,7 +56,7 @@ SERVED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
 }
 TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
     Format.ACCELERATE: starts.accelerate_file,
-    Format.DEEPSPEED: starts.deepspeed_file,
+    Format.DEEPSPEED: deepspeed_config,
     Format.UNSLOTH: starts.config_file,
     Format.AXOLOTL: starts.config_file,
     Format.LLAMA_FACTORY: starts.config_file,

@@ -4,11 +4,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from advisor.catalog.records import IsoDay
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import refuse
+from advisor.foundation.data_records import read_record, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -58,20 +57,7 @@ class Versions(Noun):
 
 def read_versions(path: Path) -> Versions:
     """Read ``launch_versions.yaml``."""
-    try:
-        return Versions.model_validate(read_yaml(path))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = [str(part) for part in first["loc"]]
-        given = first["input"]
-        remedy = f"{first['msg']}."
-        refuse(
-            path.name,
-            given if isinstance(given, str) else type(given).__name__,
-            remedy,
-            entry=".".join(where[:2]),
-            field=".".join(where[2:]),
-        )
+    return read_record(path, Versions)
 
 
 @cache

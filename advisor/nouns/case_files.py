@@ -193,34 +193,22 @@ def input_error(error: ValidationError) -> InputError:
         return own
     others = error.error_count() - 1
     more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""
-    kind = first["type"]
-    bound = BOUNDS.get(kind)
-    message = first["msg"].removeprefix("Value error, ")
+    kind, value = first["type"], first["input"]
+    bound, message = BOUNDS.get(kind), first["msg"].removeprefix("Value error, ")
+    what = "is not usable"
     remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
+    allowed = bound.format(**first["ctx"]) if bound else message[:1].lower() + message[1:]
     if kind == "missing":
-        return InputError(
-            f"{field} is missing{more}", value=None, allowed="a value", remedy=remedy, field=field
-        )
-    if kind == "extra_forbidden":
-        return InputError(
-            f"{field} is not a known field{more}",
-            value=first["input"],
-            allowed="only the documented fields",
-            remedy=remedy,
-            field=field,
-        )
-    if kind == "too_long":
-        return InputError(
-            f"{field} has too many entries{more}",
-            value=len(first["input"]),
-            allowed=f"up to {first['ctx']['max_length']}",
-            remedy="Keep the ones that matter.",
-            field=field,
-        )
+        what, value, allowed = "is missing", None, "a value"
+    elif kind == "extra_forbidden":
+        what, allowed = "is not a known field", "only the documented fields"
+    elif kind == "too_long":
+        what, value = "has too many entries", len(value)
+        allowed, remedy = f"up to {first['ctx']['max_length']}", "Keep the ones that matter."
     return InputError(
-        f"{field or 'the case'} is not usable{more}",
-        value=first["input"],
-        allowed=bound.format(**first["ctx"]) if bound else message[:1].lower() + message[1:],
+        f"{field or 'the case'} {what}{more}",
+        value=value,
+        allowed=allowed,
         remedy=remedy,
         field=field,
     )

@@ -60,9 +60,10 @@ def _fit(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficienc
     each = [cards[str(card)] for card in rows.accelerator]
     flops_per_s = np.array([card.peak_flops_per_s[peak] for card in each])
     bytes_per_s = np.array([card.memory_bandwidth_bytes_per_s for card in each])
+    names = [item.name for item in PARAMETERS]
 
     def predict(values: Floats) -> Floats:
-        overhead_s, compute, bandwidth, half_tiles, half_depth = values
+        curve = dict(zip(names, values, strict=True))
         total = np.zeros_like(rows.rows)
         for depth, width in (
             (rows.hidden, 2.0 * rows.intermediate),
@@ -76,16 +77,11 @@ def _fit(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficienc
                 depth=depth,
                 peak_flops_per_s=flops_per_s,
                 bandwidth_bytes_per_s=bytes_per_s,
-                overhead_s=overhead_s,
-                compute=compute,
-                bandwidth=bandwidth,
-                half_tiles=half_tiles,
-                half_depth=half_depth,
+                **curve,
             )
         return np.asarray(total)
 
     fit = fit_log_times(predict, rows.measured_s, PARAMETERS)
-    names = [item.name for item in PARAMETERS]
     curve = dict(zip(names, (rounded(float(value)) for value in fit.values), strict=True))
     inside = errors(predict(np.array(list(curve.values()))), rows.measured_s)
     return MatmulEfficiency(**curve, fit=quality(inside, fit=fit))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,11 @@ class KernelTables:
     best_rates: BestRates
 
 
+Kind = TypeVar("Kind", bound=Rows)
+LEAST: Final = {"cached": -1.0, "ranks": 1.0}
+"""What values of a column exceed, if not 0."""
+
+
 class _Csv:
     """Text columns of one file."""
 
@@ -134,8 +139,22 @@ class _Csv:
             refuse(self.path.name, ", ".join(self.rows[0]), remedy, entry="header", field=name)
         return np.array([row[name] for row in self.rows], dtype=np.str_)
 
-    def numbers(self, name: str, *, least: float = 0.0) -> Floats:
-        """Return values above ``least``, up to the largest plausible one."""
+    def read(self, kind: type[Kind], **stated: Floats) -> Kind:
+        """Return the columns that a kind of table has, but for those that are ``stated``."""
+        found: dict[str, object] = {**stated}
+        for item in fields(kind):
+            if item.name == "measured_s":
+                found[item.name] = self.numbers("latency_us") * MICROSECOND
+            elif item.name == "cached":
+                found[item.name] = self.numbers(item.name) > 0
+            elif item.name not in stated:
+                column = self.texts if item.type is Texts else self.numbers
+                found[item.name] = column(item.name)
+        return kind(**found)  # type: ignore[arg-type]
+
+    def numbers(self, name: str) -> Floats:
+        """Return values above the least of the column, up to the largest plausible one."""
+        least = LEAST.get(name, 0.0)
         values = np.empty(len(self.rows))
         for index, text in enumerate(self.texts(name)):
             try:
@@ -179,45 +198,12 @@ def read_kernel_tables(folder: Path) -> KernelTables:
 
     ``folder``: the folder; its ``README.md`` describes the files.
     """
-    matmul, prefill = _Csv(folder / "matmul.csv"), _Csv(folder / "attention_prefill.csv")
-    decode, exchange = _Csv(folder / "attention_decode.csv"), _Csv(folder / "collectives.csv")
     return KernelTables(
-        matmuls=Matmuls(
-            accelerator=matmul.texts("accelerator"),
-            kernel=matmul.texts("kernel"),
-            m=matmul.numbers("m"),
-            n=matmul.numbers("n"),
-            k=matmul.numbers("k"),
-            cached=matmul.numbers("cached", least=-1.0) > 0,
-            measured_s=matmul.numbers("latency_us") * MICROSECOND,
-        ),
+        matmuls=_Csv(folder / "matmul.csv").read(Matmuls),
         experts=_experts(_Csv(folder / "experts.csv")),
-        prefills=Prefills(
-            accelerator=prefill.texts("accelerator"),
-            batch=prefill.numbers("batch"),
-            sequence_length=prefill.numbers("sequence_length"),
-            heads=prefill.numbers("heads"),
-            head_dim=prefill.numbers("head_dim"),
-            measured_s=prefill.numbers("latency_us") * MICROSECOND,
-        ),
-        decodes=Decodes(
-            accelerator=decode.texts("accelerator"),
-            batch=decode.numbers("batch"),
-            cached_tokens=decode.numbers("cached_tokens"),
-            key_value_heads=decode.numbers("key_value_heads"),
-            head_dim=decode.numbers("head_dim"),
-            cached=decode.numbers("cached", least=-1.0) > 0,
-            measured_s=decode.numbers("latency_us") * MICROSECOND,
-        ),
-        collectives=Collectives(
-            accelerator=exchange.texts("accelerator"),
-            operation=exchange.texts("operation"),
-            library=exchange.texts("library"),
-            link=exchange.texts("link"),
-            ranks=exchange.numbers("ranks", least=1.0),
-            message_bytes=exchange.numbers("message_bytes"),
-            measured_s=exchange.numbers("latency_us") * MICROSECOND,
-        ),
+        prefills=_Csv(folder / "attention_prefill.csv").read(Prefills),
+        decodes=_Csv(folder / "attention_decode.csv").read(Decodes),
+        collectives=_Csv(folder / "collectives.csv").read(Collectives),
         best_rates=_best_rates(folder),
     )
 
@@ -237,12 +223,9 @@ def _experts(table: _Csv) -> Experts:
     ranks = table.numbers("expert_ranks")
     # Even a single token needs whole experts on its ranks.
     rows = np.maximum(table.numbers("tokens") * table.numbers("active") / ranks, 1.0)
-    return Experts(
-        accelerator=table.texts("accelerator"),
-        kernel=table.texts("kernel"),
+    return table.read(
+        Experts,
         rows=rows,
         held=np.minimum(table.numbers("experts") / ranks, rows),
-        hidden=table.numbers("hidden"),
         intermediate=table.numbers("intermediate") / table.numbers("tensor"),
-        measured_s=table.numbers("latency_us") * MICROSECOND,
     )

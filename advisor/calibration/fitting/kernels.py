@@ -203,7 +203,7 @@ def _fit_matmul(rows: Matmuls, cards: Cards, peak: str) -> tuple[MatmulEfficienc
     rates = _peaks(rows.accelerator, cards, peak)
 
     def predict(values: Floats) -> Floats:
-        return _matmul_times(rows, rates, *values)
+        return _matmul_times(rows, rates, values)
 
     found = fit_log_times(predict, rows.measured_s, MATMUL_PARAMETERS)
     names = [item.name for item in MATMUL_PARAMETERS]
@@ -214,18 +214,10 @@ def _fit_matmul(rows: Matmuls, cards: Cards, peak: str) -> tuple[MatmulEfficienc
 
 def _matmul_s(rows: Matmuls, cards: Cards, peak: str, curve: MatmulEfficiency) -> Floats:
     values = [getattr(curve, item.name) for item in MATMUL_PARAMETERS]
-    return _matmul_times(rows, _peaks(rows.accelerator, cards, peak), *values)
+    return _matmul_times(rows, _peaks(rows.accelerator, cards, peak), values)
 
 
-def _matmul_times(
-    rows: Matmuls,
-    rates: _Peaks,
-    overhead_s: float,
-    compute: float,
-    bandwidth: float,
-    half_tiles: float,
-    half_depth: float,
-) -> Floats:
+def _matmul_times(rows: Matmuls, rates: _Peaks, values: Iterable[float]) -> Floats:
     weight_bytes = np.array([WEIGHT_BYTES[str(kernel)] for kernel in rows.kernel])
     return np.asarray(
         matmul_time_s(
@@ -236,11 +228,7 @@ def _matmul_times(
             depth=rows.k,
             peak_flops_per_s=rates.flops_per_s,
             bandwidth_bytes_per_s=rates.bytes_per_s,
-            overhead_s=overhead_s,
-            compute=compute,
-            bandwidth=bandwidth,
-            half_tiles=half_tiles,
-            half_depth=half_depth,
+            **dict(zip((item.name for item in MATMUL_PARAMETERS), values, strict=True)),
         )
     )
 

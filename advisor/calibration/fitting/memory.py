@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Final
 
-from advisor.calibration.fitting.robust import pulled_to_pool, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.stack_runs import TABLE, TAILS, blank_training, origin
 from advisor.calibration.scoring.report import Summary, group_quantile, scored, summarise
 from advisor.calibration.tables.context import Engine, shipped_engine
@@ -178,15 +178,12 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
             own = [item for item in held_out if item.run.kind == name] or list(held_out)
             groups = [item.run.id for item in own]
         behind = len({item.run.group for item in own})
-        low, high = pulled_to_pool(_bounds(own, facts, groups), pool, behind)
-        found[name] = Interval(
-            low=rounded(min(1.0, low), 3),
-            high=rounded(max(1.0, high), 3),
-            evidence=Evidence.CALIBRATED,
-            groups=behind,
-            source=f"10 % and 90 % of measured over predicted peak, {len(own)} published runs in "
+        found[name] = range_of_groups(
+            pulled_to_pool(_bounds(own, facts, groups), pool, behind),
+            f"10 % and 90 % of measured over predicted peak, {len(own)} published runs in "
             f"{behind} groups, each source held out, drawn towards those of all peaks, beyond the "
             "spread of the reserve",
+            behind,
         )
     return found
 

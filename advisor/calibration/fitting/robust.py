@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.software.efficiency import Interval
 from advisor.nouns.software.kernels import FitQuality
 
 Floats = NDArray[np.float64]
@@ -213,3 +215,20 @@ def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> 
         mine**share * others ** (1.0 - share) for mine, others in zip(own, pool, strict=True)
     )
     return low, high
+
+
+def range_of_groups(
+    bounds: Sequence[float],
+    source: str,
+    groups: int,
+    evidence: Evidence = Evidence.CALIBRATED,
+) -> Interval:
+    """Return fitted bounds as an interval that contains 1, with the digits of the file."""
+    low, high = bounds
+    return Interval(
+        low=rounded(min(1.0, low), 3),
+        high=rounded(max(1.0, high), 3),
+        evidence=evidence,
+        groups=groups,
+        source=source,
+    )

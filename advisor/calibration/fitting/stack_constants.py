@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, rounded
-from advisor.calibration.fitting.stack_runs import TAILS, WORKS, TimedRun, fit_slowdowns
-from advisor.calibration.scoring.report import group_quantile
+from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, range_of_groups
+from advisor.calibration.fitting.stack_runs import WORKS, TimedRun, fit_slowdowns, tails
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL
 from advisor.estimate.training.step_time import training_time
@@ -275,17 +274,10 @@ def _guessed(held_out: Sequence[HeldOut]) -> Interval:
 def _interval(
     low: float, high: float, groups: int, source: str, evidence: Evidence = Evidence.CALIBRATED
 ) -> Interval:
-    return Interval(
-        low=rounded(min(1.0, low), 3),
-        high=rounded(max(1.0, high), 3),
-        evidence=evidence,
-        groups=groups,
-        source=f"10 % and 90 % of measured over predicted step time: {source}",
-    )
+    source = f"10 % and 90 % of measured over predicted step time: {source}"
+    return range_of_groups((low, high), source, groups, evidence)
 
 
 def _quantiles(runs: Sequence[HeldOut]) -> tuple[float, float]:
     """10 % and 90 % of the residuals, every group weighing one."""
-    residuals, groups = [item.residual for item in runs], [item.run.group for item in runs]
-    low, high = (group_quantile(residuals, groups, share) for share in TAILS)
-    return low, high
+    return tails([item.residual for item in runs], [item.run.group for item in runs])

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from advisor.architecture.table.model import Unit
 from advisor.calibration.fitting.robust import rounded
-from advisor.calibration.scoring.report import ValidationRow
+from advisor.calibration.scoring.report import ValidationRow, group_quantile
 from advisor.calibration.scoring.validation import recognise, score
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import Row, cell, shipped_rows
@@ -181,6 +181,12 @@ def blank_training(intervals: Section) -> Section:
         "intervals": {name: neutral.model_dump() for name in (*NAMES, *whole)} | intervals,
         "delivery": {"lost": {operator.value: nothing for operator in Operator}},
     }
+
+
+def tails(values: Sequence[float], groups: Sequence[str]) -> tuple[float, float]:
+    """Return the quantiles of an 80 % interval, every group weighing one."""
+    low, high = (group_quantile(values, groups, share) for share in TAILS)
+    return low, high
 
 
 def group_ratios(runs: Iterable[TimedRun]) -> list[float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from advisor.calibration.fitting.robust import pulled_to_pool, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups, rounded
 from advisor.calibration.fitting.scaling import scaling_section
 from advisor.calibration.fitting.stack_constants import (
     LASTING,
@@ -16,15 +16,14 @@ from advisor.calibration.fitting.stack_constants import (
     hold_out_sources,
 )
 from advisor.calibration.fitting.stack_runs import (
-    TAILS,
     TimedRun,
     blank_training,
     fit_slowdowns,
     group_ratios,
     origin,
+    tails,
     timed_runs,
 )
-from advisor.calibration.scoring.report import group_quantile
 from advisor.calibration.scoring.validation import recognise, score
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import cell, shipped_rows
@@ -35,10 +34,9 @@ from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.catalog.nodes import node_for
 from advisor.equations.training.goodput import spread_out, straggling
 from advisor.estimate.training.delivered import WHOLE_RUN
-from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.delivery import Delivery, Lost, Operator
-from advisor.nouns.software.efficiency import Interval, Trained
+from advisor.nouns.software.efficiency import Trained
 from advisor.nouns.software.stacks import fitted_stacks, stack_named
 
 TABLE: Final = "whole_runs.csv"
@@ -149,22 +147,17 @@ def _intervals(runs: Sequence[WholeRun]) -> Section:
     for operator in Operator:
         own = [item for item in unseen if item[0].operator is operator]
         groups = len({run.group for run, _ in own})
-        low, high = pulled_to_pool(_quantiles(own), pool, groups)
-        found[f"{WHOLE_RUN}_{operator.value}"] = Interval(
-            low=rounded(min(1.0, low), 3),
-            high=rounded(max(1.0, high), 3),
-            evidence=Evidence.CALIBRATED,
-            groups=groups,
-            source=f"10 % and 90 % of measured over predicted hours: {groups} groups of published "
+        found[f"{WHOLE_RUN}_{operator.value}"] = range_of_groups(
+            pulled_to_pool(_quantiles(own), pool, groups),
+            f"10 % and 90 % of measured over predicted hours: {groups} groups of published "
             "whole runs over many machines, each source held out",
+            groups,
         ).model_dump(mode="json")
     return found
 
 
 def _quantiles(runs: Sequence[tuple[WholeRun, float]]) -> tuple[float, float]:
-    values, groups = [value for _, value in runs], [run.group for run, _ in runs]
-    low, high = (group_quantile(values, groups, share) for share in TAILS)
-    return low, high
+    return tails([value for _, value in runs], [run.group for run, _ in runs])
 
 
 def training_sections(kernels: Section, catalog: Catalog) -> Section:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from advisor.calibration.fitting.memory import START
-from advisor.calibration.fitting.robust import pulled_to_pool, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.serving import (
     BURSTS,
     HOST,
@@ -45,7 +45,6 @@ from advisor.calibration.tables.serving_rows import (
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.foundation.data_files import read_yaml
-from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
@@ -267,15 +266,12 @@ def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Int
         for items in (own, kin)
     )
     models = len({model_at_site(item.reading) for item in own})
-    low, high = pulled_to_pool(bounds, pool, models)
     groups = len({item.reading.group for item in own})
-    return Interval(
-        low=rounded(min(1.0, low), 3),
-        high=rounded(max(1.0, high), 3),
-        evidence=Evidence.CALIBRATED,
-        groups=groups,
-        source=f"range for one more group, from {groups} groups of published runs: measured over "
+    return range_of_groups(
+        pulled_to_pool(bounds, pool, models),
+        f"range for one more group, from {groups} groups of published runs: measured over "
         f"predicted time, each of {models} models at a site held out in turn",
+        groups,
     )
 
 

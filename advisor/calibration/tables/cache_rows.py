@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.calibration.fitting.robust import rounded
+from advisor.calibration.fitting.robust import range_of_groups
 from advisor.calibration.scoring.report import ValidationRow, next_interval, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.engine_releases import EngineRelease, Share, engine_release
@@ -186,15 +186,12 @@ def fit_cache_interval(engine: Engine) -> Interval:
         unit = log.bytes_per_token if quantity == "kv_tokens" else GIB
         factors.append(log.factor(measured * unit))
         groups.append(log.group)
-    low, high = next_interval(factors, groups)
-    return Interval(
-        low=rounded(min(1.0, low), 3),
-        high=rounded(max(1.0, high), 3),
-        evidence=Evidence.CALIBRATED,
-        groups=len(set(groups)),
-        source=f"range for one more log, from {len(factors)} start-up logs in {len(set(groups))} "
+    return range_of_groups(
+        next_interval(factors, groups),
+        f"range for one more log, from {len(factors)} start-up logs in {len(set(groups))} "
         "groups: measured memory besides weights and cache over the predicted and a twentieth of "
         "the weights",
+        len(set(groups)),
     )
 
 

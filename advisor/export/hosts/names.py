@@ -3,12 +3,11 @@
 from functools import cache
 from typing import Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from advisor.catalog.records import IsoDay
-from advisor.errors import CatalogError
 from advisor.export.formats import Format, cannot
-from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
@@ -48,20 +47,11 @@ class ClusterNames(Noun):
 @cache
 def cluster_names() -> ClusterNames:
     """Return the names."""
-    try:
-        return ClusterNames.model_validate(read_yaml(data_path(FILE)))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise CatalogError(
-            file=FILE,
-            entry=".".join(map(str, first["loc"][:2])),
-            field=".".join(map(str, first["loc"][2:])),
-            value=None,
-            remedy=f"{first['msg']}.",
-        ) from None
+    return read_record(data_path(FILE), ClusterNames)
 
 
-def _named(card: Accelerator, software: str) -> str:
+def name_in(software: str, card: Accelerator) -> str:
+    """Return the name of an accelerator in SkyPilot or dstack; raise ``InputError`` without one."""
     found = cluster_names().names
     name: str | None = getattr(found.get(card.key, Names()), software.lower())
     if name is None:
@@ -75,14 +65,9 @@ def _named(card: Accelerator, software: str) -> str:
     return name
 
 
-def skypilot_name(card: Accelerator) -> str:
-    """Return SkyPilot's name of an accelerator; raise ``InputError`` if it has none."""
-    return _named(card, "SkyPilot")
-
-
 def dstack_gpu(card: Accelerator, count: int) -> dict[str, object]:
     """Return accelerators as dstack asks for them; raise ``InputError`` if it has no name."""
-    name, size = _named(card, "dstack"), cluster_names().names[card.key].dstack_memory_gb
+    name, size = name_in("dstack", card), cluster_names().names[card.key].dstack_memory_gb
     memory = {"memory": f"{size}GB"} if size else {}
     return {"name": name, **memory, "count": count}
 

@@ -5,7 +5,7 @@ from math import ceil, floor
 from typing import Final
 
 from advisor.export.formats import Format
-from advisor.export.hosts.names import clouds_of, dstack_gpu, skypilot_name
+from advisor.export.hosts.names import clouds_of, dstack_gpu, name_in
 from advisor.export.quoting import compose_text, yaml_file
 from advisor.export.script import PLACE
 from advisor.export.setup import Setup
@@ -104,7 +104,7 @@ def skypilot_text(
     """
     cloud = clouds_of(Format.SKYPILOT).get(setup.estimate.cost.provider or "")
     needed = {
-        "accelerators": f"{skypilot_name(setup.accelerator)}:{cards}",
+        "accelerators": f"{name_in('SkyPilot', setup.accelerator)}:{cards}",
         "use_spot": setup.spot,
         "disk_size": ceil(disk_bytes / GB),
         **({"infra": cloud} if cloud else {}),

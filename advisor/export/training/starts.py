@@ -22,7 +22,7 @@ from advisor.export.script import (
 )
 from advisor.export.setup import Setup
 from advisor.export.training.described import launch as described
-from advisor.export.training.sharded import accelerate_config, deepspeed_config
+from advisor.export.training.sharded import accelerate_config
 
 FIRST_HOST: Final = Variable("MASTER_ADDR")
 RANK: Final = Variable("NODE_RANK")
@@ -101,11 +101,6 @@ def accelerate_file(setup: Setup) -> str:
         *(f"  {line}" for line in (*preparation(replace(launch, files={})), *use)),
     )
     return text_of(comments(head)) + accelerate_config(setup)
-
-
-def deepspeed_file(setup: Setup) -> str:
-    """Return DeepSpeed's configuration. JSON has no comments, so it has no head."""
-    return deepspeed_config(setup)
 
 
 def time_limit(setup: Setup) -> str:

@@ -1,5 +1,6 @@
 """Names of software in a case: what a field takes, and what a person is told about it."""
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
@@ -8,6 +9,10 @@ from advisor.foundation.resources import entry_names
 from advisor.nouns.inputs import Input, Reads
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tools import TOOLS, known_tools, spelled, tool_choice, tool_named
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> ValueError:
+    return ValueError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")
 
 
 def _training(name: str) -> str:
@@ -19,8 +24,7 @@ def _training(name: str) -> str:
         return name
     found = known_tools().get(spelled(name))
     if found is None or found.training is None:
-        msg = f"unknown software {name!r}; choose one of {', '.join(training_names())}"
-        raise ValueError(msg)
+        raise _unknown("software", name, training_names())
     return found.name
 
 
@@ -28,8 +32,7 @@ def _serving(name: str) -> str:
     """Return a serving tool's name; raise ``ValueError`` if nothing that serves has it."""
     found = known_tools().get(spelled(name))
     if found is None or found.serving is None:
-        msg = f"unknown engine {name!r}; choose one of {', '.join(serving_names())}"
-        raise ValueError(msg)
+        raise _unknown("engine", name, serving_names())
     return found.name
 
 
@@ -60,54 +63,33 @@ def vendors() -> tuple[str, ...]:
 
 def _vendor(name: str) -> str:
     found = next((item for item in vendors() if item.casefold() == name.casefold()), None)
-    if found is not None:
-        return found
-    msg = f"unknown vendor {name!r}; choose one of {', '.join(vendors())}"
-    raise ValueError(msg)
-
-
-def _vendor_schema(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(vendors())
-
-
-def _any(name: str) -> str:
-    return tool_named(name).name
+    if found is None:
+        raise _unknown("vendor", name, vendors())
+    return found
 
 
 def _framework(name: str) -> str:
-    if name.casefold() in frameworks():
-        return name.casefold()
-    msg = f"unknown framework {name!r}; choose one of {', '.join(frameworks())}"
-    raise ValueError(msg)
+    if name.casefold() not in frameworks():
+        raise _unknown("framework", name, frameworks())
+    return name.casefold()
 
 
-def _training_schema(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(training_names())
+def _listed(names: Callable[[], Iterable[str]]) -> Any:
+    """Return the part of a type that lists its names in the schema."""
+    return Field(json_schema_extra=lambda schema: schema.update(enum=list(names())))
 
 
-def _serving_schema(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(serving_names())
-
-
-def _tool_schema(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(entry_names(TOOLS))
-
-
-def _framework_schema(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(frameworks())
-
-
-SoftwareName = Annotated[str, AfterValidator(_training), Field(json_schema_extra=_training_schema)]
+SoftwareName = Annotated[str, AfterValidator(_training), _listed(training_names)]
 """Name of a stack or of a training tool: checked, and listed in the schema."""
-EngineName = Annotated[str, AfterValidator(_serving), Field(json_schema_extra=_serving_schema)]
+EngineName = Annotated[str, AfterValidator(_serving), _listed(serving_names)]
 """Name of a serving tool."""
-ToolName = Annotated[str, AfterValidator(_any), Field(json_schema_extra=_tool_schema)]
-"""Name of a tool."""
-FrameworkName = Annotated[
-    str, AfterValidator(_framework), Field(json_schema_extra=_framework_schema)
+ToolName = Annotated[
+    str, AfterValidator(lambda name: tool_named(name).name), _listed(lambda: entry_names(TOOLS))
 ]
+"""Name of a tool."""
+FrameworkName = Annotated[str, AfterValidator(_framework), _listed(frameworks)]
 """Name of a library below tools."""
-VendorName = Annotated[str, AfterValidator(_vendor), Field(json_schema_extra=_vendor_schema)]
+VendorName = Annotated[str, AfterValidator(_vendor), _listed(vendors)]
 """Vendor of accelerators."""
 
 TRAINED_BY: Final = Input(
