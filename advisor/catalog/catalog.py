@@ -45,11 +45,11 @@ class ExchangeRate(Noun):
 class PriceState(Noun):
     """Which prices the catalog uses: live ones, or those of the shipped snapshot."""
 
-    live_providers: tuple[str, ...]
+    live_providers: tuple[str, ...] = ()
     """Providers whose live prices are in use."""
-    fetched_at: str
+    fetched_at: str = ""
     """When the live prices were fetched. ISO 8601 with time; empty for the shipped snapshot."""
-    problem: str
+    problem: str = ""
     """Why the cached live prices are not used. Empty if nothing is wrong."""
 
     @property
@@ -66,7 +66,7 @@ class PriceState(Noun):
 
 MOST_FOUND: Final = 1000
 """Derived tables that a catalog keeps."""
-SHIPPED: Final = PriceState(live_providers=(), fetched_at="", problem="")
+SHIPPED: Final = PriceState()
 
 
 def _compact(name: str) -> str:

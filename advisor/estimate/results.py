@@ -1,11 +1,15 @@
 """Results of an estimate: memory, FLOPs, time, serving figures and cost, with terms."""
 
+from typing import Final
+
 from advisor.architecture.table.model import Unit
 from advisor.estimate.beside_results import ApiComparison, Curve, Day
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.nouns.hardware import JOIN
 from advisor.nouns.layout import ParallelLayout
+
+NOTHING: Final = Range.exact(0.0)
 
 
 class Parameters(Noun):
@@ -30,16 +34,16 @@ class MemoryBreakdown(Noun):
 
     weights_bytes: Range
     """Working and master copies of the parameters held on this accelerator."""
-    gradients_bytes: Range
-    optimizer_bytes: Range
+    gradients_bytes: Range = NOTHING
+    optimizer_bytes: Range = NOTHING
     activations_bytes: Range
-    logits_bytes: Range
-    kv_cache_bytes: Range
+    logits_bytes: Range = NOTHING
+    kv_cache_bytes: Range = NOTHING
     workspace_bytes: Range
     """Gathered blocks, gradient buckets, library workspaces, optimizer temporaries."""
     context_bytes: Range
     """Driver context, loaded kernels, buffers of the collective library."""
-    fragmentation_bytes: Range
+    fragmentation_bytes: Range = NOTHING
     """Reserved by the allocator above what is allocated."""
     total_bytes: Range
     usable_bytes: float
@@ -49,7 +53,7 @@ class MemoryBreakdown(Noun):
     """Whether the high end of the range fits."""
     peak_moment: str
     """``forward_end`` | ``backward_end`` | ``optimizer_step`` | ``serving``."""
-    host_bytes: Range = Range.exact(0.0)
+    host_bytes: Range = NOTHING
     """Host memory for one accelerator: states or activations that moved there."""
     limiting_stage: str = ""
     """Which pipeline stage is the fullest: ``first`` | ``last`` | ``all``."""

@@ -24,8 +24,6 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
             catalog.offers,
             catalog.sources,
             PriceState(
-                live_providers=(),
-                fetched_at="",
                 problem=(
                     f"The cached live prices are not used: {refused}. The shipped prices are. "
                     "Run 'gpu-advisor prices refresh' to fetch new ones."
@@ -53,7 +51,6 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
         PriceState(
             live_providers=tuple(sorted(item.name for item in used)),
             fetched_at=live.fetched_at.isoformat(),
-            problem="",
         ),
     )
 

@@ -60,14 +60,14 @@ class ProviderReport(Noun):
     name: str
     outcome: Literal["taken", "kept", "failed"]
     """``kept``: the download failed and earlier live prices stay. ``failed``: there are none."""
-    date: str
+    date: str = ""
     """Day of the prices in use. Empty if the snapshot stays in use."""
-    offers: int
-    refused: int
+    offers: int = 0
+    refused: int = 0
     """Rows with impossible values."""
-    unknown: dict[str, int]
+    unknown: dict[str, int] = Field(default_factory=dict)
     """Number of rows left out because the table of names lacks their GPU, by GPU."""
-    message: str
+    message: str = ""
     """Why the download failed. Empty if it worked."""
 
 

@@ -141,7 +141,6 @@ def _provider(
         offers=len(found.offers),
         refused=refused,
         unknown=dict(found.unknown),
-        message="",
     )
     return LiveProvider(name=title, version=answer.version, date=day, offers=found.offers), report
 
@@ -160,15 +159,7 @@ def _wrong_day(day: str | None, version: str, newest: str, now: datetime) -> str
 
 
 def _failed(title: str, message: str, refused: int = 0) -> ProviderReport:
-    return ProviderReport(
-        name=title,
-        outcome="failed",
-        date="",
-        offers=0,
-        refused=refused,
-        unknown={},
-        message=message,
-    )
+    return ProviderReport(name=title, outcome="failed", refused=refused, message=message)
 
 
 def _kept(report: ProviderReport, old: LivePrices) -> ProviderReport:

@@ -147,14 +147,9 @@ def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> Mem
     }
     return MemoryBreakdown(
         weights_bytes=Range.exact(shown["weights"], known),
-        gradients_bytes=Range.exact(0.0),
-        optimizer_bytes=Range.exact(0.0),
         activations_bytes=spread(times.activations_bytes),
-        logits_bytes=Range.exact(0.0),
-        kv_cache_bytes=Range.exact(0.0),
         workspace_bytes=spread(times.workspace_bytes),
         context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
-        fragmentation_bytes=Range.exact(0.0),
         total_bytes=Range(
             low=float(times.low_bytes[0]),
             expected=float(times.expected_bytes[0]),

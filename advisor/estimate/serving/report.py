@@ -311,8 +311,6 @@ def _memory(
             high_factor=loaded_factor(most * widening, engine),
             evidence=known,
         ),
-        gradients_bytes=Range.exact(0.0),
-        optimizer_bytes=Range.exact(0.0),
         activations_bytes=spread("activations"),
         logits_bytes=spread("logits"),
         kv_cache_bytes=Range.around(
@@ -320,8 +318,7 @@ def _memory(
         ),
         workspace_bytes=spread("workspace"),
         context_bytes=Range(**context_of(engine, calibration), evidence=Evidence.ASSUMED),
-        # Engines allocate the cache once, at start-up, so nothing fragments.
-        fragmentation_bytes=Range.exact(0.0),
+        # Nothing fragments: engines allocate the cache once, at start-up.
         total_bytes=Range(
             low=float(capacity.low_bytes[0]),
             expected=float(memory.total[0]),

@@ -142,7 +142,6 @@ def describe_memory(
         optimizer_bytes=spread(values["optimizer"]),
         activations_bytes=spread(values["activations"]),
         logits_bytes=spread(values["logits"]),
-        kv_cache_bytes=Range.exact(0.0),
         workspace_bytes=spread(values["workspace"]),
         context_bytes=context,
         fragmentation_bytes=fragmentation,

@@ -24,8 +24,12 @@ RANDOM_ELEMENTS: Final = 1 << 20
 class NumpyBackend:
     """Measures the CPU, only in fp32: BLAS has no kernels for fp16, bf16, fp8 or int8."""
 
+    formats: tuple[NumberFormat, ...] = ("fp32",)
+    transfers: tuple[TransferKind, ...] = (TransferKind.COPY, TransferKind.TRIAD)
+    sample_s = HOST_SAMPLE_S
+
     def __init__(self, device: Device) -> None:
-        self._device = device
+        self.device = device
         self._random = np.random.default_rng(0).standard_normal(RANDOM_ELEMENTS, dtype=np.float32)
         workers = device.cores or 1
         self._workers = workers
@@ -36,26 +40,6 @@ class NumpyBackend:
         """Name and version of NumPy and its BLAS."""
         blas = np.show_config("dicts")["Build Dependencies"]["blas"]
         return f"NumPy {np.__version__}, {blas['name']} {blas['version']}"
-
-    @property
-    def device(self) -> Device:
-        """The processors."""
-        return self._device
-
-    @property
-    def formats(self) -> tuple[NumberFormat, ...]:
-        """Number formats that BLAS can multiply."""
-        return ("fp32",)
-
-    @property
-    def transfers(self) -> tuple[TransferKind, ...]:
-        """Copy and triad within the main memory."""
-        return (TransferKind.COPY, TransferKind.TRIAD)
-
-    @property
-    def sample_s(self) -> float:
-        """Shorter than a time slice, so that the median leaves out other programs. [s]"""
-        return HOST_SAMPLE_S
 
     def free_bytes(self) -> float:
         """Return the memory that this process may still use. [bytes]"""

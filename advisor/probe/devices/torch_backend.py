@@ -47,7 +47,7 @@ class TorchBackend:
         import torch
 
         self._torch: Any = torch
-        self._device = device
+        self.device = device
         self._target = torch.device(target)
         self._peer = peer
         self._events = device.kind in (DeviceKind.CUDA, DeviceKind.ROCM)
@@ -60,20 +60,15 @@ class TorchBackend:
         return f"PyTorch {self._torch.__version__}{runtime if self._events else ''}"
 
     @property
-    def device(self) -> Device:
-        """The device that it runs on."""
-        return self._device
-
-    @property
     def formats(self) -> tuple[NumberFormat, ...]:
         """Number formats to try."""
-        return FORMATS[self._device.kind]
+        return FORMATS[self.device.kind]
 
     @property
     def transfers(self) -> tuple[TransferKind, ...]:
         """Ways of moving bytes that this device has."""
         within = (TransferKind.COPY, TransferKind.TRIAD)
-        if self._device.kind is DeviceKind.CPU:
+        if self.device.kind is DeviceKind.CPU:
             return within
         host = (TransferKind.HOST_TO_DEVICE, TransferKind.DEVICE_TO_HOST)
         between = (TransferKind.DEVICE_TO_DEVICE,) if self._peer is not None else ()
@@ -82,7 +77,7 @@ class TorchBackend:
     @property
     def sample_s(self) -> float:
         """Much longer than the events' resolution of 0.5 us; processors use NumPy's value. [s]"""
-        return HOST_SAMPLE_S if self._device.kind is DeviceKind.CPU else DEVICE_SAMPLE_S
+        return HOST_SAMPLE_S if self.device.kind is DeviceKind.CPU else DEVICE_SAMPLE_S
 
     def free_bytes(self) -> float:
         """Return the free memory of the device. [bytes]"""
@@ -212,7 +207,7 @@ class TorchBackend:
     def _synchronize(self) -> None:
         if self._events:
             self._torch.cuda.synchronize(self._target)
-        elif self._device.kind is DeviceKind.MPS:
+        elif self.device.kind is DeviceKind.MPS:
             self._torch.mps.synchronize()
 
     def _guarded(self, what: str, action: Callable[[], T]) -> T:
@@ -222,18 +217,18 @@ class TorchBackend:
             return action()
         except torch.OutOfMemoryError:
             self.release()
-            msg = f"{what}: {self._device.name} ran out of memory; smaller sizes are still measured"
+            msg = f"{what}: {self.device.name} ran out of memory; smaller sizes are still measured"
             raise MemoryShortError(msg) from None
         except (NotImplementedError, TypeError, ValueError, AttributeError) as error:
             raise UnsupportedError(self._lacking(what, error)) from None
         except RuntimeError as error:
             if type(error).__name__ == "AcceleratorError":
-                msg = f"{what}: {self._device.name} failed: {_first_line(error)}"
+                msg = f"{what}: {self.device.name} failed: {_first_line(error)}"
                 raise ProbeError(msg) from None
             raise UnsupportedError(self._lacking(what, error)) from None
 
     def _lacking(self, what: str, error: Exception) -> str:
-        return f"{what} is not supported on {self._device.name}: {_first_line(error)}"
+        return f"{what} is not supported on {self.device.name}: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:
