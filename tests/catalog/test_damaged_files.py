@@ -23,6 +23,7 @@ from advisor.calibration.fitting.serving import engine_fits
 from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
 from advisor.calibration.tables.guesses import model_names
+from advisor.calibration.tables.reading import measurement_tables
 from advisor.catalog import load_catalog
 from advisor.catalog.api_prices import load_api_prices
 from advisor.catalog.checks import check_order
@@ -51,6 +52,7 @@ from advisor.nouns.precision import number_formats
 from advisor.nouns.software.quality import quality_losses
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import speculation_facts
+from advisor.probe.checks.training_check import check_models
 
 YAML = """\
 sources:
@@ -348,6 +350,8 @@ LOADERS: dict[str, Callable[[], object]] = {
     "terms.yaml": term_texts,
     "gguf.yaml": gguf_facts,
     "engine_fits.yaml": engine_fits,
+    "check_models.yaml": check_models,
+    "measurement_tables.yaml": measurement_tables,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),
     "model_families.yaml": lambda: (
         [family_of(kind) for kind in supported_types()],

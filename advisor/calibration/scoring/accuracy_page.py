@@ -16,6 +16,7 @@ from advisor.calibration.scoring.report import (
 )
 from advisor.calibration.scoring.training_errors import CurveError, SpeedErrors
 from advisor.calibration.scoring.validation import validate
+from advisor.calibration.tables.reading import measurement_tables
 from advisor.foundation.data_files import read_text
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import ParallelLayout
@@ -23,35 +24,9 @@ from advisor.nouns.workload import FineTuning, Pretraining, Serving
 
 PAGE_WIDTH: Final = 99
 """Width of a paragraph without its full stop. [characters]"""
-TABLES: Final = {
-    "memory_train": "Memory of tensors, one card",
-    "memory_fsdp": "Memory of tensors, fully sharded",
-    "memory_ddp": "Memory of tensors, data parallel",
-    "memory_tp": "Memory of tensors, tensor parallel",
-    "memory_lora": "Memory of tensors, adapters",
-    "memory_vision": "Memory of tensors, convolutional networks",
-    "training_runs": "Training runs",
-    "training_runs_2": "Training runs, second collection",
-    "whole_runs": "Whole runs",
-    "cache_logs": "Start-up logs of serving engines",
-    "serving_runs": "Serving",
-    "loaded_runs": "Serving under load: finite bursts, closed loops and rates",
-    "tail_runs": "Latency that 99 % of the requests under load stay below",
-    "desktop_runs": "Serving by llama.cpp and MLX, builds of 2025 and 2026",
-    "offload_runs": "Serving with layers or experts in the host's memory",
-    "serving_vision": "Serving of networks that take images",
-    "serving_detectors": "Detectors under TensorRT",
-}
+TABLES: Final = measurement_tables().tables
 """Files below ``data/measurements`` and their headings."""
-UNSEEN: Final = {
-    "outside_training": "Training runs outside the fits",
-    "outside_training_2": "Training runs outside the fits, second collection",
-    "outside_whole_runs": "Whole runs outside the fits",
-    "outside_kv_logs": "Start-up logs outside the fits",
-    "outside_serving": "Serving outside the fits",
-    "outside_desktop": "Serving by llama.cpp and MLX outside the fits",
-    "outside_offload": "Layers or experts in the host's memory, outside the fits",
-}
+UNSEEN: Final = measurement_tables().unseen
 """The same for measurements that no fit uses."""
 ALL_TABLES: Final = TABLES | UNSEEN
 UNSEEN_CURVES: Final = "outside_scaling_curves"

@@ -11,7 +11,13 @@ from advisor.calibration.scoring.predictions import stored_predictions
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.calibration.scoring.validation import recognise
 from advisor.calibration.tables.context import shipped_engine
-from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
+from advisor.calibration.tables.reading import (
+    Row,
+    cell,
+    measurement_tables,
+    number,
+    shipped_rows,
+)
 from advisor.catalog import load_catalog
 from advisor.errors import InputError
 from advisor.foundation.data_records import refuse
@@ -20,25 +26,7 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving, Workload
 
-TASKS: Final = {
-    "pretraining": "Pretraining",
-    "full_finetuning": "Full fine-tuning",
-    "lora": "LoRA",
-    "qlora": "QLoRA",
-    "preference_tuning": "Preference tuning",
-    "cnn_training": "Convolutional networks",
-    "detection_training": "Detection",
-    "vit_training": "Vision transformers",
-    "diffusion_training": "Diffusion",
-    "encoder_training": "Encoders",
-    "llm_online": "Serving at a concurrency",
-    "llm_saturated": "Serving, saturated",
-    "llm_single_stream": "Serving one request",
-    "llm_prefill": "Reading prompts",
-    "llm_static_batch": "Serving a fixed batch",
-    "vision": "Images",
-    "diffusion": "Making images",
-}
+TASKS: Final = measurement_tables().tasks
 """Kinds of work in the tables, in words."""
 ACCOUNTING: Final = "Accounting of tensors"
 START_UP: Final = "Start-up logs"

@@ -16,6 +16,7 @@ from advisor.calibration.fitting.stack_constants import (
 from advisor.calibration.fitting.stack_runs import fit_slowdowns, timed_runs
 from advisor.calibration.scoring.report import percentile
 from advisor.calibration.tables.context import shipped_engine
+from advisor.calibration.tables.reading import measurement_tables
 from advisor.foundation.noun import Noun
 
 
@@ -61,22 +62,7 @@ def scaling_errors(unseen: str) -> tuple[CurveError, ...]:
 
 LEAST_ROWS: Final = 10
 """Kinds of runs with fewer rows appear only in the line of all runs."""
-KINDS: Final = {
-    "A100": "A100",
-    "H100": "H100",
-    "V100": "V100",
-    "Blackwell": "Blackwell",
-    "other": "other cards",
-    "dense_pretrain": "dense models",
-    "moe": "mixtures of experts",
-    "lora": "adapters",
-    "fullft": "full fine-tuning",
-    "cnn": "convolutional networks",
-    "detection": "detection",
-    "encoder": "encoders",
-    "diffusion": "diffusion",
-    "vit": "vision transformers",
-}
+KINDS: Final = measurement_tables().regimes
 """Classes of the table's ``regime`` in words."""
 
 

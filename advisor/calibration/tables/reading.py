@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Collection, Mapping
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import TypeVar, get_origin
@@ -11,7 +12,7 @@ from typing import TypeVar, get_origin
 from pydantic import ValidationError
 
 from advisor.errors import InputError
-from advisor.foundation.data_records import read_cells
+from advisor.foundation.data_records import read_cells, read_record
 from advisor.foundation.files import read_file
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -51,6 +52,21 @@ def read_table(path: Path) -> list[dict[str, str]]:
     if not rows:
         raise InputError("the table has no rows", value=str(path), allowed="rows", remedy=remedy)
     return rows
+
+
+class MeasurementTables(Noun):
+    """What people read about the tables of ``data/measurements``, by file or word."""
+
+    tables: dict[str, str]
+    unseen: dict[str, str]
+    tasks: dict[str, str]
+    regimes: dict[str, str]
+
+
+@cache
+def measurement_tables() -> MeasurementTables:
+    """Return the headings of the shipped tables, and their kinds of work in words."""
+    return read_record(data_path("measurement_tables.yaml"), MeasurementTables)
 
 
 def shipped_rows(name: str) -> list[dict[str, str]]:

@@ -1,6 +1,7 @@
 """Compares predicted training steps with real ones on the measured machine."""
 
 from collections.abc import Callable
+from functools import cache
 from time import perf_counter
 from typing import Any, Final
 
@@ -12,7 +13,10 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.data_records import read_record
+from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import RECIPES
@@ -25,66 +29,23 @@ from advisor.probe.measuring.run import plain_text
 from advisor.probe.measuring.timing import timing_of
 from advisor.probe.report import DeviceKind, ProbeReport, StepCheck, StepShape
 
-CPU_SHAPES: Final = (
-    StepShape(
-        name="check-12m",
-        hidden_size=256,
-        layers=4,
-        heads=4,
-        key_value_heads=4,
-        intermediate_size=1024,
-        vocab_size=16_384,
-        sequence_length=256,
-        micro_batch=2,
-    ),
-)
-_DENSE: Final = StepShape(
-    name="check-dense-0.3b",
-    hidden_size=1024,
-    layers=16,
-    heads=16,
-    key_value_heads=16,
-    intermediate_size=2816,
-    vocab_size=32_000,
-    sequence_length=2048,
-    micro_batch=4,
-)
-_GROUPED: Final = StepShape(
-    name="check-grouped-1.2b",
-    hidden_size=2048,
-    layers=16,
-    heads=32,
-    key_value_heads=8,
-    intermediate_size=8192,
-    vocab_size=32_000,
-    sequence_length=2048,
-    micro_batch=4,
-)
-_EXPERTS: Final = StepShape(
-    name="check-experts-1.2b",
-    hidden_size=1024,
-    layers=12,
-    heads=16,
-    key_value_heads=4,
-    intermediate_size=3584,
-    vocab_size=32_000,
-    sequence_length=2048,
-    micro_batch=4,
-    experts=8,
-    active_experts=2,
-)
-GPU_SHAPES: Final = (
-    _DENSE,
-    _DENSE.changed(recompute=True),
-    _GROUPED,
-    _GROUPED.changed(recompute=True),
-    _EXPERTS,
-)
-"""Dense, grouped-query and mixture-of-experts models, two of them with checkpointing. The middle
-pair has the widths of Llama 3.2 1B."""
 WARM_UP_STEPS: Final = 2
 FEWEST_STEPS: Final = 3
 MOST_STEPS: Final = 20
+FILE: Final = "check_models.yaml"
+
+
+class CheckModels(Noun):
+    """Models to train, by the kind of device."""
+
+    processors: tuple[StepShape, ...]
+    accelerators: tuple[StepShape, ...]
+
+
+@cache
+def check_models() -> CheckModels:
+    """Return the models that the check trains if none are given."""
+    return read_record(data_path(FILE), CheckModels)
 
 
 def check_step(
@@ -235,7 +196,8 @@ def with_checks(
     each failed check.
     """
     kind = report.devices[0].device.kind
-    shapes = shapes or (CPU_SHAPES if kind is DeviceKind.CPU else GPU_SHAPES)
+    usual = check_models()
+    shapes = shapes or (usual.processors if kind is DeviceKind.CPU else usual.accelerators)
     checks, problems = list(report.checks), list(report.problems)
     try:
         machine = owned_hardware(report, catalog=load_catalog(), calibration=load_calibration())[0]
