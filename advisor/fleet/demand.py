@@ -111,6 +111,9 @@ class Demand:
                 alone or there, key=lambda item: (item.count * item.time * _doubt(item), item.count)
             )
             modes.append(_run_mode(place, best, cards))
+            quick = min(alone or there, key=lambda item: (item.time * _doubt(item), item.count))
+            if not self.coarse and 2 * quick.time * _doubt(quick) <= best.time * _doubt(best):
+                modes.append(_run_mode(place, quick, cards))
         modes += _rented_runs(_rented(options, systems))
         if self.spot and workload.preemptible and self._rents(workload):
             modes += _rented_runs(_rented(*self._options(workload, kind=PriceKind.SPOT)), "spot ")

@@ -14,6 +14,7 @@ from advisor.fleet.alternatives import (
     Variant,
     all_platforms,
     budget_curve,
+    faster,
     headroom,
     limit_prices,
     obstacles,
@@ -101,6 +102,9 @@ def plan_fleet(
         others = other_ways(whole, portfolio.means)
         if chosen.problem is not whole:
             others += (all_platforms(whole),)
+        if portfolio.budget.purchase_usd is not None:
+            quick = faster(chosen.problem, planned.account)
+            others += () if quick is None else (quick,)
     plan = planned.result(others, feasible=feasible, alternatives=alternatives)
     more: dict[str, object] = {}
     if regret:

@@ -9,9 +9,11 @@ from advisor.fleet.results import Alternative, Purchase
 from advisor.foundation.formatting import money, percent
 
 SHOWN = 3
-MIXED = "mixed"
+FASTER, MIXED = "faster", "mixed"
 WORTH_TELLING = 0.005
 """Smallest share of the cost that is stated as a difference."""
+MUCH_LEFT = 0.25
+"""Share of the budget for machines that needs a reason if it is left."""
 MONTHS_PER_YEAR = 12
 
 
@@ -46,7 +48,7 @@ def answer(
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
     text += _platforms(account.total_usd, others, chosen)
     for item in others:
-        if item.name == MIXED:
+        if item.name in (FASTER, MIXED):
             continue
         if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
             words = "Renting everything" if item.name == "rent" else "Buying everything"
@@ -54,6 +56,7 @@ def answer(
         elif not item.feasible:
             words = "Renting everything" if item.name == "rent" else "Buying everything"
             text += f" {words} is not possible within the limits."
+    text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:
         left = [charge for charge in account.charges() if charge.left_out > 0.005]
         names = ", ".join(f"{item.workload} ({percent(item.left_out)})" for item in left[:SHOWN])
@@ -65,6 +68,21 @@ def answer(
             if chosen.obstacles
             else " No single limit is the reason: several are too narrow."
         )
+    return text
+
+
+def _rest(portfolio: Portfolio, account: Account, others: Sequence[Alternative]) -> str:
+    """Return why a budget is not spent, and what more of it would buy."""
+    budget, spent = portfolio.budget.purchase_usd, account.purchase_usd
+    if budget is None or not spent or budget - spent < MUCH_LEFT * budget:
+        return ""
+    text = f" The work needs no more: {money(budget - spent)} of the budget are left."
+    for item in others:
+        if item.name == FASTER and item.purchase_usd and item.usd:
+            return (
+                f"{text} With {money(item.purchase_usd)} for machines every run would take at most "
+                f"half its time, for {money(item.usd)} in all."
+            )
     return text
 
 

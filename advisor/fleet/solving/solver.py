@@ -44,8 +44,8 @@ class Stage(NamedTuple):
     gap: float
 
 
-STAGES: Final = (Stage(12, 1e-3, 2, 2e-2), Stage(30, 5e-3, 12, 5e-3))
-"""A quick plan first, then a better one."""
+STAGES: Final = (Stage(12, 1e-3, 2, 2e-2), Stage(30, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
+"""A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
 
 
 def solve(
@@ -69,7 +69,7 @@ def solve(
     """
     if _ways(problem) > MANY:
         gap = ROUGH_GAP if rough else COVER_GAP
-        found = _by_covers(problem, gap=gap, fixed=fixed or {}, leave_out=leave_out)
+        found = _by_covers(problem, gap=gap, fixed=fixed or {}, leave_out=leave_out, rough=rough)
         if found is not None:
             return found
     program = Program(problem, leave_out=leave_out)
@@ -109,7 +109,7 @@ def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Float
 
 
 def _by_covers(
-    problem: Problem, *, gap: float, fixed: Mapping[Buy, float], leave_out: bool
+    problem: Problem, *, gap: float, fixed: Mapping[Buy, float], leave_out: bool, rough: bool
 ) -> Solution | None:
     """Return a plan of a large problem, or None if covers find none.
 
@@ -130,7 +130,7 @@ def _by_covers(
             few = np.where(_liked(program, relaxed, stage), upper, lower)
             more = _best(program, lower, few, gap=max(gap, stage.gap))
             found = min(found, more, key=lambda item: item.cost)
-    if found.values is None or bound < (1 - WIDE_GAP) * found.cost:
+    if found.values is None or (not rough and bound < (1 - WIDE_GAP) * found.cost):
         # A few large machines decide: the relaxed program says little about which.
         more = _best(program, lower, upper, gap=gap)
         bound, found = max(bound, more.bound), min(found, more, key=lambda item: item.cost)
