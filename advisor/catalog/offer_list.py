@@ -47,6 +47,10 @@ class OfferLine(Noun):
     notes: str
 
 
+_ALIKE: Final = tuple(name for name in OfferLine.model_fields if name in Offer.model_fields)
+"""Fields that a line takes from its offer."""
+
+
 class OfferList(Noun):
     """Offers in the order asked for."""
 
@@ -132,25 +136,13 @@ def _line(catalog: Catalog, offer: Offer, *, spot: bool) -> OfferLine | None:
     memory = catalog.accelerator(offer.accelerator).memory_reported_bytes * offer.accelerators
     past = history_of(offer, PriceKind.SPOT if price is cheap else PriceKind.ON_DEMAND)
     return OfferLine(
-        key=offer.key,
-        provider=offer.provider,
-        instance_type=offer.instance_type,
-        region=offer.region,
-        tier=offer.tier,
-        accelerator=offer.accelerator,
-        accelerators=offer.accelerators,
+        **{name: getattr(offer, name) for name in _ALIKE},
         memory_bytes=memory,
-        on_demand_usd_per_hour=demand,
-        spot_usd_per_hour=cheap,
         usd_per_card_hour=price / offer.accelerators,
         usd_per_gib_hour=price / (memory / 2**30),
-        vcpus=offer.vcpus,
-        host_memory_bytes=offer.host_memory_bytes,
         network_bytes_per_s=offer.inter_node_bytes_per_s,
-        price_date=offer.price_date,
         first_seen=past[0].date if past else offer.price_date,
         past_usd_per_hour=tuple(item.usd_per_hour for item in past),
         age_days=age_days(offer.price_date),
         source=offer.provenance.source,
-        notes=offer.notes,
     )

@@ -144,14 +144,10 @@ def estimate_configuration(
     else:
         work = _trained(replace(asked, calibration=calibration), workload, placement, run)
     cost = cost_breakdown(
-        accelerator=placement.accelerator,
-        count=placement.count + spares * placement.layout.replica_cards,
+        placement,
+        placement.count + spares * placement.layout.replica_cards,
         hours=work.hours,
         tokens_per_hour=work.tokens_per_hour,
-        offer=placement.offer,
-        usd_per_hour=placement.usd_per_hour,
-        instances=placement.instances,
-        owned=placement.owned,
         prompts=prompts,
     )
     timed = work.time or work.serving

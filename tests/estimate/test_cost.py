@@ -1,9 +1,12 @@
 import pytest
 
+from advisor.catalog.nodes import node_for
 from advisor.estimate.cost import cost_breakdown
+from advisor.estimate.placement import Placement
 from advisor.estimate.results import CostBreakdown
 from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.hardware import Accelerator, Confidence, Offer, Provenance
+from advisor.nouns.layout import ParallelLayout
 from tests.estimate.serving_bench import card
 
 P5 = Offer(
@@ -37,16 +40,18 @@ def cost(
     instances: int = 2,
     owned: bool = False,
 ) -> CostBreakdown:
-    return cost_breakdown(
-        accelerator=accelerator or card(),
-        count=count,
-        hours=hours,
-        tokens_per_hour=RATE,
+    where = Placement(
+        accelerator or card(),
+        node_for(accelerator or card()),
+        count,
+        ParallelLayout(),
+        "bf16_mixed",
         offer=offer,
         usd_per_hour=usd_per_hour,
         instances=instances,
         owned=owned,
     )
+    return cost_breakdown(where, count, hours=hours, tokens_per_hour=RATE)
 
 
 def bounds(value: Range | None) -> tuple[float, float, float]:
