@@ -46,7 +46,7 @@ def test_each_provider_has_its_count_and_age(catalog_counts: tuple[int, int, int
 def test_the_table_says_source_age_and_rate(catalog_counts: tuple[int, int, int]) -> None:
     text = shown(show_prices, price_overview(load_snapshot(), today=TODAY))
 
-    assert "{1} offers of {2} providers".format(*catalog_counts) in text
+    assert "{1:,} offers of {2} providers".format(*catalog_counts) in text
     assert "Prices come from the snapshot that ships with the program." in text
     assert "124 d" in text  # the median of AWS
     assert "1 EUR = 1.1269 USD, of 2026-10-06." in text
