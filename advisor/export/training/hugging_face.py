@@ -45,9 +45,8 @@ def _liger(setup: Setup) -> bool:
 
 def _trl_stack(setup: Setup) -> str:
     """Return the stack of TRL's file; DeepSpeed where it holds the states of plain code."""
-    name = setup.run.stack.name
-    if not setup.run.stack.eager or setup.run.stack.trainer_options:
-        return name
+    if setup.run.stack.trainer_options:
+        return setup.run.stack.name
     return "deepspeed" if uses_deepspeed(setup) else "huggingface"
 
 
