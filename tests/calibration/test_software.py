@@ -49,6 +49,13 @@ def test_no_stack_is_faster_than_its_kernels_and_one_without_runs_takes_the_medi
     assert slowdowns["compiled"] == 1.05
 
 
+def test_stacks_of_one_pace_have_the_median_of_the_runs_of_both() -> None:
+    runs = [run(1.1, "a", stack="compiled"), run(1.3, "b", stack="transformer_engine")]
+    slowdowns = fit_slowdowns([*runs, run(1.5, "c", stack="compiled"), run(3.0, "d")])
+
+    assert slowdowns["compiled"] == slowdowns["transformer_engine"] == 1.3
+
+
 def test_a_stack_with_runs_has_their_median_whatever_other_stacks_took() -> None:
     plain = [run(1.5, f"p{i}", stack="plain") for i in range(4)]
     slowdowns = fit_slowdowns([*plain, run(2.0, "d", stack="deepspeed"), run(1.1, "m")])

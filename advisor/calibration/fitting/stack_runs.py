@@ -28,7 +28,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.software.stacks import fitted_stacks, known_stacks
+from advisor.nouns.software.stacks import fitted_stacks, known_stacks, stack_named
 
 TABLE: Final = "training_runs.csv"
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
@@ -92,7 +92,7 @@ class TimedRun:
     @property
     def kind(self) -> str | None:
         """The stack whose slowdown applies; None for networks that take images."""
-        return None if self.samples else self.stack
+        return None if self.samples else _pace(self.stack)
 
     @property
     def routed(self) -> bool:
@@ -205,7 +205,17 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
     """
     overall = median(group_ratios(runs))
     found: dict[str | None, float] = {}
-    for kind in (*known_stacks(), None):
-        own = group_ratios(run for run in runs if run.kind == kind)
-        found[kind] = rounded(max(1.0, median(own) if own else overall), 4)
+    for stack in (*known_stacks(), None):
+        own = own_groups(runs, stack)
+        found[stack] = rounded(max(1.0, median(own) if own else overall), 4)
     return found
+
+
+def own_groups(runs: Iterable[TimedRun], stack: str | None) -> list[float]:
+    """Ratios of the groups that determine a stack's slowdown; None: networks that take images."""
+    kind = stack and _pace(stack)
+    return group_ratios(run for run in runs if run.kind == kind)
+
+
+def _pace(stack: str) -> str:
+    return stack_named(stack).paced_as or stack

@@ -19,8 +19,8 @@ from advisor.calibration.fitting.stack_runs import (
     TimedRun,
     blank_training,
     fit_slowdowns,
-    group_ratios,
     origin,
+    own_groups,
     tails,
     timed_runs,
 )
@@ -189,7 +189,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
             stack: {
                 "slowdown": slowdowns[stack],
                 "sample_slowdown": slowdowns[None],
-                "slowdown_groups": len(group_ratios(run for run in runs if run.kind == stack)),
+                "slowdown_groups": len(own_groups(runs, stack)),
                 **(_overheads(found) if stack_named(stack).overlaps_traffic else {}),
             }
             for stack in fitted_stacks()

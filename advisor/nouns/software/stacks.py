@@ -112,6 +112,8 @@ class SoftwareStack(Noun):
     """Whether DeepSpeed's engine runs it even without sharding."""
     trainer_options: dict[str, str]
     """Options of Hugging Face's trainers that enable it."""
+    paced_as: str = ""
+    """Stack on whose runs, and its own, one slowdown of both is fitted; empty if on its own."""
     sources: dict[str, str]
     """Source of each fact and the date it was read, by column."""
 
