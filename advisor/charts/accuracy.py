@@ -1,18 +1,25 @@
 """Measured against predicted values, on equal logarithmic axes."""
 
-import math
 from typing import Final
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import Theme, axis, base_layout, log_ticks, refuse_empty, unvalidated
+from advisor.charts.theme import (
+    Drawn,
+    Theme,
+    figure,
+    line,
+    log_axis,
+    log_ticks,
+    marks,
+    refuse_empty,
+)
 
 HEIGHT: Final = 520
 NEAR: Final = 0.25
 """Distance of the dashed lines from the line of equality. [fraction]"""
 SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross")
-MARKER_PX: Final = 8
 TICKS: Final = 9
 MARGIN: Final = 1.25
 OTHERS: Final = "Other work"
@@ -28,48 +35,36 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
     low, high = float(ends.min().min()) / MARGIN, float(ends.max().max()) * MARGIN
     numbered = frame.assign(position=range(len(frame)), shown=_tasks(frame))
     traces = [
-        _line(low, high, 1.0, "Predicted as measured", theme.text, "solid"),
-        _line(low, high, 1 + NEAR, "25 % more or less", theme.muted, "dash"),
-        _line(low, high, 1 / (1 + NEAR), None, theme.muted, "dash"),
+        _equal(low, high, 1.0, "Predicted as measured", theme.text, "solid"),
+        _equal(low, high, 1 + NEAR, "25 % more or less", theme.muted, "dash"),
+        _equal(low, high, 1 / (1 + NEAR), None, theme.muted, "dash"),
     ]
     for number, (task, rows) in enumerate(numbered.groupby("shown", sort=False)):
         place = number % len(theme.hues)
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": str(task),
-                "x": rows["measured"].tolist(),
-                "y": rows["expected"].tolist(),
-                "customdata": rows["position"].tolist(),
-                "text": [
+            marks(
+                rows["measured"],
+                rows["expected"],
+                marker={"color": theme.hues[place], "symbol": SYMBOLS[place], "opacity": 0.75},
+                name=str(task),
+                customdata=rows["position"].tolist(),
+                text=[
                     f"{row.model} on {row.count:,}x {row.accelerator}<br>{row.error_pct:+.0f} %"
                     for row in rows.itertuples()
                 ],
-                "marker": {
-                    "color": theme.hues[place],
-                    "symbol": SYMBOLS[place],
-                    "size": MARKER_PX,
-                    "opacity": 0.75,
-                },
-                "hovertemplate": "%{text}<br>measured %{x:.3g}, predicted %{y:.3g}<extra></extra>",
-            }
+                hovertemplate="%{text}<br>measured %{x:.3g}, predicted %{y:.3g}<extra></extra>",
+            )
         )
-    ticks = log_ticks(low, high, at_most=TICKS)
-    scale = {
-        "type": "log",
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": ticks,
-        "ticktext": [f"{tick:,.10g}" for tick in ticks],
-    }
-    layout = base_layout(theme, height=HEIGHT) | {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(theme, f"Measured: {quantity.replace(' (', '<br>(')}", **scale),
-        "yaxis": axis(theme, "Predicted", **scale),
-        "showlegend": True,
-        "clickmode": "event+select",
-    }
-    return unvalidated(traces, layout)
+    ticks = {tick: f"{tick:,.10g}" for tick in log_ticks(low, high, at_most=TICKS)}
+    measured = f"Measured: {quantity.replace(' (', '<br>(')}"
+    return figure(
+        theme,
+        traces,
+        height=HEIGHT,
+        x=log_axis(theme, measured, low, high, ticks),
+        y=log_axis(theme, "Predicted", low, high, ticks),
+        clickmode="event+select",
+    )
 
 
 def accuracy_alt(frame: pd.DataFrame, *, quantity: str) -> str:
@@ -91,16 +86,9 @@ def _tasks(frame: pd.DataFrame) -> pd.Series:
     return frame["task"].where(frame["task"].isin(named), OTHERS)
 
 
-def _line(
+def _equal(
     low: float, high: float, factor: float, name: str | None, color: str, dash: str
-) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [low, high],
-        "y": [low * factor, high * factor],
-        "name": name,
-        "showlegend": name is not None,
-        "line": {"color": color, "width": 1.5, "dash": dash},
-        "hoverinfo": "skip",
-    }
+) -> Drawn:
+    ends = [low, high]
+    legend: Drawn = {"name": name, "showlegend": name is not None, "hoverinfo": "skip"}
+    return line(ends, [end * factor for end in ends], color=color, width=1.5, dash=dash, **legend)

@@ -5,7 +5,17 @@ from typing import Final, NamedTuple
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_empty, unvalidated
+from advisor.charts.theme import (
+    Drawn,
+    Theme,
+    axis,
+    figure,
+    line,
+    marks,
+    names_axis,
+    note,
+    refuse_empty,
+)
 
 ROW_PX: Final = 44
 FRAME_PX: Final = 90
@@ -31,49 +41,29 @@ def spread_chart(
     for card in cards:
         ranges += [card.low, card.high, None]
         rows += [card.name, card.name, None]
-    traces: list[dict[str, object]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": ranges,
-            "y": rows,
-            "line": {"color": theme.mark, "width": 4},
-            "hoverinfo": "skip",
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [card.middle for card in cards],
-            "y": [card.name for card in cards],
-            "marker": {
-                "size": 13,
-                "color": theme.hues[0],
-                "line": {"width": 2, "color": theme.page},
-            },
-            "hovertemplate": f"%{{y}}: %{{x:.4g}} {unit}<extra></extra>",
-        },
+    dot = {"size": 13, "color": theme.hues[0], "line": {"width": 2, "color": theme.page}}
+    traces = [
+        line(ranges, rows, color=theme.mark, width=4, hoverinfo="skip"),
+        marks(
+            [card.middle for card in cards],
+            [card.name for card in cards],
+            marker=dot,
+            hovertemplate=f"%{{y}}: %{{x:.4g}} {unit}<extra></extra>",
+        ),
     ]
-    annotations = [
-        {
-            "x": card.high,
-            "y": card.name,
-            "xanchor": "left",
-            "xshift": 10,
-            "showarrow": False,
-            "text": card.label.replace(" to ", "–"),
-            "font": {"size": FONT_SIZE - 1, "color": theme.text},
-        }
-        for card in cards
-    ]
-    layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(cards)) | {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "showlegend": False,
-        "xaxis": axis(theme, words, range=[0, room * max(card.high for card in cards)]),
-        "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
-        | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
-        "annotations": annotations,
-    }
-    return unvalidated(traces, layout)
+    beside: Drawn = {"xanchor": "left", "xshift": 10}
+    return figure(
+        theme,
+        traces,
+        height=FRAME_PX + ROW_PX * len(cards),
+        x=axis(theme, words, range=[0, room * max(card.high for card in cards)]),
+        y=names_axis(theme, autorange="reversed"),
+        annotations=[
+            note(theme, card.label.replace(" to ", "–"), x=card.high, y=card.name, **beside)
+            for card in cards
+        ],
+        showlegend=False,
+    )
 
 
 def spread_alt(frame: pd.DataFrame, *, title: str, unit: str) -> str:

@@ -12,14 +12,15 @@ import plotly.graph_objects as go
 from advisor.charts.bounds import limit_notes, limit_shapes, time_text
 from advisor.charts.labels import ABOVE_PX, ASIDE_PX, Label, LogPlot, Placed, place
 from advisor.charts.theme import (
-    FONT_SIZE,
+    Drawn,
     Theme,
-    axis,
-    base_layout,
     faint,
+    figure,
+    log_axis,
     log_ticks,
+    marks,
+    note,
     refuse_empty,
-    unvalidated,
 )
 from advisor.foundation.formatting import money
 from advisor.frames import Axes, Point, as_points
@@ -71,20 +72,26 @@ def cost_time_chart(
         avoid=[(item.time, item.cost) for item in (*plans, *frontier)],
         wall=axes.time_limit,
     )
+    color, gold = theme.hues[0], theme.hues[3]
+    diamond = {"symbol": "diamond", "size": 13, "line": {"width": 1.5, "color": theme.page}}
     traces = [
-        _dots(beaten, axes, name="Slower and dearer", color=theme.mark, hollow=True),
-        _frontier(frontier, axes, theme),
-        _chosen(plans, axes, theme),
+        _dots(beaten, axes, "Slower and dearer", theme.mark, {"symbol": "circle-open"}),
+        # Steps: each cost holds until the next cheaper point.
+        _dots(frontier, axes, "Best trade-offs", color, {"symbol": "circle"})
+        | {"mode": "lines+markers", "line": {"shape": "hv", "width": 2, "color": color}}
+        | _crosses(frontier, color, priced=axes.priced),
+        _dots(plans, axes, "The plans above", gold, diamond)
+        | _crosses(plans, gold, priced=axes.priced),
     ]
-    layout = base_layout(theme, height=COMPACT_HEIGHT if compact else HEIGHT) | {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": _time_axis(axes, x_range, theme, compact=compact),
-        "yaxis": _cost_axis(axes, y_range, theme, compact=compact),
-        "shapes": limit_shapes(axes, x_range, y_range, theme),
-        "annotations": [*(_annotation(item, theme) for item in placed), *limit_notes(axes, theme)],
-        "showlegend": True,
-    }
-    return unvalidated(traces, layout)
+    return figure(
+        theme,
+        traces,
+        height=COMPACT_HEIGHT if compact else HEIGHT,
+        x=_time_axis(axes, x_range, theme, compact=compact),
+        y=_cost_axis(axes, y_range, theme, compact=compact),
+        shapes=limit_shapes(axes, x_range, y_range, theme),
+        annotations=[*(_annotation(item, theme) for item in placed), *limit_notes(axes, theme)],
+    )
 
 
 def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
@@ -170,51 +177,20 @@ def _padded(values: list[float], limit: float | None) -> tuple[float, float]:
     return low / missing, high * missing
 
 
-def _dots(
-    points: Sequence[Point], axes: Axes, *, name: str, color: str, hollow: bool
-) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [item.time for item in points],
-        "y": [item.cost for item in points],
-        "marker": {
-            "symbol": "circle-open" if hollow else "circle",
-            "size": 8,
-            "color": color,
-            "line": {"width": 1.5, "color": color},
-        },
-        "text": [_hover(item, axes) for item in points],
-        "hovertemplate": "%{text}<extra></extra>",
-    }
+def _dots(points: Sequence[Point], axes: Axes, name: str, color: str, marker: Drawn) -> Drawn:
+    return marks(
+        [item.time for item in points],
+        [item.cost for item in points],
+        marker={"color": color, "line": {"width": 1.5, "color": color}, **marker},
+        name=name,
+        text=[_hover(item, axes) for item in points],
+        hovertemplate="%{text}<extra></extra>",
+    )
 
 
-def _frontier(points: Sequence[Point], axes: Axes, theme: Theme) -> dict[str, object]:
-    """Draw the frontier as steps: each cost holds until the next cheaper point."""
-    return _dots(points, axes, name="Best trade-offs", color=theme.hues[0], hollow=False) | {
-        "mode": "lines+markers",
-        "line": {"shape": "hv", "width": 2, "color": theme.hues[0]},
-        **_crosses(points, theme.hues[0], priced=axes.priced),
-    }
-
-
-def _chosen(points: Sequence[Point], axes: Axes, theme: Theme) -> dict[str, object]:
-    color = theme.hues[3]
-    return _dots(points, axes, name="The plans above", color=color, hollow=False) | {
-        "marker": {
-            "symbol": "diamond",
-            "size": 13,
-            "color": color,
-            "line": {"width": 1.5, "color": theme.page},
-        },
-        **_crosses(points, color, priced=axes.priced),
-    }
-
-
-def _crosses(points: Sequence[Point], color: str, *, priced: bool) -> dict[str, object]:
-    look = {"type": "data", "symmetric": False, "color": color, "thickness": 1, "width": 3}
-    crosses: dict[str, object] = {
+def _crosses(points: Sequence[Point], color: str, *, priced: bool) -> Drawn:
+    look: Drawn = {"type": "data", "symmetric": False, "color": color, "thickness": 1, "width": 3}
+    crosses: Drawn = {
         "error_x": look
         | {
             "array": [item.time_high - item.time for item in points],
@@ -253,56 +229,37 @@ def _labels(frontier: Sequence[Point], chosen: Sequence[Point], *, compact: bool
     return labels
 
 
-def _annotation(placed: Placed, theme: Theme) -> dict[str, object]:
+def _annotation(placed: Placed, theme: Theme) -> Drawn:
     """Return a text beside its point, with a thin line if it had to move away."""
     aside = {"left": ASIDE_PX, "right": -ASIDE_PX, "center": 0}[placed.xanchor]
     up = (ABOVE_PX + placed.lift_px) * (1 if placed.yanchor == "bottom" else -1)
-    where: dict[str, object] = {"showarrow": False, "xshift": aside, "yshift": up}
+    where: Drawn = {"xshift": aside, "yshift": up}
     if placed.lift_px:
         where = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "ax": aside, "ay": -up}
-    return where | {
-        "x": math.log10(placed.label.x),
-        "y": math.log10(placed.label.y),
-        "text": placed.html,
-        "align": "right" if placed.xanchor == "right" else "left",
-        "xanchor": placed.xanchor,
-        "yanchor": placed.yanchor,
-        "font": {"size": FONT_SIZE - 1, "color": theme.text},
+    look: Drawn = {
         "arrowcolor": theme.muted,
-        "bgcolor": faint(theme.page, LABEL_OPACITY),  # points below it stay visible
+        "bgcolor": faint(theme.page, LABEL_OPACITY),
         "borderpad": 1,
     }
+    at: Drawn = {"x": math.log10(placed.label.x), "y": math.log10(placed.label.y)}
+    anchors: Drawn = {"xanchor": placed.xanchor, "yanchor": placed.yanchor}
+    align = "right" if placed.xanchor == "right" else "left"
+    return note(theme, placed.html, align=align, **at, **anchors, **look, **where)
 
 
-def _time_axis(
-    axes: Axes, x_range: tuple[float, float], theme: Theme, *, compact: bool
-) -> dict[str, object]:
+def _time_axis(axes: Axes, x_range: tuple[float, float], theme: Theme, *, compact: bool) -> Drawn:
     scale = time_scale(axes, x_range)
     low, high = x_range[0] / scale.size, x_range[1] / scale.size
     ticks = log_ticks(low, high, at_most=5 if compact else 12)
-    return axis(
-        theme,
-        f"{axes.time_title} ({scale.name})",
-        type="log",
-        range=[math.log10(bound) for bound in x_range],
-        tickvals=[tick * scale.size for tick in ticks],
-        ticktext=[f"{tick:,.10g}" for tick in ticks],
-    )
+    texts = {tick * scale.size: f"{tick:,.10g}" for tick in ticks}
+    return log_axis(theme, f"{axes.time_title} ({scale.name})", *x_range, texts)
 
 
-def _cost_axis(
-    axes: Axes, y_range: tuple[float, float], theme: Theme, *, compact: bool
-) -> dict[str, object]:
+def _cost_axis(axes: Axes, y_range: tuple[float, float], theme: Theme, *, compact: bool) -> Drawn:
     ticks = log_ticks(*y_range, at_most=5 if compact else 9)
     title = f"{axes.cost_title} (USD)" if axes.priced else "Cards used"
-    return axis(
-        theme,
-        title,
-        type="log",
-        range=[math.log10(bound) for bound in y_range],
-        tickvals=ticks,
-        ticktext=[_dollar_tick(tick) if axes.priced else f"{tick:,.10g}" for tick in ticks],
-    )
+    texts = {tick: _dollar_tick(tick) if axes.priced else f"{tick:,.10g}" for tick in ticks}
+    return log_axis(theme, title, *y_range, texts)
 
 
 def _dollar_tick(usd: float) -> str:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import (
-    FONT_SIZE,
+    Drawn,
     Theme,
     axis,
-    base_layout,
     faint,
+    figure,
+    line,
+    log_axis,
+    marks,
+    note,
     refuse_empty,
-    unvalidated,
+    rule,
 )
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import HOUR_S
@@ -23,7 +27,6 @@ from advisor.foundation.units import HOUR_S
 HEIGHT: Final = 420
 MEMORY_DOMAIN: Final = (0.42, 1.0)
 SPEED_DOMAIN: Final = (0.0, 0.3)
-MARKER_PX: Final = 8
 CHOSEN_PX: Final = 13
 BAND_OPACITY: Final = 0.18
 HEADROOM: Final = 1.5
@@ -47,29 +50,25 @@ def curve_chart(
     usable = float(frame["usable_gib"].min())
     chosen = frame[frame["chosen"]]
     fitting, failing = frame[frame["fits"]], frame[~frame["fits"]]
-    line = {"color": theme.hues[0], "width": 2}
     speed_unit = str(frame["unit"].iloc[0])
     top = max(usable * HEADROOM, float(fitting["high_gib"].max()) if len(fitting) else usable)
+    band = {"fill": "tonexty", "fillcolor": faint(theme.hues[0], BAND_OPACITY)}
+    star = {"color": theme.hues[3], "size": CHOSEN_PX, "symbol": "star"}
     traces = [
-        _line(values, frame["low_gib"], theme, width=0),
-        _line(values, frame["high_gib"], theme, width=0)
-        | {
-            "name": "Memory, 80 % range",
-            "fill": "tonexty",
-            "fillcolor": faint(theme.hues[0], BAND_OPACITY),
-            "showlegend": True,
-        },
-        _line(values, frame["expected_gib"], theme, width=2)
-        | {"name": "Memory on each card", "line": line, "showlegend": True},
+        _memory(values, frame["low_gib"], theme, width=0, showlegend=False),
+        _memory(values, frame["high_gib"], theme, width=0, name="Memory, 80 % range", **band),
+        _memory(values, frame["expected_gib"], theme, width=2, name="Memory on each card"),
         _speed(fitting, theme, name="Speed where it fits", symbol="circle"),
         _speed(failing, theme, name="Speed where it does not", symbol="circle-open"),
-        _speed(chosen, theme, name="Chosen", symbol="star")
-        | {"marker": {"color": theme.hues[3], "size": CHOSEN_PX, "symbol": "star"}},
+        _speed(chosen, theme, name="Chosen") | {"marker": star},
     ]
     ticks = values[:: max(1, math.ceil(len(values) / (4 if compact else 9)))]
-    layout = base_layout(theme, height=HEIGHT) | {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(
+    limit: Drawn = {"xref": "paper", "x": 0.01, "xanchor": "left", "y": usable, "yanchor": "bottom"}
+    return figure(
+        theme,
+        [trace for trace in traces if trace["x"]],
+        height=HEIGHT,
+        x=axis(
             theme,
             title,
             type="log",
@@ -77,38 +76,13 @@ def curve_chart(
             ticktext=[f"{tick:,}" for tick in ticks],
             anchor="y2",
         ),
-        "yaxis": axis(theme, "GiB on each card", domain=MEMORY_DOMAIN, range=[0, top]),
-        "yaxis2": axis(
+        y=axis(theme, "GiB on each card", domain=MEMORY_DOMAIN, range=[0, top]),
+        yaxis2=axis(
             theme, speed_unit.capitalize(), domain=SPEED_DOMAIN, rangemode="tozero", nticks=4
         ),
-        "shapes": [
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "yref": "y",
-                "y0": usable,
-                "y1": usable,
-                "line": {"color": theme.text, "width": 1.5, "dash": "dash"},
-            }
-        ],
-        "annotations": [
-            {
-                "xref": "paper",
-                "x": 0.01,
-                "xanchor": "left",
-                "yref": "y",
-                "y": usable,
-                "yanchor": "bottom",
-                "showarrow": False,
-                "text": f"{usable:.1f} GiB usable",
-                "font": {"size": FONT_SIZE - 1, "color": theme.text},
-            }
-        ],
-        "showlegend": True,
-    }
-    return unvalidated([trace for trace in traces if trace["x"]], layout)
+        shapes=[rule(usable, color=theme.text, along="y")],
+        annotations=[note(theme, f"{usable:.1f} GiB usable", **limit)],
+    )
 
 
 def curve_alt(frame: pd.DataFrame, *, title: str, sentence: str) -> str:
@@ -122,31 +96,22 @@ def curve_alt(frame: pd.DataFrame, *, title: str, sentence: str) -> str:
     )
 
 
-def _line(
-    values: list[int], column: pd.Series[float], theme: Theme, *, width: int
-) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": values,
-        "y": column.tolist(),
-        "line": {"width": width, "color": theme.hues[0]},
-        "showlegend": False,
-        "hovertemplate": "%{x:,}: %{y:.1f} GiB<extra></extra>",
-    }
+def _memory(
+    values: list[int], column: pd.Series[float], theme: Theme, *, width: int, **more: Any
+) -> Drawn:
+    hover = "%{x:,}: %{y:.1f} GiB<extra></extra>"
+    return line(values, column, color=theme.hues[0], width=width, hovertemplate=hover, **more)
 
 
-def _speed(rows: pd.DataFrame, theme: Theme, *, name: str, symbol: str) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": rows["value"].tolist(),
-        "y": rows["speed_per_s"].tolist(),
-        "yaxis": "y2",
-        "marker": {"color": theme.hues[2], "size": MARKER_PX, "symbol": symbol},
-        "hovertemplate": "%{x:,}: %{y:,.0f} per second<extra></extra>",
-    }
+def _speed(rows: pd.DataFrame, theme: Theme, *, name: str, symbol: str = "star") -> Drawn:
+    return marks(
+        rows["value"],
+        rows["speed_per_s"],
+        marker={"color": theme.hues[2], "symbol": symbol},
+        name=name,
+        yaxis="y2",
+        hovertemplate="%{x:,}: %{y:,.0f} per second<extra></extra>",
+    )
 
 
 def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
@@ -156,46 +121,38 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     low, high = counts[0] / MARGIN, counts[-1] * MARGIN
     ticks = counts[:: math.ceil(len(counts) / TICKS)]
     traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "Perfect scaling",
-            "x": [low, high],
-            "y": [1.0, 1.0],
-            "line": {"color": theme.muted, "width": 1.5, "dash": "dash"},
-            "hoverinfo": "skip",
-        },
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": "Best layout of each number",
-            "x": counts,
-            "y": frame["efficiency"].tolist(),
-            "text": _hovers(frame),
-            "line": {"color": theme.hues[0], "width": 2},
-            "marker": {"color": theme.hues[0], "size": 8},
-            "hovertemplate": "%{text}<extra></extra>",
-        },
-    ]
-    layout = base_layout(theme, height=SCALING_HEIGHT) | {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(
-            theme,
-            "Accelerators",
-            type="log",
-            range=[math.log10(low), math.log10(high)],
-            tickvals=ticks,
-            ticktext=[f"{tick:,}" for tick in ticks],
+        line(
+            [low, high],
+            [1.0, 1.0],
+            color=theme.muted,
+            width=1.5,
+            dash="dash",
+            name="Perfect scaling",
+            hoverinfo="skip",
         ),
-        "yaxis": axis(
+        line(
+            counts,
+            frame["efficiency"],
+            color=theme.hues[0],
+            mode="lines+markers",
+            name="Best layout of each number",
+            text=_hovers(frame),
+            marker={"color": theme.hues[0], "size": 8},
+            hovertemplate="%{text}<extra></extra>",
+        ),
+    ]
+    return figure(
+        theme,
+        traces,
+        height=SCALING_HEIGHT,
+        x=log_axis(theme, "Accelerators", low, high, {tick: f"{tick:,}" for tick in ticks}),
+        y=axis(
             theme,
             "Speed of each, against the fewest that fit",
             tickformat=".0%",
             range=[0, max(1.1, 1.05 * float(frame["efficiency"].max()))],
         ),
-        "showlegend": True,
-    }
-    return unvalidated(traces, layout)
+    )
 
 
 def _hovers(frame: pd.DataFrame) -> list[str]:
@@ -233,36 +190,34 @@ def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
     """
     refuse_empty(frame, "the chart of the day needs at least one hour")
     hours = frame["hour"].tolist()
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "Fixed for the peak",
-            "x": [hours[0], hours[-1]],
-            "y": [fixed, fixed],
-            "line": {"color": theme.muted, "width": 1.5, "dash": "dash"},
-            "hovertemplate": "%{y} replicas<extra></extra>",
-        },
-        *(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": hours,
-                "y": frame[column].tolist(),
-                "line": {"color": theme.hues[place], "width": 2, "shape": "hvh"},
-                "hovertemplate": "hour %{x}: %{y:.1f} replicas<extra></extra>",
-            }
-            for place, (column, name) in enumerate(DAY_LINES)
-        ),
+    fixed_line = line(
+        [hours[0], hours[-1]],
+        [fixed, fixed],
+        color=theme.muted,
+        width=1.5,
+        dash="dash",
+        name="Fixed for the peak",
+        hovertemplate="%{y} replicas<extra></extra>",
+    )
+    by_hour = [
+        line(
+            hours,
+            frame[column],
+            color=theme.hues[place],
+            name=name,
+            hovertemplate="hour %{x}: %{y:.1f} replicas<extra></extra>",
+        )
+        for place, (column, name) in enumerate(DAY_LINES)
     ]
-    layout = base_layout(theme, height=DAY_HEIGHT) | {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(theme, "Hour"),
-        "yaxis": axis(theme, "Replicas", rangemode="tozero"),
-        "showlegend": True,
-    }
-    return unvalidated(traces, layout)
+    for trace in by_hour:
+        trace["line"] |= {"shape": "hvh"}
+    return figure(
+        theme,
+        [fixed_line, *by_hour],
+        height=DAY_HEIGHT,
+        x=axis(theme, "Hour"),
+        y=axis(theme, "Replicas", rangemode="tozero"),
+    )
 
 
 def day_alt(frame: pd.DataFrame, fixed: int) -> str:

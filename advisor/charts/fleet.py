@@ -6,7 +6,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import Theme, axis, base_layout, refuse_empty, unvalidated
+from advisor.charts.theme import Theme, axis, bars, figure, refuse_empty
 from advisor.foundation.formatting import percent
 
 ROW_HEIGHT, COMPACT_ROW = 34, 72
@@ -25,26 +25,24 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> 
     """
     shares = _by_workload(frame)
     traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": [*map(_wrapped, shares.index)] if compact else shares.index.tolist(),
-            "x": (100 * shares[name]).tolist(),
-            "marker": {"color": theme.mark if name == REST else theme.hues[place]},
-            "hovertemplate": f"{name}: %{{x:.0f}} %<extra></extra>",
-        }
+        bars(
+            map(_wrapped, shares.index) if compact else shares.index,
+            100 * shares[name],
+            marker={"color": theme.mark if name == REST else theme.hues[place]},
+            name=name,
+            hovertemplate=f"{name}: %{{x:.0f}} %<extra></extra>",
+        )
         for place, name in enumerate(shares.columns)
     ]
     row = COMPACT_ROW if compact else ROW_HEIGHT
-    layout = base_layout(theme, height=TOP_HEIGHT + row * len(shares)) | {
-        "barmode": "stack",
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(theme, "Share of the cards (%)", range=[0, 100]),
-        "yaxis": axis(theme, "", autorange="reversed", automargin=True),
-        "showlegend": True,
-    }
-    return unvalidated(traces, layout)
+    return figure(
+        theme,
+        traces,
+        height=TOP_HEIGHT + row * len(shares),
+        x=axis(theme, "Share of the cards (%)", range=[0, 100]),
+        y=axis(theme, "", autorange="reversed"),
+        barmode="stack",
+    )
 
 
 def weeks_alt(frame: pd.DataFrame) -> str:

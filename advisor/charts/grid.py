@@ -8,15 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import (
-    FONT_SIZE,
-    Theme,
-    axis,
-    base_layout,
-    faint,
-    refuse_empty,
-    unvalidated,
-)
+from advisor.charts.theme import FONT_SIZE, Drawn, Theme, axis, faint, figure, refuse_empty
 from advisor.frames.turning import NOT_OFFERED
 
 ROW_PX: Final = 32
@@ -51,7 +43,7 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = Fa
     texts = shown.where(frame["text_usd"] != NOT_OFFERED, "").tolist()
     width = len(across)
     rows = range(0, len(levels), width)
-    traces = [
+    traces: list[Drawn] = [
         {
             "type": "heatmap",
             "x": across,
@@ -69,11 +61,12 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = Fa
             "hovertemplate": "%{x} %{y}: %{text}<extra></extra>",
         }
     ]
-    layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(down)) | {
-        "plot_bgcolor": theme.panel,
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(theme, "Number of cards", type="category", showgrid=False),
-        "yaxis": axis(
+    return figure(
+        theme,
+        traces,
+        height=FRAME_PX + ROW_PX * len(down),
+        x=axis(theme, "Number of cards", type="category", showgrid=False),
+        y=axis(
             theme,
             "",
             type="category",
@@ -82,8 +75,9 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = Fa
             tickvals=down,
             ticktext=[_short(name) for name in down] if compact else down,
         ),
-    }
-    return unvalidated(traces, layout)
+        plot_bgcolor=theme.panel,
+        showlegend=False,
+    )
 
 
 def grid_finding(frame: pd.DataFrame) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, unvalidated
+from advisor.charts.theme import Drawn, Theme, axis, bars, figure, note, rule
 from advisor.lessons.results import Figures
 
 ROW_PX: Final = 36
@@ -25,70 +25,58 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
     if len(figures.bars) < 2:
         msg = "a chart needs two bars at least"
         raise ValueError(msg)
-    bars = figures.bars
-    rows = [*range(len(bars))]
+    shown = figures.bars
+    rows = [*range(len(shown))]
     most = SHORT_LABEL if compact else LONGEST_LABEL
-    longest = max(bar.value.expected for bar in bars)
+    longest = max(bar.value.expected for bar in shown)
     traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": rows,
-            "x": [bar.value.expected for bar in bars],
-            "marker": {"color": [theme.hues[0] if bar.chosen else theme.mark for bar in bars]},
-            "customdata": [f"{bar.label}: {bar.text}" for bar in bars],
-            "hovertemplate": "%{customdata}<extra></extra>",
-        }
+        bars(
+            rows,
+            [bar.value.expected for bar in shown],
+            marker={"color": [theme.hues[0] if bar.chosen else theme.mark for bar in shown]},
+            customdata=[f"{bar.label}: {bar.text}" for bar in shown],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
     ]
-    layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(bars)) | {
-        "margin": {"l": 8, "r": 8, "t": 24, "b": 8},
-        "xaxis": axis(
-            theme, figures.axis, range=[0, ROOM * max(longest, figures.limit or 0.0) or 1.0]
-        ),
-        "yaxis": axis(
+    end = ROOM * max(longest, figures.limit or 0.0) or 1.0
+    return figure(
+        theme,
+        traces,
+        height=FRAME_PX + ROW_PX * len(shown),
+        x=axis(theme, figures.axis, range=[0, end]),
+        y=axis(
             theme,
             "",
             tickvals=rows,
-            ticktext=[_cut(bar.label, most) for bar in bars],
-            range=[len(bars) - 0.5, -0.5],
+            ticktext=[_cut(bar.label, most) for bar in shown],
+            range=[len(shown) - 0.5, -0.5],
             showgrid=False,
         ),
-        "showlegend": False,
-        "shapes": _limit(figures, theme),
-        "annotations": [*_notes(figures, theme)],
-    }
-    return unvalidated(traces, layout)
+        margin={"t": 24},
+        showlegend=False,
+        shapes=[] if figures.limit is None else [rule(figures.limit, color=theme.text)],
+        annotations=[*_notes(figures, theme)],
+    )
 
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def _limit(figures: Figures, theme: Theme) -> list[dict[str, object]]:
-    if figures.limit is None:
-        return []
-    line = {"color": theme.text, "width": 1.5, "dash": "dash"}
-    at = {"x0": figures.limit, "x1": figures.limit, "yref": "paper", "y0": 0, "y1": 1}
-    return [{"type": "line", "line": line, **at}]
-
-
-def _notes(figures: Figures, theme: Theme) -> Iterator[dict[str, object]]:
+def _notes(figures: Figures, theme: Theme) -> Iterator[Drawn]:
     """Yield the text beside each bar, readable above the line of the limit, and its words."""
-    look = {"showarrow": False, "xanchor": "left"}
-    font = {"size": FONT_SIZE, "color": theme.text}
+    beside: Drawn = {"xanchor": "left", "xshift": 4, "bgcolor": theme.page}
     for row, bar in enumerate(figures.bars):
-        yield look | {
-            "x": bar.value.expected,
-            "y": row,
-            "xshift": 4,
-            "text": bar.text,
-            "font": font,
-            "bgcolor": theme.page,
-        }
+        yield note(theme, bar.text, smaller=0, x=bar.value.expected, y=row, **beside)
     if figures.limit is not None:
-        small = font | {"size": FONT_SIZE - 1, "color": theme.muted}
-        at = {"x": figures.limit, "yref": "paper", "y": 1, "yanchor": "bottom"}
-        yield look | at | {"text": figures.limit_words, "font": small}
+        top: Drawn = {
+            "x": figures.limit,
+            "xanchor": "left",
+            "yref": "paper",
+            "y": 1,
+            "yanchor": "bottom",
+        }
+        yield note(theme, figures.limit_words, color=theme.muted, **top)
 
 
 def lesson_alt(figures: Figures) -> str:

@@ -1,6 +1,7 @@
 """Bars of memory against its limit: what fills each card of the plans, and models on one card."""
 
 import textwrap
+from collections.abc import Iterable
 from html import escape
 from typing import Any, Final
 
@@ -9,12 +10,16 @@ import plotly.graph_objects as go
 
 from advisor.charts.theme import (
     FONT_SIZE,
+    Drawn,
     Theme,
     axis,
-    base_layout,
+    bars,
+    figure,
+    names_axis,
+    note,
     refuse_empty,
+    rule,
     uncertain_end,
-    unvalidated,
 )
 from advisor.foundation.formatting import percent
 from advisor.frames import MEMORY_GROUPS
@@ -38,41 +43,36 @@ HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
     """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory."""
     refuse_empty(memory, "the memory chart needs at least one plan")
-    bars = [terms[0] for terms in _plans(memory)]
-    names = [_row_name(bar.plan, bar.accelerator, compact=compact) for bar in bars]
-    longest = max(max(bar.total_high_gib, bar.usable_gib) for bar in bars)
+    plans = [terms[0] for terms in _plans(memory)]
+    names = [_row_name(bar.plan, bar.accelerator, compact=compact) for bar in plans]
+    longest = max(max(bar.total_high_gib, bar.usable_gib) for bar in plans)
     sizes: dict[str, list[float]] = {}
     for group, gib in zip(memory["group"], memory["gib"], strict=True):
         sizes.setdefault(group, []).append(gib)
-    rows = list(range(len(bars)))
+    rows = list(range(len(plans)))
     traces = [
         _segments(sizes[group], group, rows, theme=theme, hue=index, longest=longest)
         for index, (group, _) in enumerate(MEMORY_GROUPS)
         if group in sizes
     ]
-    spread = [bar.total_high_gib - bar.total_gib for bar in bars]
+    spread = [bar.total_high_gib - bar.total_gib for bar in plans]
     traces.append(uncertain_end(theme, names=rows, gib=spread) | {"width": 2 * HALF_BAR})
     row_px = COMPACT_ROW_PX if compact else ROW_PX
-    layout = base_layout(theme, height=FRAME_PX + row_px * len(bars)) | {
-        "barmode": "stack",
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(
-            theme, "GiB on each accelerator", range=[0, longest * 1.08], rangemode="tozero"
-        ),
-        "yaxis": axis(
+    return figure(
+        theme,
+        traces,
+        height=FRAME_PX + row_px * len(plans),
+        x=axis(theme, "GiB on each accelerator", range=[0, longest * 1.08], rangemode="tozero"),
+        y=names_axis(
             theme,
-            "",
             tickvals=rows,
             ticktext=names,
-            range=[len(bars) - 0.5, -0.5 - NOTE_ROOM],
-            showgrid=False,
-        )
-        | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
-        "shapes": [_capacity_line(row, bars[row].usable_gib, theme) for row in rows],
-        "annotations": [_capacity_note(row, bars[row].usable_gib, longest, theme) for row in rows],
-        "showlegend": True,
-    }
-    return unvalidated(traces, layout)
+            range=[len(plans) - 0.5, -0.5 - NOTE_ROOM],
+        ),
+        barmode="stack",
+        shapes=[_capacity_line(row, plans[row].usable_gib, theme) for row in rows],
+        annotations=[_capacity_note(row, plans[row].usable_gib, longest, theme) for row in rows],
+    )
 
 
 def memory_finding(memory: pd.DataFrame) -> str:
@@ -118,45 +118,34 @@ def _row_name(plan: str, accelerator: str, *, compact: bool) -> str:
 
 def _segments(
     sizes: list[float], group: str, rows: list[int], *, theme: Theme, hue: int, longest: float
-) -> dict[str, object]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": group,
-        "y": rows,
-        "x": sizes,
+) -> Drawn:
+    return _stacked(rows, sizes, group, theme, hue) | {
         "width": 2 * HALF_BAR,
-        "marker": {"color": theme.hues[hue], "line": {"width": 1, "color": theme.page}},
         "text": [f"{size:.0f}" if size > LABELLED_SHARE * longest else "" for size in sizes],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
         "textfont": {"color": theme.on_hue, "size": FONT_SIZE - 1},
-        "hovertemplate": f"{group}: %{{x:.1f}} GiB<extra></extra>",
     }
 
 
-def _capacity_line(row: int, usable: float, theme: Theme) -> dict[str, object]:
-    return {
-        "type": "line",
-        "x0": usable,
-        "x1": usable,
-        "y0": row - 1.35 * HALF_BAR,
-        "y1": row + 1.35 * HALF_BAR,
-        "line": {"color": theme.text, "width": 3},
-    }
+def _stacked(
+    rows: Iterable[object], gib: Iterable[object], group: str, theme: Theme, hue: int
+) -> Drawn:
+    look: Drawn = {"color": theme.hues[hue], "line": {"width": 1, "color": theme.page}}
+    hover = f"{group}: %{{x:.1f}} GiB<extra></extra>"
+    return bars(rows, gib, marker=look, name=group, hovertemplate=hover)
 
 
-def _capacity_note(row: int, usable: float, longest: float, theme: Theme) -> dict[str, object]:
-    return {
-        "x": usable,
-        "y": row - 1.35 * HALF_BAR,
-        "xanchor": "right" if usable > longest / 2 else "left",
-        "yanchor": "bottom",
-        "showarrow": False,
-        "text": f"{usable:.1f} GiB usable",
-        "font": {"size": FONT_SIZE - 1, "color": theme.text},
-    }
+def _capacity_line(row: int, usable: float, theme: Theme) -> Drawn:
+    ends = {"y0": row - 1.35 * HALF_BAR, "y1": row + 1.35 * HALF_BAR, "yref": "y"}
+    return rule(usable, color=theme.text, width=3, dash="solid") | ends
+
+
+def _capacity_note(row: int, usable: float, longest: float, theme: Theme) -> Drawn:
+    side = "right" if usable > longest / 2 else "left"
+    above: Drawn = {"x": usable, "y": row - 1.35 * HALF_BAR, "xanchor": side, "yanchor": "bottom"}
+    return note(theme, f"{usable:.1f} GiB usable", **above)
 
 
 def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
@@ -164,54 +153,26 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     refuse_empty(frame, "the chart of models needs at least one")
     models = frame["model"].drop_duplicates().tolist()
     usable = float(frame["usable_gib"].min())
-    traces: list[dict[str, object]] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": group,
-            "y": frame[frame["group"] == group]["model"].tolist(),
-            "x": frame[frame["group"] == group]["gib"].tolist(),
-            "marker": {"color": theme.hues[hue], "line": {"width": 1, "color": theme.page}},
-            "hovertemplate": f"{group}: %{{x:.1f}} GiB<extra></extra>",
-        }
-        for group, hue in HUES.items()
+    groups = {group: frame[frame["group"] == group] for group in HUES}
+    traces = [
+        _stacked(rows["model"], rows["gib"], group, theme, HUES[group])
+        for group, rows in groups.items()
     ]
     each = frame.drop_duplicates("model")
     spread = each["total_high_gib"] - each["total_gib"]
     traces.append(uncertain_end(theme, names=models, gib=spread.tolist()))
-    layout = base_layout(theme, height=MODELS_FRAME_PX + MODEL_PX * len(models)) | {
-        "barmode": "stack",
-        "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
-        "xaxis": axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
-        "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
-        | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
-        "shapes": [
-            {
-                "type": "line",
-                "x0": usable,
-                "x1": usable,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": theme.text, "width": 3},
-            }
-        ],
-        "annotations": [
-            {
-                "x": usable,
-                "yref": "paper",
-                "y": 1,
-                "xanchor": "center",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "bgcolor": theme.page,
-                "text": f"{usable:.1f} GiB usable",
-                "font": {"size": FONT_SIZE - 1, "color": theme.text},
-            }
-        ],
-        "showlegend": True,
-    }
-    return unvalidated(traces, layout)
+    top: Drawn = {"x": usable, "yref": "paper", "y": 1, "xanchor": "center", "yanchor": "bottom"}
+    return figure(
+        theme,
+        traces,
+        height=MODELS_FRAME_PX + MODEL_PX * len(models),
+        x=axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
+        y=names_axis(theme, autorange="reversed"),
+        margin={"t": 40},
+        barmode="stack",
+        shapes=[rule(usable, color=theme.text, width=3, dash="solid")],
+        annotations=[note(theme, f"{usable:.1f} GiB usable", bgcolor=theme.page, **top)],
+    )
 
 
 def fits_finding(frame: pd.DataFrame) -> str:

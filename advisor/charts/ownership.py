@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import (
     FONT_SIZE,
+    Drawn,
     Theme,
     axis,
-    base_layout,
+    bars,
     faint,
+    figure,
+    line,
+    names_axis,
+    note,
     refuse_empty,
-    unvalidated,
+    rule,
 )
 from advisor.foundation.formatting import money, signed_money
 from advisor.foundation.quantities import Evidence, Range
@@ -42,46 +47,44 @@ def timeline_chart(
     ``months``: first, expected and last one in which owning becomes cheaper; None if it does not.
     """
     refuse_empty(frame, "the chart of cumulative cost needs at least one month")
-    traces: list[dict[str, object]] = []
+    traces: list[Drawn] = []
     for name, column, hue, dash in (
         ("Owning", "own", OWN, "solid"),
         ("Renting", "rent", RENT, "dash"),
     ):
         color = theme.hues[hue]
+        band = faint(color, BAND_OPACITY)
         traces += [
             _edge(frame, f"{column}_high_usd", color),
-            _edge(frame, f"{column}_low_usd", color)
-            | {"fill": "tonexty", "fillcolor": faint(color, BAND_OPACITY)},
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": frame["month"].tolist(),
-                "y": frame[f"{column}_usd"].tolist(),
-                "line": {"color": color, "width": 3, "dash": dash},
-                "hovertemplate": f"{name} after %{{x}} months: $%{{y:,.0f}}<extra></extra>",
-            },
+            _edge(frame, f"{column}_low_usd", color, fill="tonexty", fillcolor=band),
+            line(
+                frame["month"],
+                frame[f"{column}_usd"],
+                color=color,
+                width=3,
+                dash=dash,
+                name=name,
+                hovertemplate=f"{name} after %{{x}} months: $%{{y:,.0f}}<extra></extra>",
+            ),
         ]
     last = frame.iloc[-1]
     highest = float(frame[["own_high_usd", "rent_high_usd"]].max().max())
     first, middle, final = months
     dearer = bool(last["own_usd"] >= last["rent_usd"])  # labels of near ends stand apart
-    layout = base_layout(theme, height=HEIGHT) | {
-        "margin": {"l": 8, "r": 90, "t": 40, "b": 8},
-        "xaxis": axis(theme, "Months", range=[0, float(last["month"])], dtick=6),
-        "yaxis": axis(
-            theme, "USD paid, money of today", rangemode="tozero", tickformat=dollars(highest)
-        ),
-        "shapes": _crossing(first, middle, final or int(last["month"]), theme),
-        "annotations": [
-            _end_label(last, "own_usd", "Owning", theme.hues[OWN], theme)
-            | {"yanchor": "bottom" if dearer else "top"},
-            _end_label(last, "rent_usd", "Renting", theme.hues[RENT], theme)
-            | {"yanchor": "top" if dearer else "bottom"},
+    return figure(
+        theme,
+        traces,
+        height=HEIGHT,
+        x=axis(theme, "Months", range=[0, float(last["month"])], dtick=6),
+        y=axis(theme, "USD paid, money of today", rangemode="tozero", tickformat=dollars(highest)),
+        margin={"r": 90, "t": 40},
+        shapes=_crossing(first, middle, final or int(last["month"]), theme),
+        annotations=[
+            _end_label(last, "own_usd", "Owning", theme, OWN, "bottom" if dearer else "top"),
+            _end_label(last, "rent_usd", "Renting", theme, RENT, "top" if dearer else "bottom"),
         ],
-        "showlegend": False,
-    }
-    return unvalidated(traces, layout)
+        showlegend=False,
+    )
 
 
 def timeline_finding(frame: pd.DataFrame, *, month: int | None) -> str:
@@ -126,68 +129,64 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     refuse_empty(frame, "the tornado needs at least one uncertain input")
     base = float(frame["expected_usd"].iloc[0])
     traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": frame["title"].tolist(),
-            "base": base,
-            "x": (frame[f"{end}_usd"] - base).tolist(),
-            "customdata": frame[f"{end}_text"].tolist(),
-            "marker": {"color": theme.hues[hue], "pattern": {"shape": pattern}},
-            "hovertemplate": "%{y} at %{customdata}<extra></extra>",
-        }
+        bars(
+            frame["title"],
+            frame[f"{end}_usd"] - base,
+            marker={"color": theme.hues[hue], "pattern": {"shape": pattern}},
+            name=name,
+            base=base,
+            customdata=frame[f"{end}_text"].tolist(),
+            hovertemplate="%{y} at %{customdata}<extra></extra>",
+        )
         for name, end, hue, pattern in (
             ("Input at its low end", "low", 4, ""),
             ("Input at its high end", "high", 2, "/"),
         )
     ]
     ends = pd.concat([frame["low_usd"], frame["high_usd"], pd.Series([0.0, base])])
-    room = (LABEL_ROOM / 4 if compact else LABEL_ROOM) * float(ends.max() - ends.min() or 1.0)
-    layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(frame)) | {
-        "barmode": "overlay",
-        "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
-        "xaxis": axis(
+    low, high = float(ends.min()), float(ends.max())
+    room = (LABEL_ROOM / 4 if compact else LABEL_ROOM) * (high - low or 1.0)
+    return figure(
+        theme,
+        traces,
+        height=FRAME_PX + ROW_PX * len(frame),
+        x=axis(
             theme,
             "USD that owning saves"
             if compact
             else "Owning dearer \u2190 USD \u2192 owning cheaper",
             nticks=4 if compact else 8,
-            range=[float(ends.min()) - room, float(ends.max()) + room],
-            tickformat=dollars(float(ends.max() - ends.min())),
+            range=[low - room, high + room],
+            tickformat=dollars(high - low),
         ),
-        "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
-        | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
-        "shapes": [_vertical(0.0, theme.text, 3), _vertical(base, theme.mark, 1)],
-        "annotations": [] if compact else _end_texts(frame, base, theme),
-        "showlegend": True,
-    }
-    return unvalidated(traces, layout)
+        y=names_axis(theme, autorange="reversed"),
+        margin={"t": 40},
+        barmode="overlay",
+        shapes=[
+            rule(0.0, color=theme.text, width=3, dash="solid"),
+            rule(base, color=theme.mark, width=1, dash="solid"),
+        ],
+        annotations=[] if compact else _end_texts(frame, base, theme),
+    )
 
 
-def _end_texts(frame: pd.DataFrame, base: float, theme: Theme) -> list[dict[str, object]]:
+def _end_texts(frame: pd.DataFrame, base: float, theme: Theme) -> list[Drawn]:
     """Write what each end stands for beside its bar, on the page's colour: a line may cross it.
 
     Where both ends lie on one side, the inner one is written on the other.
     """
-    texts: list[dict[str, object]] = []
+    texts: list[Drawn] = []
     columns = ("title", "low_usd", "low_text", "high_usd", "high_text")
     for title, *both in zip(*(frame[name].tolist() for name in columns), strict=True):
         ends = sorted([(both[0], both[1]), (both[2], both[3])])
         for (usd, text), anchor, nearer in zip(ends, ("right", "left"), (min, max), strict=True):
-            texts.append(
-                {
-                    "x": nearer(usd, base),
-                    "y": title,
-                    "xanchor": anchor,
-                    "xshift": -2 if anchor == "right" else 2,
-                    "showarrow": False,
-                    "text": text,
-                    "font": {"size": FONT_SIZE - 2, "color": theme.text},
-                    "bgcolor": theme.page,
-                    "borderpad": 0,
-                }
-            )
+            beside: Drawn = {
+                "xanchor": anchor,
+                "xshift": -2 if anchor == "right" else 2,
+                "borderpad": 0,
+            }
+            at: Drawn = {"x": nearer(usd, base), "y": title}
+            texts.append(note(theme, text, smaller=2, bgcolor=theme.page, **at, **beside))
     return texts
 
 
@@ -220,47 +219,27 @@ def strip_chart(
 
     ``ticks`` is the format of the labels, e.g. ``$,.0f``.
     """
-    shapes = [_vertical(value, theme.text, 2)]
+    shapes = [rule(value, color=theme.text, width=2, dash="solid")]
     if hours is not None:
-        shapes.append(
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": hours,
-                "y1": hours,
-                "line": {"color": theme.mark, "width": 1, "dash": "dot"},
-            }
-        )
-    small = {"tickfont": {"size": FONT_SIZE - 3, "color": theme.muted}}
-    layout = base_layout(theme, height=STRIP_PX) | {
-        "margin": {"l": 4, "r": 8, "t": 18, "b": 48},  # the button is below the ticks
-        "xaxis": axis(theme, "", tickformat=ticks, nticks=5, showgrid=False) | small,
-        "yaxis": axis(theme, "", range=[0, HOURS_PER_MONTH], tickvals=[0, 365, 730]) | small,
-        "shapes": shapes,
-        "annotations": [
-            {
-                "x": value,
-                "yref": "paper",
-                "y": 1,
-                "yanchor": "bottom",
-                "showarrow": False,
-                "text": "you",
-                "font": {"size": FONT_SIZE - 3, "color": theme.text},
-            }
-        ],
-        "showlegend": False,
-    }
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": frame["value"].tolist(),
-        "y": [None if pd.isna(each) else each for each in frame["hours"]],
-        "line": {"color": theme.hues[OWN], "width": 2},
-        "hovertemplate": "%{x:.3g}: above %{y:,.0f} h<extra></extra>",
-    }
-    return unvalidated([line], layout)
+        shapes.append(rule(hours, color=theme.mark, width=1, dash="dot", along="y"))
+    small: Drawn = {"tickfont": {"size": FONT_SIZE - 3, "color": theme.muted}}
+    curve = line(
+        frame["value"],
+        [None if pd.isna(each) else each for each in frame["hours"]],
+        color=theme.hues[OWN],
+        hovertemplate="%{x:.3g}: above %{y:,.0f} h<extra></extra>",
+    )
+    return figure(
+        theme,
+        [curve],
+        height=STRIP_PX,
+        x=axis(theme, "", tickformat=ticks, nticks=5, showgrid=False, **small),
+        y=axis(theme, "", range=[0, HOURS_PER_MONTH], tickvals=[0, 365, 730], **small),
+        margin={"l": 4, "t": 18, "b": 48},  # the button is below the ticks
+        shapes=shapes,
+        annotations=[note(theme, "you", smaller=3, x=value, yref="paper", y=1, yanchor="bottom")],
+        showlegend=False,
+    )
 
 
 def strip_alt(frame: pd.DataFrame, *, title: str, value_text: str) -> str:
@@ -281,64 +260,33 @@ def dollars(span: float) -> str:
     return "$,.0f" if span >= LEAST_WHOLE_USD else "$,.2f"
 
 
-def _edge(frame: pd.DataFrame, column: str, color: str) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": frame["month"].tolist(),
-        "y": frame[column].clip(lower=0).tolist(),
-        "line": {"color": color, "width": 0},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+def _edge(frame: pd.DataFrame, column: str, color: str, **more: Any) -> Drawn:
+    paid = frame[column].clip(lower=0)
+    hidden: Drawn = {"hoverinfo": "skip", "showlegend": False}
+    return line(frame["month"], paid, color=color, width=0, **hidden, **more)
 
 
-def _crossing(
-    first: int | None, middle: int | None, final: int, theme: Theme
-) -> list[dict[str, object]]:
+def _crossing(first: int | None, middle: int | None, final: int, theme: Theme) -> list[Drawn]:
     """Shade the months in which the bands cross, and mark the expected one."""
-    shapes: list[dict[str, object]] = []
+    shapes: list[Drawn] = []
     if first is not None:
-        shapes.append(
-            {
-                "type": "rect",
-                "layer": "below",
-                "x0": first,
-                "x1": final,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"width": 0},
-                "fillcolor": theme.panel,
-            }
-        )
+        ends = {"x0": first, "x1": final, "yref": "paper", "y0": 0, "y1": 1}
+        look: Drawn = {"layer": "below", "line": {"width": 0}, "fillcolor": theme.panel}
+        shapes.append({"type": "rect", **ends, **look})
     if middle is not None:
-        shapes.append(_vertical(float(middle), theme.text, 2))
+        shapes.append(rule(float(middle), color=theme.text, width=2, dash="solid"))
     return shapes
 
 
-def _vertical(x: float, color: str, width: int) -> dict[str, object]:
-    return {
-        "type": "line",
-        "x0": x,
-        "x1": x,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": color, "width": width},
-    }
-
-
 def _end_label(
-    last: pd.Series[float], column: str, name: str, color: str, theme: Theme
-) -> dict[str, object]:
-    return {
+    last: pd.Series[float], column: str, name: str, theme: Theme, hue: int, yanchor: str
+) -> Drawn:
+    at: Drawn = {
         "x": last["month"],
         "y": last[column],
         "xanchor": "left",
         "xshift": 6,
-        "showarrow": False,
-        "text": f"<b>{name}</b>",
-        "font": {"size": FONT_SIZE, "color": color},
-        "bgcolor": theme.page,
+        "yanchor": yanchor,
     }
+    look: Drawn = {"color": theme.hues[hue], "bgcolor": theme.page}
+    return note(theme, f"<b>{name}</b>", smaller=0, **look, **at)

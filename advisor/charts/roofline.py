@@ -1,19 +1,20 @@
 """The roofline of a machine: its measured ceilings and products."""
 
-import math
 from typing import Final
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import (
-    FONT_SIZE,
+    Drawn,
     Theme,
-    axis,
-    base_layout,
+    figure,
+    line,
+    log_axis,
     log_ticks,
+    marks,
+    note,
     refuse_empty,
-    unvalidated,
 )
 from advisor.foundation.formatting import measured_rate
 from advisor.foundation.units import TFLOP
@@ -36,51 +37,35 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
     rates = pd.concat([frame["tflops"], frame["expected_tflops"].dropna()])
     bottom = min(rates.min(), low * bandwidth_bytes_per_s / TFLOP) / PAD
     top = rates.max() * PAD
-    traces: list[dict[str, object]] = []
+    traces: list[Drawn] = []
     for place, (name, rows) in enumerate(frame.groupby("format", sort=False)):
         hue = theme.hues[place % len(theme.hues)]
         symbol = SYMBOLS[place % len(SYMBOLS)]
         best = float(rows["tflops"].max())
         ridge = best * TFLOP / bandwidth_bytes_per_s
         corners = sorted({low, min(max(ridge, low), high), high})
+        ceiling = [min(best, x * bandwidth_bytes_per_s / TFLOP) for x in corners]
         traces += [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": corners,
-                "y": [min(best, x * bandwidth_bytes_per_s / TFLOP) for x in corners],
-                "line": {"color": hue, "width": 2},
-                "hoverinfo": "skip",
-                "showlegend": False,
-            },
-            _marks(rows, "tflops", str(name), hue, symbol),
+            line(corners, ceiling, color=hue, hoverinfo="skip", showlegend=False),
+            _products(rows, "tflops", str(name), hue, symbol),
         ]
         expected = rows[rows["expected_tflops"].notna()]
         if not expected.empty:
             traces.append(
-                _marks(expected, "expected_tflops", f"{name}, expected", hue, f"{symbol}-open")
+                _products(expected, "expected_tflops", f"{name}, expected", hue, f"{symbol}-open")
             )
-    layout = base_layout(theme, height=HEIGHT) | {
-        "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
-        "xaxis": _log_axis(theme, "FLOPs per byte moved", low, high),
-        "yaxis": _log_axis(theme, "TFLOPS", bottom, top),
-        "showlegend": True,
-        "annotations": [
-            {
-                "xref": "paper",
-                "yref": "paper",
-                "x": 0.99,
-                "y": 0.02,
-                "xanchor": "right",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "bgcolor": theme.page,
-                "text": f"slope: {measured_rate(bandwidth_bytes_per_s, 'B/s')} measured",
-                "font": {"size": FONT_SIZE - 1, "color": theme.text},
-            }
-        ],
-    }
-    return unvalidated(traces, layout)
+    slope = f"slope: {measured_rate(bandwidth_bytes_per_s, 'B/s')} measured"
+    corner: Drawn = {"xref": "paper", "yref": "paper", "x": 0.99, "y": 0.02}
+    corner |= {"xanchor": "right", "yanchor": "bottom", "bgcolor": theme.page}
+    return figure(
+        theme,
+        traces,
+        height=HEIGHT,
+        x=log_axis(theme, "FLOPs per byte moved", low, high, _ticks(low, high)),
+        y=log_axis(theme, "TFLOPS", bottom, top, _ticks(bottom, top)),
+        margin={"t": 40},
+        annotations=[note(theme, slope, **corner)],
+    )
 
 
 def roofline_alt(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float) -> str:
@@ -97,22 +82,16 @@ def roofline_alt(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float) -> str:
     )
 
 
-def _marks(rows: pd.DataFrame, column: str, name: str, hue: str, symbol: str) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": rows["flops_per_byte"].tolist(),
-        "y": rows[column].tolist(),
-        "text": rows["shape"].tolist(),
-        "marker": {"color": hue, "symbol": symbol, "size": 10, "line": {"color": hue, "width": 2}},
-        "hovertemplate": f"{name}: %{{y:.3g}} TFLOPS<br>%{{text}}<extra></extra>",
-    }
+def _products(rows: pd.DataFrame, column: str, name: str, hue: str, symbol: str) -> Drawn:
+    return marks(
+        rows["flops_per_byte"],
+        rows[column],
+        marker={"color": hue, "symbol": symbol, "size": 10, "line": {"color": hue, "width": 2}},
+        name=name,
+        text=rows["shape"].tolist(),
+        hovertemplate=f"{name}: %{{y:.3g}} TFLOPS<br>%{{text}}<extra></extra>",
+    )
 
 
-def _log_axis(theme: Theme, title: str, low: float, high: float) -> dict[str, object]:
-    ticks = log_ticks(low, high, at_most=9)
-    return axis(theme, title, type="log", tickmode="array", tickvals=ticks) | {
-        "ticktext": [f"{tick:g}" for tick in ticks],
-        "range": [math.log10(low), math.log10(high)],
-    }
+def _ticks(low: float, high: float) -> dict[float, str]:
+    return {tick: f"{tick:g}" for tick in log_ticks(low, high, at_most=9)}

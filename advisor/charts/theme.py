@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
@@ -18,6 +18,10 @@ LEGEND_LETTERS: Final = 52
 LINE_PX: Final = 18
 SIGNS: Final = {"circle-open": "\u25cb", "star": "\u2605", "diamond": "\u25c6"}
 """Signs of markers in such a legend; others are a filled circle."""
+
+
+Drawn = dict[str, Any]
+"""A trace, an axis, a shape or a note, as Plotly's JSON has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +105,23 @@ def refuse_empty(frame: pd.DataFrame, message: str) -> None:
         raise ValueError(message)
 
 
-def uncertain_end(
-    theme: Theme, *, names: Sequence[str | int], gib: Sequence[float]
-) -> dict[str, object]:
+def uncertain_end(theme: Theme, *, names: Sequence[str | int], gib: Sequence[float]) -> Drawn:
     """Return the hatched ends of memory bars: memory that could be needed too."""
     pattern = {"shape": "/", "fgcolor": theme.mark, "bgcolor": theme.page}
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": "Possible extra (range)",
-        "y": list(names),
-        "x": list(gib),
-        "marker": {
+    return bars(
+        names,
+        gib,
+        marker={
             "color": theme.page,
             "line": {"width": 1, "color": theme.mark},
             "pattern": pattern | {"fillmode": "replace", "size": 6},
         },
-        "hovertemplate": "Range: up to %{x:.1f} GiB more<extra></extra>",
-    }
+        name="Possible extra (range)",
+        hovertemplate="Range: up to %{x:.1f} GiB more<extra></extra>",
+    )
 
 
-def base_layout(theme: Theme, *, height: int) -> dict[str, object]:
+def _base_layout(theme: Theme, *, height: int) -> Drawn:
     """Return the common layout of charts: page colour, fonts, legend on top, no dragging."""
     return {
         "template": {},
@@ -196,7 +196,7 @@ def _mark(trace: Any) -> str:
     return f'<span style="color:{color or "inherit"}">{sign}</span>'
 
 
-def axis(theme: Theme, title: str, **more: object) -> dict[str, object]:
+def axis(theme: Theme, title: str, **more: object) -> Drawn:
     """Return one axis with readable ticks and title."""
     return {
         "title": {"text": title, "font": {"size": FONT_SIZE, "color": theme.text}, "standoff": 8},
@@ -211,6 +211,26 @@ def axis(theme: Theme, title: str, **more: object) -> dict[str, object]:
     }
 
 
+def log_axis(
+    theme: Theme,
+    title: str,
+    low: float,
+    high: float,
+    ticks: Mapping[float, str],
+    **more: object,
+) -> Drawn:
+    """Return a logarithmic axis between two values, with a text at each tick."""
+    ends = [math.log10(low), math.log10(high)]
+    scale = {"range": ends, "tickvals": [*ticks], "ticktext": [*ticks.values()]}
+    return axis(theme, title, type="log", **scale, **more)
+
+
+def names_axis(theme: Theme, **more: object) -> Drawn:
+    """Return the axis of the names of rows, without gridlines."""
+    font = {"size": FONT_SIZE - 1, "color": theme.text}
+    return axis(theme, "", showgrid=False, tickfont=font, **more)
+
+
 def faint(color: str, opacity: float) -> str:
     """Return a transparent colour for bands.
 
@@ -223,12 +243,80 @@ def faint(color: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def unvalidated(traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> go.Figure:
-    """Return a figure of plain dictionaries without Plotly's check of every property.
+def figure(
+    theme: Theme,
+    traces: Sequence[Drawn],
+    *,
+    height: int,
+    x: Drawn,
+    y: Drawn,
+    margin: Mapping[str, int] | None = None,
+    **more: object,
+) -> go.Figure:
+    """Return a chart of plain dictionaries without Plotly's check of every property.
 
     The check takes a quarter of the processor time of a chart. A test makes it for every page.
+    ``more`` are further entries of the layout; a legend stands on top unless they say otherwise.
     """
-    return _Plain(data=list(traces), layout=dict(layout), _validate=False)
+    sides = {"l": 8, "r": 8, "t": 8, "b": 8, **(margin or {})}
+    layout = {"margin": sides, "xaxis": x, "yaxis": y, "showlegend": True, **more}
+    return _Plain(
+        data=list(traces), layout=_base_layout(theme, height=height) | layout, _validate=False
+    )
+
+
+def line(
+    x: Iterable[object],
+    y: Iterable[object],
+    *,
+    color: str,
+    width: float = 2,
+    dash: str = "solid",
+    **more: object,
+) -> Drawn:
+    """Return a line through points; ``more`` are further entries of Plotly's trace."""
+    look = {"color": color, "width": width, "dash": dash}
+    return {"type": "scatter", "mode": "lines", "x": [*x], "y": [*y], "line": look, **more}
+
+
+def marks(
+    x: Iterable[object], y: Iterable[object], *, marker: Mapping[str, object], **more: object
+) -> Drawn:
+    """Return a mark for each point."""
+    look = {"size": 8, **marker}
+    return {"type": "scatter", "mode": "markers", "x": [*x], "y": [*y], "marker": look, **more}
+
+
+def bars(
+    rows: Iterable[object], sizes: Iterable[object], *, marker: Mapping[str, object], **more: object
+) -> Drawn:
+    """Return a horizontal bar in each row."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": [*rows],
+        "x": [*sizes],
+        "marker": marker,
+        **more,
+    }
+
+
+def rule(
+    at: float, *, color: str, width: float = 1.5, dash: str = "dash", along: str = "x"
+) -> Drawn:
+    """Return a line across the whole chart at a value of the axis ``along``."""
+    across = "y" if along == "x" else "x"
+    ends = {f"{along}0": at, f"{along}1": at, f"{across}ref": "paper"}
+    look = {"color": color, "width": width, "dash": dash}
+    return {"type": "line", **ends, f"{across}0": 0, f"{across}1": 1, "line": look}
+
+
+def note(
+    theme: Theme, text: str, *, smaller: int = 1, color: str | None = None, **where: object
+) -> Drawn:
+    """Return a text in the chart, ``smaller`` than the chart's own by some pixels."""
+    font = {"size": FONT_SIZE - smaller, "color": color or theme.text}
+    return {"text": text, "showarrow": False, "font": font, **where}
 
 
 class _Plain(go.Figure):  # type: ignore[misc]
