@@ -35,7 +35,7 @@ class Table:
 
     shared: Mapping[str, tuple[Entry, ...]]
     elsewhere: Mapping[str, str]
-    """Options of other tools, and ours for the same thing."""
+    """Options and words of other tools, and ours for the same thing."""
     examples: tuple[str, ...]
     """Of the help of all commands."""
     commands: Mapping[str, Command]

@@ -55,6 +55,14 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unknown option {unknown}{self._nearest(unknown)}")
         return found, rest
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is no choice; name the one that a word of other tools means."""
+        meant = table().elsewhere.get(str(value).lower(), "")
+        choices = action.choices or ()
+        if value not in choices and meant.partition(" ")[0] in choices:
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r} (perhaps {meant})")
+        super()._check_value(action, value)
+
     def _nearest(self, unknown: str) -> str:
         """Name the options that somebody may have meant."""
         from difflib import get_close_matches
