@@ -12,7 +12,7 @@ from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.workload import FineTuning
+from advisor.nouns.workload import FineTuning, Serving
 
 Tell = Callable[[float, str], object]
 
@@ -81,6 +81,9 @@ def build(
             for item in portfolio.workloads
             if item.case.model.preset and isinstance(item.case.workload, FineTuning)
         ),
+        sharing=1
+        < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)
+        <= MANY,
         coarse=len(portfolio.workloads) > MANY,
     )
     jobs = []

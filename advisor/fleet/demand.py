@@ -13,7 +13,7 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.fleet.hosted import hosted_mode
-from advisor.fleet.machines import Machine, platform_of
+from advisor.fleet.machines import Machine, Slice, platform_of, slices
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.solving.problem import Job, Mode
 from advisor.fleet.supplies import Committed
@@ -56,9 +56,13 @@ class Demand:
     api: bool = True
     tuned: Collection[str] = ()
     """Presets that the portfolio fine-tunes: nobody else hosts the weights that it serves."""
+    sharing: bool = False
+    """Whether several services may share one card."""
     coarse: bool = False
     """Whether to try fewer sizes of a replica."""
     _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
+    _parts: dict[str, Slice] = field(default_factory=dict)
+    """Slices of cards by the mark of their systems."""
 
     def job(self, workload: FleetWorkload, months: Sequence[int]) -> Job:
         """Return a workload as a job.
@@ -146,8 +150,12 @@ class Demand:
             for place, there in self._by_supply(options, systems).items():
                 alone = [option for option in there if option.count <= self._cards[place]]
                 if alone:
-                    best = min(alone, key=lambda item: (item.count, item.time))
-                    by_supply.setdefault(place, []).append(_replica(place, best, level))
+                    parts = {id(item): self._part(systems[item.system]) for item in alone}
+                    best = min(alone, key=lambda item: (_cards(item, parts[id(item)]), item.time))
+                    mode = _replica(place, best, level)
+                    if part := parts[id(best)]:
+                        mode = replace(mode, cards=1 / part.instances, detail=part.title)
+                    by_supply.setdefault(place, []).append(mode)
             for mode in _rented_replicas(_rented(options, systems), level):
                 by_supply.setdefault(mode.platform, []).append(mode)
         return tuple(mode for modes in by_supply.values() for mode in _worthwhile(modes))
@@ -194,7 +202,21 @@ class Demand:
             if unwanted or (training and (card.inference_only or machine.row.serves_only)):
                 continue
             systems[machine.key] = machine_system(machine, training=training)
+            if training or not self.sharing:
+                continue
+            for part in slices():
+                key = f"{card.key} {part.title}"
+                if key not in systems and (small := part.card(card)) is not None:
+                    node = machine.node.changed(
+                        accelerators=1, intra_domain=1, inter_bytes_per_s=None, assumptions=(key,)
+                    )
+                    systems[key] = System(small, node, (), (1,), owned=True)
+                    self._parts[key] = part
         return list(systems.values())
+
+    def _part(self, system: System) -> Slice | None:
+        """The slice of a card that a system is; None for whole cards."""
+        return self._parts.get(next(iter(system.node.assumptions), ""))
 
     def _by_supply(
         self, options: Iterable[Option], systems: Sequence[System]
@@ -203,6 +225,9 @@ class Demand:
         places: dict[str, list[int]] = {}
         for place, machine in self.machines:
             places.setdefault(mark(machine), []).append(place)
+            for key in self._parts:
+                if key.startswith(f"{machine.card.key} "):
+                    places.setdefault(key, []).append(place)
         offers: dict[str, list[int]] = {}
         for place, item in self.committed:
             offers.setdefault(item.offer.key, []).append(place)
@@ -358,6 +383,10 @@ def _replica(place: int | None, option: Option, serves: float) -> Mode:
         usd=option.usd_per_hour if rented else 0.0,
         detail=_detail(option),
     )
+
+
+def _cards(option: Option, part: Slice | None) -> float:
+    return 1 / part.instances if part else option.count
 
 
 def _doubt(option: Option) -> float:

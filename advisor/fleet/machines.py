@@ -108,8 +108,39 @@ class MachineRow(Noun):
     """Key of the source by field; ``default`` covers the rest."""
 
 
+class Slice(Noun):
+    """A part of one card that a service holds alone."""
+
+    title: Words
+    instances: Annotated[int, Field(ge=2, le=64)]
+    """That fit on one card."""
+    memory_share: Annotated[float, Field(gt=0, le=1)]
+    """Of memory and its bandwidth."""
+    compute_share: Annotated[float, Field(gt=0, le=1)]
+    accelerators: tuple[Key, ...] = ()
+    platform: Words = ""
+    """Software platform of all cards that it exists on, in place of ``accelerators``."""
+    source: Key
+
+    def card(self, whole: Accelerator) -> Accelerator | None:
+        """Return the part as a card of its own; None if the card cannot be divided so."""
+        if whole.key not in self.accelerators and platform_of(whole) != self.platform:
+            return None
+        memory = self.memory_share
+        return whole.changed(
+            key=f"{whole.key}-{self.instances}-{round(100 * self.compute_share)}",
+            memory_marketed_bytes=whole.memory_marketed_bytes * memory,
+            memory_reported_bytes=whole.memory_reported_bytes * memory,
+            memory_bandwidth_bytes_per_s=whole.memory_bandwidth_bytes_per_s * memory,
+            peak_flops_per_s={
+                name: rate * self.compute_share for name, rate in whole.peak_flops_per_s.items()
+            },
+        )
+
+
 class _Table(Noun):
     sources: dict[Key, MachineSource]
+    slices: dict[Key, Slice]
     machines: dict[Key, MachineRow]
 
 
@@ -206,6 +237,11 @@ def machines(
             if machine is not None:
                 found.append(machine)
     return tuple(found)
+
+
+def slices() -> tuple[Slice, ...]:
+    """Return the parts of cards that services may share, the largest first."""
+    return tuple(sorted(_table().slices.values(), key=lambda item: item.instances))
 
 
 def machine_named(key: str, catalog: Catalog, economy: Economy) -> Machine:

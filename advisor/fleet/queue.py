@@ -68,7 +68,7 @@ def waiting(
     for supply, uses in runs.items():
         there = account.there[supply][period] * problem.supplies[supply].cards
         largest = max(account.mode(use).cards for use, _ in uses)
-        free = max(largest, math.floor(there - held[supply] / HOURS_PER_MONTH))
+        free = max(math.ceil(largest), math.floor(there - held[supply] / HOURS_PER_MONTH))
         jobs = {
             problem.jobs[use.job].name: (
                 problem.jobs[use.job].runs[period] * value / HOURS_PER_MONTH,
@@ -99,7 +99,7 @@ def waiting(
 
 
 def simulated(
-    environment: simpy.Environment, cards: int, jobs: Mapping[str, tuple[float, int, float]]
+    environment: simpy.Environment, cards: int, jobs: Mapping[str, tuple[float, float, float]]
 ) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
     """Return the waits of each job's runs in a new environment of SimPy. [h]
 

@@ -75,8 +75,8 @@ class Assignment(Noun):
     replicas: int
     """Of a service; 0 for runs. Of a hosted model: requests at a time."""
     hosted: bool
-    cards: int
-    """Together in one run or replica."""
+    cards: float
+    """Together in one run or replica; below 1: a slice of a card."""
     hours: float
     """Of a run; 0 for services. [h]"""
     detail: str
@@ -93,6 +93,8 @@ class Assignment(Noun):
             return f"{where} for {self.replicas} requests at a time {hours} ({self.detail})"
         copies = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
         cards = f" on {self.cards:g} cards" if self.cards > 1 else ""
+        if self.cards < 1:
+            cards = f", {'each ' if self.replicas > 1 else ''}on a {self.detail}"
         return f"{where}: {copies}{cards} {hours}"
 
 

@@ -198,6 +198,8 @@ def input_error(error: ValidationError) -> InputError:
     what = "is not usable"
     remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
     allowed = bound.format(**first["ctx"]) if bound else message[:1].lower() + message[1:]
+    if kind == "value_error" and isinstance(value, Mapping):
+        value = ", ".join(map(str, value))  # several fields contradict each other: their names
     if kind == "missing":
         what, value, allowed = "is missing", None, "a value"
     elif kind == "extra_forbidden":

@@ -1,12 +1,15 @@
 """Machines that can be bought: prices, the floor of memory, and what broken rows say."""
 
+from typing import Any
+
 import pytest
 import yaml
 
+from advisor import plan_fleet
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.errors import InputError
-from advisor.fleet.machines import below_floor, machine_named, machine_reasons, machines
+from advisor.fleet.machines import below_floor, machine_named, machine_reasons, machines, slices
 from advisor.foundation.resources import data_path
 
 
@@ -87,3 +90,54 @@ def test_machines_are_nodes_of_their_own_size(catalog: Catalog) -> None:
     assert (hgx.accelerators, hgx.intra_domain) == (8, 8)
     assert hgx.inter_bytes_per_s is not None
     assert (desktop.accelerators, desktop.intra_domain, desktop.inter_bytes_per_s) == (2, 1, None)
+
+
+def test_slices_are_those_of_the_guide() -> None:
+    """NVIDIA's guide: an H100 80GB has 7 x 1g.10gb, 3 x 2g.20gb or 2 x 3g.40gb, of 7 parts."""
+    whole = load_catalog().accelerator("h100-sxm")
+    found = {
+        item.title[:6]: (item.instances, part.memory_marketed_bytes / 1e9, part)
+        for item in slices()
+        if item.title.startswith("MIG") and (part := item.card(whole)) is not None
+    }
+    rates = {
+        name: part.peak_flops_per_s["bf16"] / whole.peak_flops_per_s["bf16"]
+        for name, (_, _, part) in found.items()
+    }
+
+    assert {name: number for name, (number, _, _) in found.items()} == {
+        "MIG 1g": 7,
+        "MIG 2g": 3,
+        "MIG 3g": 2,
+    }
+    assert [size for _, size, _ in found.values()] == pytest.approx([40, 20, 10])
+    assert rates == {
+        "MIG 1g": pytest.approx(1 / 7, rel=1e-4),
+        "MIG 2g": pytest.approx(2 / 7, rel=1e-4),
+        "MIG 3g": pytest.approx(3 / 7, rel=1e-4),
+    }
+    assert all(item.card(load_catalog().accelerator("mi300x")) is None for item in slices())
+
+
+def test_three_small_services_share_a_card() -> None:
+    """8 billion parameters in 8 bits and their cache are less than a quarter of 80 GB."""
+    names = ("one", "two", "three")
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "concurrency": 2, "weight_format": "fp8"},
+        "limits": {"max_tpot_ms": 80},
+    }
+    content: dict[str, Any] = {
+        "workloads": [{"name": name, "case": case} for name in names],
+        "owned": [{"machine": "hgx-8/h100-sxm"}],
+        "means": {"rent": False, "buy": False},
+    }
+    plan = plan_fleet(content, alternatives=False)
+
+    assert plan.feasible
+    assert {item.workload for item in plan.assignments} == set(names)
+    first = [item for item in plan.assignments if item.slot == "office" and item.month == 0]
+    held = sum(item.cards * item.replicas for item in first)
+    assert held <= 1
+    assert all(item.cards < 1 for item in plan.assignments)
+    assert "slice" in plan.assignments[0].words or "shared card" in plan.assignments[0].words

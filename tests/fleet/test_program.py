@@ -143,7 +143,7 @@ def period_cost(problem: Problem, period: int, there: tuple[int, ...], split: bo
     best = math.inf
     for choice in itertools.product(*choices):
         cost, busy = 0.0, [0.0] * len(there)
-        cards = [[0] * len(there), [0] * len(there)]
+        cards = [[0.0] * len(there), [0] * len(there)]
         for place, (usd, used) in enumerate(choice):
             slot = place % 2
             cost += usd * SLOTS[slot]
@@ -160,7 +160,7 @@ def period_cost(problem: Problem, period: int, there: tuple[int, ...], split: bo
 
 def replicas(
     problem: Problem, job: Job, need: float, there: tuple[int, ...], split: bool
-) -> Iterator[tuple[float, list[int]]]:
+) -> Iterator[tuple[float, list[float]]]:
     """Yield cost an hour and cards on each supply of every number of replicas that suffices."""
     most = [math.ceil(need / mode.serves) for mode in job.modes]
     for counts in itertools.product(*(range(number + 1) for number in most)):
@@ -170,7 +170,7 @@ def replicas(
         spare = any(count and served - mode.serves >= need - 1e-9 for mode, count in pairs)
         if served < need - 1e-9 or spare or (not split and sum(map(bool, counts[1:])) > 1):
             continue
-        usd, used = 0.0, [0] * len(there)
+        usd, used = 0.0, [0.0] * len(there)
         for mode, count in pairs:
             if mode.supply is None:
                 usd += mode.usd * count

@@ -129,7 +129,7 @@ def _engine_notes(
     if node.display_bytes:
         yield (
             f"{node.display_bytes / GB:.2g} GB of each card for screen and desktop "
-            "(host.display_bytes)"
+            "(--display-memory, host.display_bytes)"
         )
 
 

@@ -68,7 +68,8 @@ class Mode:
 
     supply: int | None
     title: str
-    cards: int = 1
+    cards: float = 1
+    """Below 1: a slice of a card that it shares with other services."""
     machines: int = 1
     hours: float = 0.0
     """Of a run on these cards. [h]"""

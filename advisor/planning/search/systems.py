@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from statistics import median
 from typing import Final
 
@@ -23,6 +24,8 @@ LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)
 LOWEST_ASK = "marketplace, lowest"
 """Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a
 plan, so it is searched only if the user names the provider, or a card that has no other price."""
+MOST_NEAR: Final = 6
+"""Names shown beside one that no offer has."""
 STALE_PRICE_RATIO = 0.3
 STALE_PRICE_OFFERS = 3
 
@@ -108,14 +111,16 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
     """Raise ``InputError`` for providers, regions or accelerators that the catalog lacks."""
     for field in ("providers", "regions"):
         for value in getattr(limits, field):
-            if value.casefold() not in catalog.once(_names_of, field[:-1]):
+            known = catalog.once(_names_of, field[:-1])
+            if value.casefold() not in known:
+                near = get_close_matches(value.casefold(), known, n=MOST_NEAR, cutoff=0.6)
                 raise InputError(
-                    f"limits.{field} has an unknown name",
+                    f"no offer has this {field[:-1]}",
                     value=value,
-                    allowed=", ".join(
-                        sorted({getattr(offer, field[:-1]) for offer in catalog.offers})
-                    ),
-                    remedy="Correct the name or drop the limit.",
+                    allowed=", ".join(near or sorted(known)[:MOST_NEAR])
+                    + ("" if near else f" and {len(known) - MOST_NEAR} more"),
+                    remedy="Correct the name or drop the limit; 'gpu-advisor prices list' shows "
+                    "them.",
                     field=f"limits.{field}",
                 )
     for key in (*limits.accelerators, *(item.accelerator for item in limits.owned)):
