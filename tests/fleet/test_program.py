@@ -143,7 +143,7 @@ def period_cost(problem: Problem, period: int, there: tuple[int, ...], split: bo
     best = math.inf
     for choice in itertools.product(*choices):
         cost, busy = 0.0, [0.0] * len(there)
-        cards = [[0.0] * len(there), [0] * len(there)]
+        cards = [[0.0] * len(there), [0.0] * len(there)]
         for place, (usd, used) in enumerate(choice):
             slot = place % 2
             cost += usd * SLOTS[slot]
