@@ -206,7 +206,7 @@ class Demand:
                 continue
             for part in slices():
                 key = f"{card.key} {part.title}"
-                if key not in systems and (small := part.card(card)) is not None:
+                if key not in systems and (small := part.card(card, self.catalog)):
                     node = machine.node.changed(
                         accelerators=1, intra_domain=1, inter_bytes_per_s=None, assumptions=(key,)
                     )

@@ -114,26 +114,27 @@ class Slice(Noun):
     title: Words
     instances: Annotated[int, Field(ge=2, le=64)]
     """That fit on one card."""
-    memory_share: Annotated[float, Field(gt=0, le=1)]
-    """Of memory and its bandwidth."""
-    compute_share: Annotated[float, Field(gt=0, le=1)]
-    accelerators: tuple[Key, ...] = ()
+    cards: dict[Key, Key] = Field(default_factory=dict)
+    """Card of the catalog that is an instance (MIG), by the card that it is a part of."""
     platform: Words = ""
-    """Software platform of all cards that it exists on, in place of ``accelerators``."""
+    """Without ``cards``: software platform of all cards that may be divided."""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Without ``cards``: of memory, bandwidth and compute."""
     source: Key
 
-    def card(self, whole: Accelerator) -> Accelerator | None:
+    def card(self, whole: Accelerator, catalog: Catalog) -> Accelerator | None:
         """Return the part as a card of its own; None if the card cannot be divided so."""
-        if whole.key not in self.accelerators and platform_of(whole) != self.platform:
+        if whole.key in self.cards:
+            return catalog.accelerator(self.cards[whole.key])
+        if not self.platform or platform_of(whole) != self.platform:
             return None
-        memory = self.memory_share
         return whole.changed(
-            key=f"{whole.key}-{self.instances}-{round(100 * self.compute_share)}",
-            memory_marketed_bytes=whole.memory_marketed_bytes * memory,
-            memory_reported_bytes=whole.memory_reported_bytes * memory,
-            memory_bandwidth_bytes_per_s=whole.memory_bandwidth_bytes_per_s * memory,
+            key=f"{whole.key}-{self.instances}",
+            memory_marketed_bytes=whole.memory_marketed_bytes * self.share,
+            memory_reported_bytes=whole.memory_reported_bytes * self.share,
+            memory_bandwidth_bytes_per_s=whole.memory_bandwidth_bytes_per_s * self.share,
             peak_flops_per_s={
-                name: rate * self.compute_share for name, rate in whole.peak_flops_per_s.items()
+                name: rate * self.share for name, rate in whole.peak_flops_per_s.items()
             },
         )
 
