@@ -9,7 +9,6 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.bounds import limit_notes, limit_shapes, time_text
 from advisor.charts.labels import ABOVE_PX, ASIDE_PX, Label, LogPlot, Placed, place
 from advisor.charts.theme import (
     Drawn,
@@ -21,8 +20,10 @@ from advisor.charts.theme import (
     marks,
     note,
     refuse_empty,
+    rule,
 )
-from advisor.foundation.formatting import money
+from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames import Axes, Point, as_points
 
 HEIGHT: Final = 430
@@ -89,8 +90,8 @@ def cost_time_chart(
         height=COMPACT_HEIGHT if compact else HEIGHT,
         x=_time_axis(axes, x_range, theme, compact=compact),
         y=_cost_axis(axes, y_range, theme, compact=compact),
-        shapes=limit_shapes(axes, x_range, y_range, theme),
-        annotations=[*(_annotation(item, theme) for item in placed), *limit_notes(axes, theme)],
+        shapes=_limit_shapes(axes, x_range, y_range, theme),
+        annotations=[*(_annotation(item, theme) for item in placed), *_limit_notes(axes, theme)],
     )
 
 
@@ -106,8 +107,8 @@ def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
     if fast.cost <= cheap.cost or cheap.time <= fast.time:
         return ""
     return (
-        f"The fastest plan takes {time_text(fast.time, axes)} instead of "
-        f"{time_text(cheap.time, axes)} ({cheap.time / fast.time:.2g} times as fast) and costs "
+        f"The fastest plan takes {_time_text(fast.time, axes)} instead of "
+        f"{_time_text(cheap.time, axes)} ({cheap.time / fast.time:.2g} times as fast) and costs "
         f"{money(fast.cost)} instead of {money(cheap.cost)} ({fast.cost / cheap.cost:.2g} times as "
         "much)."
     )
@@ -116,13 +117,13 @@ def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
 def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str:
     """Return the chart in words: the finding, the axes and their range."""
     found = "; ".join(
-        f"{item.pick}: {item.label}, {time_text(item.time, axes)}"
+        f"{item.pick}: {item.label}, {_time_text(item.time, axes)}"
         + (f", {money(item.cost)}" if item.priced else "")
         for item in as_points(chosen)
     )
     spread = (
-        f"{axes.time_title} from {time_text(points['time'].min(), axes)} to "
-        f"{time_text(points['time'].max(), axes)}"
+        f"{axes.time_title} from {_time_text(points['time'].min(), axes)} to "
+        f"{_time_text(points['time'].max(), axes)}"
     )
     if axes.priced:
         spread += (
@@ -131,7 +132,7 @@ def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str
         )
     limits = ""
     if axes.time_limit is not None:
-        limits += f" Excluded: {axes.time_limit_words}, {time_text(axes.time_limit, axes)}."
+        limits += f" Excluded: {axes.time_limit_words}, {_time_text(axes.time_limit, axes)}."
     if axes.cost_limit is not None:
         limits += f" Excluded: over your budget, {money(axes.cost_limit)}."
     start = f"Scatter chart of {len(points)} configurations, logarithmic axes. "
@@ -155,7 +156,11 @@ def _with_heights(frame: pd.DataFrame, axes: Axes) -> list[Point]:
     points = as_points(frame)
     if axes.priced:
         return [item for item in points if item.priced]
-    return [item.at_height(float(item.cards)) for item in points]
+    return [
+        item._replace(cost_low=height, cost=height, cost_high=height)
+        for item in points
+        for height in (float(item.cards),)
+    ]
 
 
 def _ranges(
@@ -258,14 +263,56 @@ def _time_axis(axes: Axes, x_range: tuple[float, float], theme: Theme, *, compac
 def _cost_axis(axes: Axes, y_range: tuple[float, float], theme: Theme, *, compact: bool) -> Drawn:
     ticks = log_ticks(*y_range, at_most=5 if compact else 9)
     title = f"{axes.cost_title} (USD)" if axes.priced else "Cards used"
-    texts = {tick: _dollar_tick(tick) if axes.priced else f"{tick:,.10g}" for tick in ticks}
+    texts = {tick: f"{tick:,.10g}" for tick in ticks}
+    if axes.priced:
+        texts = {tick: f"${tick:,.0f}" if tick >= 1 else f"${tick:.2f}" for tick in ticks}
     return log_axis(theme, title, *y_range, texts)
 
 
-def _dollar_tick(usd: float) -> str:
-    return f"${usd:,.0f}" if usd >= 1 else f"${usd:.2f}"
-
-
 def _hover(item: Point, axes: Axes) -> str:
-    text = f"{escape(item.label, quote=False)}<br>{time_text(item.time, axes)}"
+    text = f"{escape(item.label, quote=False)}<br>{_time_text(item.time, axes)}"
     return f"{text}, {money(item.cost)}" if axes.priced else text
+
+
+def _limit_shapes(
+    axes: Axes, x_range: tuple[float, float], y_range: tuple[float, float], theme: Theme
+) -> list[Drawn]:
+    """Return the deadline and the budget as dashed lines with the area beyond them shaded."""
+    shapes: list[Drawn] = []
+    area: Drawn = {"type": "rect", "layer": "below", "line": {"width": 0}}
+    area |= {"fillcolor": theme.mark, "opacity": 0.16}
+    if (at := axes.time_limit) is not None:
+        shapes.append(area | {"x0": at, "x1": x_range[1], "yref": "paper", "y0": 0, "y1": 1})
+        shapes.append(rule(at, color=theme.text))
+    if (at := axes.cost_limit) is not None and axes.priced:
+        shapes.append(area | {"y0": at, "y1": y_range[1], "xref": "paper", "x0": 0, "x1": 1})
+        shapes.append(rule(at, color=theme.text, along="y"))
+    return shapes
+
+
+def _limit_notes(axes: Axes, theme: Theme) -> list[Drawn]:
+    """Return the labels inside the shaded areas."""
+    notes: list[Drawn] = []
+    corner: Drawn = {"color": theme.muted, "xanchor": "left", "yanchor": "bottom"}
+    if (at := axes.time_limit) is not None:
+        side: Drawn = {
+            "x": math.log10(at),
+            "xshift": 3,
+            "yref": "paper",
+            "y": 0.02,
+            "textangle": -90,
+        }
+        notes.append(
+            note(theme, f"{axes.time_limit_words}, {_time_text(at, axes)}", **corner, **side)
+        )
+    if (at := axes.cost_limit) is not None and axes.priced:
+        top: Drawn = {"xref": "paper", "x": 0.01, "y": math.log10(at)}
+        notes.append(note(theme, f"over your budget, {money(at)}", **corner, **top))
+    return notes
+
+
+def _time_text(value: float, axes: Axes) -> str:
+    """Return a value of the time axis as text in a readable unit."""
+    if axes.time_unit == "ms":
+        return milliseconds(value * MILLISECOND)
+    return duration(value * HOUR_S)

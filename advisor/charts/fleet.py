@@ -24,9 +24,10 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> 
     ``compact``, for a phone, breaks names and gives each workload a line of the legend.
     """
     shares = _by_workload(frame)
+    rows = ["<br>".join(wrap(name, LINE)) for name in shares.index] if compact else shares.index
     traces = [
         bars(
-            map(_wrapped, shares.index) if compact else shares.index,
+            rows,
             100 * shares[name],
             marker={"color": theme.mark if name == REST else theme.hues[place]},
             name=name,
@@ -62,10 +63,6 @@ def weeks_finding(frame: pd.DataFrame) -> str:
     if fullest != emptiest:
         text += f" Most room: {emptiest}, {percent(max(0.0, 1 - least))} free."
     return text
-
-
-def _wrapped(name: str) -> str:
-    return "<br>".join(wrap(name, LINE))
 
 
 def _by_workload(frame: pd.DataFrame) -> pd.DataFrame:

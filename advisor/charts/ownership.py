@@ -242,15 +242,15 @@ def strip_chart(
     )
 
 
-def strip_alt(frame: pd.DataFrame, *, title: str, value_text: str) -> str:
+def strip_alt(frame: pd.DataFrame, *, value_text: str) -> str:
     """Return a strip in words."""
     known = frame.dropna()
     if known.empty:
-        return f"{title}: buying pays at no value shown."
+        return "Break-even: buying pays at no value shown."
     low, high = known["hours"].min(), known["hours"].max()
     missing = ", at some values never" if len(known) < len(frame) else ""
     return (
-        f"{title}: break-even between {low:,.0f} and {high:,.0f} hours a month{missing}; "
+        f"Break-even: break-even between {low:,.0f} and {high:,.0f} hours a month{missing}; "
         f"you are at {value_text}."
     )
 

@@ -87,7 +87,9 @@ class Demand:
             quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
             load = tuple((peak * factor, peak * factor * quiet) for factor in growth)
             modes = self._service_modes(workload, peak * max(growth))
-            if self._hosts(workload) and (hosted := hosted_mode(workload)) is not None:
+            own = workload.case.model.preset in self.tuned  # no provider hosts a tuned model
+            may = self.api and self._rents(workload) and not own
+            if may and (hosted := hosted_mode(workload)) is not None:
                 modes += (hosted,)
             job = Job(workload.name, modes, load=load, weight=weight)
         if not job.modes:
@@ -185,10 +187,6 @@ class Demand:
 
     def _rents(self, workload: FleetWorkload) -> bool:
         return self.rent and not workload.on_premises
-
-    def _hosts(self, workload: FleetWorkload) -> bool:
-        """Whether a provider may host the model of a service."""
-        return self.api and self._rents(workload) and workload.case.model.preset not in self.tuned
 
     def _owned_systems(self, case: Case, training: bool) -> list[System]:
         allowed = {self.catalog.accelerator(key).key for key in case.limits.accelerators}

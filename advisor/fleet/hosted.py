@@ -2,16 +2,16 @@
 
 from typing import Final
 
-from advisor.catalog.api_prices import ApiPrice, load_api_prices
+from advisor.catalog.api_prices import load_api_prices
 from advisor.fleet.portfolio import FleetWorkload
 from advisor.fleet.solving.problem import Mode
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.workload import Serving
+from advisor.planning.beside_api import Hosted
 
 READ_S: Final = 0.05
 """Time between the tokens of an answer where no target is stated: 20 tokens a second, faster than
 people read. Assumed. [s]"""
-MILLION: Final = 1e6
 
 
 def hosted_mode(workload: FleetWorkload) -> Mode | None:
@@ -27,9 +27,10 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
         return None
     if limits.accelerators or limits.vendors or limits.regions or limits.software:
         return None
+    cached = serving.prefix_hit_share or 0.0
     providers = {name.casefold() for name in limits.providers}
     priced = [
-        (_request_usd(item, serving), item)
+        (Hosted.listed(item, case.model.preset).request_usd(serving, cached), item)
         for item in load_api_prices()
         if item.weights == "same"
         and item.preset == case.model.preset
@@ -48,11 +49,3 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
         hosted=True,
         detail=f"{best.model}, list price of {best.price_date}",
     )
-
-
-def _request_usd(price: ApiPrice, serving: Serving) -> float:
-    """Return the price of one request; tokens in the provider's cache cost less. [USD]"""
-    hit = serving.prefix_hit_share or 0.0
-    cached = price.input_usd if price.cached_input_usd is None else price.cached_input_usd
-    prompt = serving.input_tokens * ((1 - hit) * price.input_usd + hit * cached)
-    return (prompt + serving.output_tokens * price.output_usd) / MILLION

@@ -64,10 +64,10 @@ def accuracy_frame(runs: Sequence[PublishedRun]) -> pd.DataFrame:
                 "model": run.model,
                 "accelerator": run.accelerator_name,
                 "count": run.count,
-                "measured": run.row.measured / SCALES.get(run.row.quantity, 1.0),
-                "low": run.row.low / SCALES.get(run.row.quantity, 1.0),
-                "expected": run.row.expected / SCALES.get(run.row.quantity, 1.0),
-                "high": run.row.high / SCALES.get(run.row.quantity, 1.0),
+                **{
+                    name: getattr(run.row, name) / SCALES.get(run.row.quantity, 1.0)
+                    for name in ("measured", "low", "expected", "high")
+                },
                 "error_pct": run.row.error_pct,
                 "covered": run.row.covered,
                 "regime": run.row.regime,

@@ -13,30 +13,19 @@ def curve_frame(curve: Curve) -> pd.DataFrame:
     """Return the points of a curve; memory in GiB."""
     return pd.DataFrame(
         [
-            (
-                point.value,
-                point.memory_bytes.low / GIB,
-                point.memory_bytes.expected / GIB,
-                point.memory_bytes.high / GIB,
-                point.usable_bytes / GIB,
-                point.speed_per_s.expected,
-                f"{point.unit.value}s/s",
-                point.fits,
-                point.value == curve.chosen,
-            )
+            {
+                "value": point.value,
+                "low_gib": point.memory_bytes.low / GIB,
+                "expected_gib": point.memory_bytes.expected / GIB,
+                "high_gib": point.memory_bytes.high / GIB,
+                "usable_gib": point.usable_bytes / GIB,
+                "speed_per_s": point.speed_per_s.expected,
+                "unit": f"{point.unit.value}s/s",
+                "fits": point.fits,
+                "chosen": point.value == curve.chosen,
+            }
             for point in curve.points
-        ],
-        columns=[
-            "value",
-            "low_gib",
-            "expected_gib",
-            "high_gib",
-            "usable_gib",
-            "speed_per_s",
-            "unit",
-            "fits",
-            "chosen",
-        ],
+        ]
     )
 
 
@@ -84,17 +73,16 @@ def scaling_frame(found: Scaling) -> pd.DataFrame:
     """
     return pd.DataFrame(
         [
-            (
-                item.count,
-                item.efficiency,
-                item.tokens_per_s,
-                item.run_hours,
-                item.cost_usd,
-                BOUND_WORDS[item.bound_by],
-            )
+            {
+                "count": item.count,
+                "efficiency": item.efficiency,
+                "tokens_per_s": item.tokens_per_s,
+                "hours": item.run_hours,
+                "cost_usd": item.cost_usd,
+                "bound": BOUND_WORDS[item.bound_by],
+            }
             for item in found.points
-        ],
-        columns=["count", "efficiency", "tokens_per_s", "hours", "cost_usd", "bound"],
+        ]
     )
 
 

@@ -6,11 +6,18 @@ import pandas as pd
 
 from advisor.estimate.beside_results import ApiComparison
 from advisor.foundation.dates import marked
-from advisor.foundation.formatting import duration, hourly_price, money, rate
+from advisor.foundation.formatting import hourly_price, money
 from advisor.foundation.rounding import round_significant
-from advisor.foundation.units import HOUR_S
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
-from advisor.owning.sentences import NEVER, amount, break_even_text, input_text, processors_text
+from advisor.owning.sentences import (
+    NEVER,
+    alone_text,
+    amount,
+    bought_cells,
+    break_even_text,
+    input_text,
+    processors_text,
+)
 
 LARGE_BILL_USD: Final = 1_000.0
 """From this total on, cents only look exact. [USD]"""
@@ -199,13 +206,7 @@ def processors_table(found: Ownership) -> pd.DataFrame:
         [
             {
                 "Hardware": item.accelerator_name,
-                "One alone": (
-                    duration(item.hours.scaled(HOUR_S), with_range=True)
-                    if item.hours
-                    else rate(item.tokens_per_s, f"{found.unit}s/s", with_range=True)
-                    if item.tokens_per_s
-                    else "-"
-                ),
+                "One alone": alone_text(item, found.unit, with_range=True),
                 "As fast": processors_text(item),
                 "Price": money(item.purchase_usd) if item.purchase_usd else "unknown",
                 "Draw": amount(item.draw_kw, "kW"),
@@ -222,25 +223,11 @@ def processors_table(found: Ownership) -> pd.DataFrame:
 
 def budget_table(found: Ownership) -> pd.DataFrame:
     """Return what a budget buys: the best mix, then the best with one kind of machine."""
-    budget = found.budget
-    if budget is None:
-        return pd.DataFrame()
-    bought = [("Best mix", item) for item in budget.best]
-    bought += [("Alone", item) for item in budget.alternatives]
+    mixed = len(found.budget.best) if found.budget else 0
     return pd.DataFrame(
         [
-            {
-                "": kind,
-                "Buy": f"{item.machines:,} x {item.machine_name}",
-                "Price": money(item.usd),
-                "Cards' price": item.price_of,
-                "Rated": f"{item.rated_w:,.0f} W",
-                "One run": duration(item.hours * HOUR_S) if item.hours else "-",
-                "Together": (
-                    rate(item.tokens_per_s, f"{found.unit}s/s") if item.tokens_per_s else "-"
-                ),
-            }
-            for kind, item in bought
+            {"": "Best mix" if place < mixed else "Alone", **cells}
+            for place, cells in enumerate(bought_cells(found))
         ]
     )
 

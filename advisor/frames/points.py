@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import pandas as pd
 
@@ -85,10 +85,6 @@ class Point(NamedTuple):
     def priced(self) -> bool:
         """Whether the point has a price."""
         return not math.isnan(self.cost)
-
-    def at_height(self, height: float) -> Self:
-        """Return the point at a height in place of its cost."""
-        return self._replace(cost_low=height, cost=height, cost_high=height)
 
 
 def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:

@@ -30,7 +30,8 @@ def token(asked: Asked) -> Figures:
     if asked.serves:
         axis, bars = "USD per million answer tokens, by requests at once", _by_load(asked)
     else:
-        axis, bars = "USD for the run, cheapest offer of each card", _by_card(asked)
+        axis = "USD for the run, cheapest offer of each card"
+        bars = tuple(_bar(asked, item, item.label) for item in _cheapest(asked)[:MOST_CARDS])
     return Figures(sentences=sentences, axis=axis, bars=bars)
 
 
@@ -59,10 +60,6 @@ def _cheapest(asked: Asked) -> list[Candidate]:
     for item in sorted(priced, key=_cost):
         first.setdefault(item.accelerator, item)
     return list(first.values())
-
-
-def _by_card(asked: Asked) -> tuple[Bar, ...]:
-    return tuple(_bar(asked, item, item.label) for item in _cheapest(asked)[:MOST_CARDS])
 
 
 def _bar(asked: Asked, item: Candidate, label: str) -> Bar:

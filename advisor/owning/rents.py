@@ -45,11 +45,6 @@ class Tenancy:
     """Best time between checkpoints. [s]"""
 
     @property
-    def usd_per_work_hour(self) -> float:
-        """Expected rent of an hour of work. [USD/h]"""
-        return self.usd_per_hour * self.paid.expected
-
-    @property
     def committed(self) -> bool:
         """Whether the rent covers all hours of a term."""
         return self.kind is RentKind.COMMITTED
@@ -200,7 +195,7 @@ def _effective(tenancy: Tenancy) -> float:
     factor = upper_factor(tenancy.offer, kind) if tenancy.offer else 1.0
     if tenancy.committed:
         return factor * tenancy.usd_per_month / HOURS_PER_MONTH
-    return factor * tenancy.usd_per_work_hour
+    return factor * (tenancy.usd_per_hour * tenancy.paid.expected)
 
 
 def _as_priced(offer: Offer) -> Range:

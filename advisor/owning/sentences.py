@@ -7,17 +7,26 @@ from advisor.catalog.machine_kinds import groups_of
 from advisor.catalog.nodes import sold_together
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
-from advisor.foundation.formatting import count, hourly_price, memory, money, percent, years
+from advisor.foundation.formatting import (
+    count,
+    duration,
+    hourly_price,
+    memory,
+    money,
+    percent,
+    rate,
+    years,
+)
 from advisor.foundation.formatting import count as whole
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.rounding import plain, round_significant
-from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning
 from advisor.owning.assumptions import OFF, unused_off
 from advisor.owning.compare import Comparison
-from advisor.owning.results import ProcessorOption, RentCost, RentKind
+from advisor.owning.results import Ownership, ProcessorOption, RentCost, RentKind
 
 NEVER = "never"
 ROUNDED_UP = 0.95
@@ -211,6 +220,30 @@ def input_text(value: float, unit: str) -> str:
 def amount(value: float | None, unit: str) -> str:
     """Return an estimate with its unit, or *unknown*."""
     return "unknown" if value is None else f"{plain(value, 2)} {unit}"
+
+
+def alone_text(item: ProcessorOption, unit: str, *, with_range: bool = False) -> str:
+    """Return the time of a run on one processor, or its speed."""
+    if item.hours:
+        return duration(item.hours.scaled(HOUR_S), with_range=with_range)
+    return (
+        rate(item.tokens_per_s, f"{unit}s/s", with_range=with_range) if item.tokens_per_s else "-"
+    )
+
+
+def bought_cells(found: Ownership) -> Iterator[dict[str, str]]:
+    """Yield what a budget buys, column by column: the best mix, then one kind of machine."""
+    budget = found.budget
+    for item in (*budget.best, *budget.alternatives) if budget else ():
+        speed = item.tokens_per_s
+        yield {
+            "Buy": f"{item.machines:,} x {item.machine_name}",
+            "Price": money(item.usd),
+            "Cards' price": item.price_of,
+            "Rated": f"{item.rated_w:,.0f} W",
+            "One run": duration(item.hours * HOUR_S) if item.hours else "-",
+            "Together": rate(speed, f"{found.unit}s/s") if speed else "-",
+        }
 
 
 def processors_text(item: ProcessorOption) -> str:

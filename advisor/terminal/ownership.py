@@ -6,19 +6,24 @@ from rich.console import Console
 from rich.text import Text
 
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import count, duration, money, rate, signed_money, term_value
+from advisor.foundation.formatting import count, money, rate, signed_money, term_value
 from advisor.foundation.quantities import Range
-from advisor.foundation.units import HOUR_S
 from advisor.owning.results import (
     Assumption,
-    BudgetAnswer,
     Effect,
     Ownership,
     OwningCost,
     ProcessorOption,
     RentCost,
 )
-from advisor.owning.sentences import amount, break_even_text, input_text, processors_text
+from advisor.owning.sentences import (
+    alone_text,
+    amount,
+    bought_cells,
+    break_even_text,
+    input_text,
+    processors_text,
+)
 from advisor.terminal.console import Screen, bullets, definitions, heading, listed, paragraph, table
 
 SHOWN_EFFECTS: Final = 6
@@ -33,7 +38,7 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
         _short(console, found, owning=_owning_sentence(found))
         return
     console.print(found.answer, style="bold")
-    _budget(console, found.budget)
+    _budget(console, found)
     years = f"{found.months} months at {found.hours_per_month:,.0f} h, {found.place}"
     heading(console, f"Owning {count(found.count)}x {found.accelerator_name}: {years}")
     bill = [(line.title, f"{line.usd:,.2f}") for line in found.own.lines if line.usd]
@@ -169,16 +174,9 @@ def _effect_row(effect: Effect) -> tuple[str, ...]:
 
 
 def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:
-    alone = (
-        duration(item.hours.scaled(HOUR_S))
-        if item.hours
-        else rate(item.tokens_per_s, f"{unit}s/s")
-        if item.tokens_per_s
-        else "-"
-    )
     return (
         item.accelerator_name,
-        alone,
+        alone_text(item, unit),
         processors_text(item),
         money(item.purchase_usd) if item.purchase_usd else "unknown",
         amount(item.draw_kw, "kW"),
@@ -188,30 +186,16 @@ def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:
     )
 
 
-def _budget(console: Console, budget: BudgetAnswer | None) -> None:
+def _budget(console: Console, found: Ownership) -> None:
+    budget = found.budget
     if budget is None:
         return
     heading(console, f"What {money(budget.budget_usd)} buys")
     if not budget.best:
         paragraph(console, budget.sentence)
         return
-    console.print(
-        table(
-            ["Buy", "Price", "Cards' price", "Rated", "One run", "Together"],
-            [
-                (
-                    f"{item.machines} x {item.machine_name}",
-                    money(item.usd),
-                    item.price_of,
-                    f"{item.rated_w:,.0f} W",
-                    duration(item.hours * HOUR_S) if item.hours else "-",
-                    rate(item.tokens_per_s, "tokens/s") if item.tokens_per_s else "-",
-                )
-                for item in (*budget.best, *budget.alternatives)
-            ],
-            right=(1, 3, 4, 5),
-        )
-    )
+    rows = list(bought_cells(found))
+    console.print(table([*rows[0]], [[*row.values()] for row in rows], right=(1, 3, 4, 5)))
     paragraph(console, f"{budget.sentence} The other rows are the best with one kind of machine.")
 
 

@@ -73,8 +73,10 @@ def search_served(
     steps = search.climb([[way for way in found if not way.hosted] for found in ladders])
     unsolved = [place for place, step in enumerate(steps) if step is None]
     found = bool(search.options or search.smaller)
-    # Where a rate of requests is answered, nobody serves it from the host's memory.
-    if (found and workload.requests_per_s is None) or search.lacks_memory(unsolved):
+    # Where a rate of requests is answered, nobody serves it from the host's memory. Where no system
+    # is fast enough, a host is no help.
+    short_of_memory = unsolved and not search.carried
+    if (found and workload.requests_per_s is None) or short_of_memory:
         search.host(unsolved, ladders, briefly=found)
     if advising:
         search.beside(ladders, steps)
@@ -180,10 +182,6 @@ class _Served:
         month = price.usd_per_hour * price.factor * HOURS_PER_MONTH
         machines = (-(-count // price.accelerators) for count in system.counts)
         return sum(number * month < most_usd for number in machines)
-
-    def lacks_memory(self, places: Sequence[int]) -> bool:
-        """Return whether memory is short on all systems; where speed is, a host is no help."""
-        return not self.carried and bool(places)
 
     def host(
         self, places: Sequence[int], ladders: Sequence[Sequence[Way]], *, briefly: bool

@@ -143,7 +143,7 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
                     theme=theme(),
                 ),
                 key=f"own_strip_{strip.field}",
-                alt=strip_alt(frame, title="Break-even", value_text=text),
+                alt=strip_alt(frame, value_text=text),
             )
 
 

@@ -55,7 +55,7 @@ def _share(page: Page, inputs: Inputs, found: Answer | None) -> None:
     st.code(state.link(page, inputs, found), language=None, wrap_lines=True)
     download(
         "Case file (YAML)",
-        lambda: case_yaml(inputs),
+        lambda: yaml.safe_dump(state.case_mapping(inputs), sort_keys=False),
         name="case.yaml",
         media_type="application/yaml",
         key="case_file",
@@ -118,11 +118,6 @@ def _open(content: bytes) -> None:
 def _button(label: str, key: str, act: Callable[..., None], value: object) -> None:
     if st.button(label, key=key, on_click=act, args=(value,)):
         st.rerun()  # the whole page, not this part alone
-
-
-def case_yaml(inputs: Inputs) -> str:
-    """Return the case as the command line reads it."""
-    return yaml.safe_dump(state.case_mapping(inputs), sort_keys=False)
 
 
 def side_by_side(found: Answer) -> None:

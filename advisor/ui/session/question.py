@@ -71,13 +71,11 @@ def question(*, providers: Names, accelerators: Callable[[], Mapping[str, str]])
     names = {"why": lambda: {name: name for name in accelerators().values()}}
     others = {
         "why": choice("why_not", "Why not", None, names["why"]),
-        "saved": Field(SAVED, "Saved questions", (), _unpack_saved, _pack_saved),
+        "saved": Field(
+            SAVED, "Saved questions", (), _unpack_saved, lambda held: packed(json.dumps(held))
+        ),
     }
     return Page(FIRST_PAGE, fields | others)
-
-
-def _pack_saved(saved: tuple[str, ...]) -> str | None:
-    return packed(json.dumps(saved))
 
 
 def _unpack_saved(given: str) -> Read:
