@@ -6,7 +6,7 @@ import streamlit as st
 
 import advisor.ui
 from advisor.ui.pages import PAGES
-from advisor.ui.parts.chart_view import follow_theme
+from advisor.ui.parts.chart_view import follow_window
 from advisor.ui.session.address import survive_restarts
 from advisor.ui.session.server import bound_uploads, settle
 
@@ -31,5 +31,5 @@ page = st.navigation(
 settle()
 bound_uploads()
 survive_restarts()
-follow_theme()
+follow_window()
 page.run()

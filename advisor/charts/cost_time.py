@@ -23,6 +23,7 @@ from advisor.charts.theme import (
     rule,
 )
 from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames import Axes, Point, as_points
 
@@ -106,11 +107,14 @@ def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
     cheap, fast = min(plans, key=lambda item: item.cost), min(plans, key=lambda item: item.time)
     if fast.cost <= cheap.cost or cheap.time <= fast.time:
         return ""
+    faster, dearer = (
+        f"{round_significant(ratio, 2):,g} times"
+        for ratio in (cheap.time / fast.time, fast.cost / cheap.cost)
+    )
     return (
         f"The fastest plan takes {_time_text(fast.time, axes)} instead of "
-        f"{_time_text(cheap.time, axes)} ({cheap.time / fast.time:.2g} times as fast) and costs "
-        f"{money(fast.cost)} instead of {money(cheap.cost)} ({fast.cost / cheap.cost:.2g} times as "
-        "much)."
+        f"{_time_text(cheap.time, axes)} ({faster} as fast) and costs "
+        f"{money(fast.cost)} instead of {money(cheap.cost)} ({dearer} as much)."
     )
 
 

@@ -85,7 +85,8 @@ def memory_finding(memory: pd.DataFrame) -> str:
         if free > 0
         else f"the range ends {-free:.2g} GiB above what is usable"
     )
-    return f"{largest.group} take {share} of the memory of the first plan; {left}."
+    verb = "take" if largest.group.endswith("s") or " and " in largest.group else "takes"
+    return f"{largest.group} {verb} {share} of the memory of the first plan; {left}."
 
 
 def memory_alt(memory: pd.DataFrame) -> str:

@@ -155,7 +155,8 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
             "USD that owning saves"
             if compact
             else "Owning dearer \u2190 USD \u2192 owning cheaper",
-            nticks=4 if compact else 8,
+            nticks=3 if compact else 8,
+            tickangle=0,
             range=[low - room, high + room],
             tickformat=dollars(high - low),
         ),
@@ -197,7 +198,7 @@ def effects_finding(frame: pd.DataFrame) -> str:
     return (
         f"{top['title']} matters most: from {top['low_text']} to {top['high_text']} it moves the "
         f"saving from {_signed(top['low_usd'])} to {_signed(top['high_usd'])}. "
-        f"{flips} of {len(frame)} inputs alone can turn the answer."
+        f"Within such ends, {flips} of {len(frame)} inputs turn the answer alone."
     )
 
 

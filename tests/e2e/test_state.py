@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 
 import advisor
 from tests.cases import tune
-from tests.e2e.browsing import ANSWER, choose, fill, follow, open_page, settle, unfold
+from tests.e2e.browsing import ANSWER, choose, fill, follow, open_answer, open_page, settle, unfold
 from tests.e2e.conftest import free_port, serve, start
 
 BOXES = """() => JSON.stringify(
@@ -289,3 +289,15 @@ def test_a_link_below_a_proxys_prefix_says_the_readers_address(
         open_page(page, link)
         expect(page.get_by_label("Tokens", exact=True)).to_have_value("20M")
         page.close()  # It would tell of the server that ends below.
+
+
+def test_a_narrow_window_is_drawn_as_on_a_phone(
+    app_url: str, new_page: Callable[..., Page]
+) -> None:
+    """The width decides, not the browser's name; a window made wide is drawn anew."""
+    page = new_page(viewport={"width": 390, "height": 844})
+    open_answer(page, app_url)
+    legend = page.locator('[class*="st-key-cost_time"] .js-plotly-plot g.legend')
+    expect(legend).to_have_count(0)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(legend).not_to_have_count(0)

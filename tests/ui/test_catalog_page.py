@@ -37,7 +37,7 @@ def text(page: AppTest) -> str:
 
 
 def test_it_says_how_many_and_how_old(page: AppTest, catalog_counts: tuple[int, int, int]) -> None:
-    counted = "{} accelerators and {} offers of {} providers.".format(*catalog_counts)
+    counted = "{:,} accelerators and {:,} offers of {:,} providers.".format(*catalog_counts)
     assert counted in text(page)
     assert "Prices come from the snapshot that ships with the program." in text(page)
     assert "over 60 days old" in text(page)
@@ -77,7 +77,7 @@ def test_filters_narrow_the_list(page: AppTest) -> None:
     listed = next(item.value for item in page.dataframe if "Power (W)" in item.value)
 
     # AMD parts with 192 GB and more that someone in the snapshot rents.
-    keys = ("epyc-7763", "epyc-9654", "mi300x", "mi325x", "mi350x", "mi355x")
+    keys = ("epyc-7763", "epyc-9454p", "epyc-9654", "mi300x", "mi325x", "mi350x", "mi355x")
     assert sorted(listed["Accelerator"].str.removesuffix(" (?)")) == sorted(
         card.name for card in map(CATALOG.accelerator, keys) if CATALOG.offers_for(card.key)
     )
@@ -134,7 +134,7 @@ def test_a_refresh_that_fails_says_so_and_changes_nothing(
     page.button(key="catalog_refresh").click().run()
 
     assert "The prices in use stay as they are." in page.error[0].value.replace("\\", "")
-    assert "{1} offers of {2} providers".format(*catalog_counts) in text(page)
+    assert "{1:,} offers of {2:,} providers".format(*catalog_counts) in text(page)
 
 
 def test_a_refresh_that_works_says_what_it_brought(

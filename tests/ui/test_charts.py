@@ -259,6 +259,8 @@ def test_the_findings_say_what_the_charts_show() -> None:
     words = charts.cost_time_finding(chosen, frames.axes(found))
     assert "2 h instead of 10 h (5 times as fast)" in words
     assert "$36 instead of $12 (3 times as much)" in words
+    chosen = chosen.assign(cost=[12.0, 1812.0])
+    assert "(150 times as much)" in charts.cost_time_finding(chosen, frames.axes(found))
     assert not charts.cost_time_finding(chosen.head(1), frames.axes(found))
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import Figure, Theme, narrowed, theme_named
 from advisor.ui.parts.widgets import csv_button
-from advisor.ui.parts.wording import on_phone, text_table
+from advisor.ui.parts.wording import PHONE_PX, WINDOW, on_phone, text_table
 
 PICTURE: Final = "picture"
 """Session's key of the format in which charts are saved."""
@@ -20,32 +20,43 @@ TABLE_PX: Final = 420
 """A longer table scrolls on its own. [px]"""
 
 
-THEME_KEY: Final = "follow_theme"
-"""Of the element that watches the theme; ``page.css`` hides it."""
-WATCH_THEME: Final = """
-let asked = null  // once for each theme, so that no difference asks for ever
-export default function ({ data, setTriggerValue }) {
+WINDOW_KEY: Final = "follow_window"
+"""Of the element that watches theme and width; ``page.css`` hides it."""
+WATCH_WINDOW: Final = """
+let asked = null  // once for each theme and width, so that no difference asks for ever
+export default function ({ data, setStateValue, setTriggerValue }) {
   const app = document.querySelector('[data-testid="stApp"]')
   const look = () => {
     const [red, green, blue] = getComputedStyle(app).backgroundColor.match(/\\d+/g).map(Number)
     const type = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 127 ? "light" : "dark"
-    if (type === data.drawn) { asked = null; return }
-    if (type !== asked) { asked = type; setTriggerValue("switched", type) }
+    const narrow = window.innerWidth <= data.most
+    if (type === data.drawn && narrow === data.narrow) { asked = null; return }
+    const seen = `${type} ${narrow}`
+    if (seen === asked) return
+    asked = seen
+    if (narrow !== data.narrow) setStateValue("narrow", narrow)
+    if (type !== data.drawn) setTriggerValue("switched", type)
   }
   const observer = new MutationObserver(look)
   observer.observe(app, { attributes: true, attributeFilter: ["class"] })
+  window.addEventListener("resize", look)
   look()
-  return () => observer.disconnect()
+  return () => { observer.disconnect(); window.removeEventListener("resize", look) }
 }
 """
 
 
-def follow_theme() -> None:
-    """Run the page anew as soon as the reader switches the theme, whose colours charts have."""
-    watch = st.components.v2.component(THEME_KEY, js=WATCH_THEME)
-    with st.container(key=THEME_KEY):
-        drawn = {"drawn": st.context.theme.type}
-        watch(key="theme_watched", data=drawn, on_switched_change=lambda: None)
+def follow_window() -> None:
+    """Run the page anew as soon as the theme or the kind of width changes: charts have both."""
+    watch = st.components.v2.component(WINDOW_KEY, js=WATCH_WINDOW)
+    with st.container(key=WINDOW_KEY):
+        drawn = {"drawn": st.context.theme.type, "narrow": on_phone(), "most": PHONE_PX}
+        watch(
+            key=WINDOW,
+            data=drawn,
+            on_switched_change=lambda: None,
+            on_narrow_change=lambda: None,
+        )
 
 
 def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:

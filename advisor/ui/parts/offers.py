@@ -42,6 +42,7 @@ def offers(catalog: api.Catalog) -> None:
         st.info("Nothing offers this. Loosen a filter.", icon=":material/help:")
         return
     table = frames.offers_frame(found)
+    table["Accelerator"] = table["Accelerator"].map(state.accelerator_names())
     number_list(
         table,
         key="catalog_offers",

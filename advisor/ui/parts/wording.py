@@ -31,6 +31,10 @@ NO_NUMBER: Final = ("", "-", "unknown", "never", "not set", "does not fit", "not
 """Cells that may stand in a column of numbers."""
 PHONE: Final = "Mobi"
 """What browsers on phones put into their user agent."""
+PHONE_PX: Final = 640
+"""A window as narrow is drawn as on a phone, whatever browser it is. [px]"""
+WINDOW: Final = "window_watched"
+"""Session's key of what `chart_view.follow_window` reports."""
 NUMBER_AND_UNIT: Final = re.compile(
     r"(\d) (?=%|(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
 )
@@ -132,8 +136,9 @@ def listed(cells: frames.Table) -> list[str]:
 
 
 def on_phone() -> bool:
-    """Whether the browser says that it runs on a phone."""
-    return PHONE in st.context.headers.get("User-Agent", "")
+    """Whether the window is narrow; before it says so, whether the browser is a phone's."""
+    narrow = st.session_state.get(WINDOW, {}).get("narrow")
+    return PHONE in st.context.headers.get("User-Agent", "") if narrow is None else bool(narrow)
 
 
 def span(text: str) -> str:
