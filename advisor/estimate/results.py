@@ -321,7 +321,7 @@ class Estimate(Noun):
     @property
     def memory_of(self) -> str:
         """The same in two words, after an amount."""
-        return "in all" if JOIN in self.accelerator else "on each"
+        return "in all" if self.count == 1 or JOIN in self.accelerator else "on each"
 
     @property
     def cards(self) -> int:

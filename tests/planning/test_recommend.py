@@ -461,3 +461,18 @@ def test_the_next_best_never_reads_as_the_better_one(name: str) -> None:
     assert rent is not None
     if float(figure.replace(",", "")) < 0.99 * rent.expected:
         assert rest.removeprefix(" a month").startswith(" expected, up to $")
+
+
+def test_a_run_of_years_names_the_deadline() -> None:
+    """500 billion parameters on 10T tokens are 3e25 FLOPs: years on the cheapest machines."""
+    case = {
+        "model": {"parameters": 500e9},
+        "workload": {"kind": "pretraining", "tokens": 1e13},
+        "limits": {"accelerators": ["h100-sxm"]},
+    }
+    [advice] = [item for item in advisor.recommend(case).advice if item.code == "long-run"]
+    assert "--deadline" in advice.message
+    assert "--max-accelerators" in advice.message
+
+    case["workload"] = {"kind": "pretraining", "tokens": 1e8}
+    assert not any(item.code == "long-run" for item in advisor.recommend(case).advice)

@@ -23,6 +23,8 @@ from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time
 from advisor.planning.search.systems import System
 
+LONG_RUN_H = 24.0 * 365 / 2
+"""Longer runs than half a year are hardly planned, so the answer names the deadline. [h]"""
 WORTH_SAYING = 0.9
 """Another precision is mentioned when it improves the objective by a tenth or more."""
 
@@ -55,6 +57,7 @@ def advise(
     if plans:
         found.extend(_limits_in_reach(plans[0].estimate, case.limits))
         found.extend(_from_price(plans[0].estimate))
+        found.extend(_long_run(plans[0].estimate, case))
         found.extend(_stale(plans[0].estimate.cost.price_date, current_day()))
         if plans[0].estimate.memory.total_bytes.evidence is Evidence.ASSUMED or (
             plans[0].estimate.time and plans[0].estimate.time.step_s.evidence is Evidence.ASSUMED
@@ -132,6 +135,24 @@ def _stale(price_date: str | None, today: date) -> list[Advice]:
             code="stale-price",
             severity="warning",
             message=f"Price of {dated(price_date, today=today)}. Check it before you rent.",
+        )
+    ]
+
+
+def _long_run(estimate: Estimate, case: Case) -> list[Advice]:
+    """Name the deadline where the cheapest run takes longer than anybody waits."""
+    hours = None if estimate.time is None else estimate.time.run_hours
+    if hours is None or case.limits.deadline_hours is not None or hours.expected <= LONG_RUN_H:
+        return []
+    return [
+        Advice(
+            code="long-run",
+            severity="warning",
+            message=(
+                f"The cheapest run takes {duration(hours.expected * HOUR_S)}. State a deadline, as "
+                "--deadline 180d, for machines that finish sooner; above "
+                f"{case.limits.max_accelerators:,} cards with --max-accelerators."
+            ),
         )
     ]
 
