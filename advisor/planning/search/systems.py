@@ -24,8 +24,8 @@ LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)
 LOWEST_ASK = "marketplace, lowest"
 """Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a
 plan, so it is searched only if the user names the provider, or a card that has no other price."""
-MOST_NEAR: Final = 6
-"""Names shown beside one that no offer has."""
+MOST_NEAR, MOST_LISTED = 6, 40
+"""Names shown beside one that no offer has: near ones, or all if they are few."""
 STALE_PRICE_RATIO = 0.3
 STALE_PRICE_OFFERS = 3
 
@@ -111,14 +111,15 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
     """Raise ``InputError`` for providers, regions or accelerators that the catalog lacks."""
     for field in ("providers", "regions"):
         for value in getattr(limits, field):
-            known = catalog.once(_names_of, field[:-1])
-            if value.casefold() not in known:
-                near = get_close_matches(value.casefold(), known, n=MOST_NEAR, cutoff=0.6)
+            if value.casefold() not in catalog.once(_names_of, field[:-1]):
+                known = {getattr(offer, field[:-1]) for offer in catalog.offers}
+                near = get_close_matches(value, known, n=MOST_NEAR, cutoff=0.6)
+                if not near and len(known) > MOST_LISTED:
+                    near = [*sorted(known)[:MOST_NEAR], f"{len(known) - MOST_NEAR} more"]
                 raise InputError(
                     f"no offer has this {field[:-1]}",
                     value=value,
-                    allowed=", ".join(near or sorted(known)[:MOST_NEAR])
-                    + ("" if near else f" and {len(known) - MOST_NEAR} more"),
+                    allowed=", ".join(near or sorted(known)),
                     remedy="Correct the name or drop the limit; 'gpu-advisor prices list' shows "
                     "them.",
                     field=f"limits.{field}",
