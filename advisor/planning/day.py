@@ -142,8 +142,7 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
     placement = placement.equipped(case, architecture)
     card, form = placement.accelerator, WEIGHT_FORMATS[placement.precision]
     calibration = asked.calibration.under(engine_of(placement.tool, card))
-    card = working_card(card, architecture, workload, form)
-    kernels, _ = calibration.served_kernels(card, form)
+    card, kernels, _ = working_card(card, architecture, workload, form, calibration)
     served = ServedModel.of(
         architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]
     )

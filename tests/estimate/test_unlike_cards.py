@@ -37,18 +37,64 @@ def test_published_speeds(model: str, card: str, weights: str, tokens_per_s: flo
     assert 1e3 / found.serving.tpot_ms.expected == pytest.approx(tokens_per_s, rel=0.15)
 
 
-def test_a_model_of_one_card_is_as_fast_as_there() -> None:
-    one, both = (estimated("qwen3-8b", card) for card in ("rtx-3090", "rtx-3090+rtx-3060-12gb"))
+@pytest.mark.parametrize(
+    ("first", "second", "model"),
+    [
+        ("rtx-3090", "rtx-3060-12gb", "qwen3-8b"),
+        # Cards of several generations; the older one has no 16-bit units.
+        ("quadro-rtx-8000", "p40", "qwen3-14b"),
+        ("rtx-5090", "p40", "qwen3-14b"),
+    ],
+)
+def test_a_model_of_one_card_is_as_fast_as_there(first: str, second: str, model: str) -> None:
+    one, both = (estimated(model, card, "q8_0") for card in (first, f"{first}+{second}"))
     assert one.serving is not None
     assert both.serving is not None
-    # 8.2 GiB stay on the RTX 3090.
+    # At most 15 GiB: they stay on the first card.
     assert both.serving.tpot_ms.expected == pytest.approx(one.serving.tpot_ms.expected, rel=1e-3)
+    assert both.serving.ttft_ms.expected == pytest.approx(one.serving.ttft_ms.expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "weights", "share"),
+    [
+        # 93 % of 47.5 GiB, of 54.1 GiB of layers and cache.
+        ("quadro-rtx-8000", "p40", "q6_k", 0.815),
+        # 93 % of 31.8 GiB, of 46.7 GiB.
+        ("rtx-5090", "p40", "q5_k_m", 0.634),
+    ],
+)
+def test_times_of_cards_of_several_generations_add_up(
+    first: str, second: str, weights: str, share: float
+) -> None:
+    case = {
+        "model": {"preset": "llama-3.3-70b"},
+        "workload": {"kind": "serving", "input_tokens": 512, "output_tokens": 256}
+        | {"concurrency": 1, "weight_format": weights},
+        # All layers on the card: what does not fit states the time of a card with enough memory.
+        "layout": {"gpu_layers": 80},
+    }
+    one, other, both = (
+        advisor.estimate(case | {"hardware": {"accelerator": card}}).serving
+        for card in (first, second, f"{first}+{second}")
+    )
+    assert one is not None
+    assert other is not None
+    assert both is not None
+    # The host's part differs: it also holds what one card has no room for.
+    steps = [
+        sum(term.value for term in found.terms if "host's memory" not in term.title)
+        for found in (one, other, both)
+    ]
+    prompts = [found.ttft_ms.expected for found in (one, other, both)]
+    for times in (steps, prompts):
+        assert times[2] == pytest.approx(share * times[0] + (1.0 - share) * times[1], rel=0.02)
 
 
 def test_the_answer_says_what_each_card_holds() -> None:
     found = estimated("llama-3.3-70b", "rtx-3090+rtx-3060-12gb", "q3_k_m", input_tokens=1024)
     [said] = [text for text in found.assumptions if "--tensor-split" in text]
-    assert "RTX 3090 69 % (22.3 GiB), NVIDIA GeForce RTX 3060 12 GB 31 %" in said
+    assert "RTX 3090 69 % (22.3 of 24.0 GiB), NVIDIA GeForce RTX 3060 12 GB 31 %" in said
     assert found.layout.gpu_layers is None
     assert "usable on all cards together." in fit_sentence(found)
     owned = {"owned": [{"accelerator": "rtx-3090+rtx-3060-12gb"}]}

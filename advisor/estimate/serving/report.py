@@ -83,8 +83,9 @@ def describe_serving(
     ``layout``: ``data`` ranks answer in parallel; ``expert`` of them share the routed experts.
     """
     engine = calibration.engine_for(weight_format)
-    accelerator = working_card(accelerator, architecture, workload, weight_format)
-    kernels, measured = calibration.served_kernels(accelerator, weight_format)
+    accelerator, kernels, measured = working_card(
+        accelerator, architecture, workload, weight_format, calibration
+    )
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
     compute = compute_format(accelerator, weight_format)
     candidates = Candidates(

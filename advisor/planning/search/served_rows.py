@@ -81,23 +81,16 @@ class ServedWork:
 
     def hardware(self, systems: Sequence[System]) -> HardwareArrays:
         """Return the rates of systems in this format."""
-        given = self.architecture, self.workload, self.weight_format
-        cards = {
+        given = self.architecture, self.workload, self.weight_format, self.calibration
+        known = {
             system.accelerator.key: working_card(system.accelerator, *given) for system in systems
         }
-        known = {
-            key: (
-                self.calibration.served_kernels(card, self.weight_format)[0],
-                compute_format(card, self.weight_format),
-            )
-            for key, card in cards.items()
-        }
-        return HardwareArrays.stack(
-            [
-                (cards[system.accelerator.key], system.node, *known[system.accelerator.key])
-                for system in systems
-            ]
-        )
+        rows = []
+        for system in systems:
+            card, kernels, _ = known[system.accelerator.key]
+            compute = compute_format(card, self.weight_format)
+            rows.append((card, system.node, kernels, compute))
+        return HardwareArrays.stack(rows)
 
     def met(self, table: Table, figures: Figures) -> NDArray[np.bool_]:
         """Return the rows that fit and meet the latency targets."""
