@@ -50,36 +50,23 @@ def _sections(plan: FleetPlan) -> Iterator[Section]:
             for item in plan.purchases
         ),
     )
-    places: dict[str, list[str]] = {}
-    for item in plan.assignments:
-        if item.month == 0:
-            places.setdefault(item.workload, []).append(item.words)
     yield Section(
         "Where each workload runs at first",
         columns=("Workload", "Runs on"),
-        rows=_short((name, "; ".join(words)) for name, words in places.items()),
+        rows=_short(iter(plan.at_first.items())),
     )
     yield _use(plan)
     yield Section(
         "Cost by workload",
         columns=("Workload", "Present value", "Own machines", "Rent"),
         rows=_short(
-            (item.workload, money(item.usd), money(item.own_usd), money(item.rent_usd))
-            for item in sorted(plan.charges, key=lambda one: -one.usd)
+            tuple(item.cells.values()) for item in sorted(plan.charges, key=lambda one: -one.usd)
         ),
     )
     yield Section(
         "Cash by quarter",
         columns=("From month", "Machines", "Rent", "Power, place, staff"),
-        rows=_short(
-            (
-                str(item.month),
-                money(item.purchase_usd),
-                money(item.rent_usd),
-                money(item.running_usd),
-            )
-            for item in plan.cash
-        ),
+        rows=_short(tuple(item.cells.values()) for item in plan.cash),
     )
     ways = (*plan.alternatives, *plan.curve)
     yield Section("Other ways", items=tuple(item.sentence for item in ways))

@@ -15,7 +15,7 @@ from advisor.estimate.resolved_case import ResolvedCase
 from advisor.fleet.hosted import hosted_mode
 from advisor.fleet.machines import Machine, Slice, platform_of, slices
 from advisor.fleet.portfolio import FleetWorkload, Hours
-from advisor.fleet.solving.problem import Job, Mode
+from advisor.fleet.solving.problem import Job, Mode, starts_of
 from advisor.fleet.supplies import Committed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
@@ -251,10 +251,9 @@ class Demand:
 def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]:
     """Demand in the middle of each period over that of today."""
     yearly = 1 + workload.growth_per_year
-    starts = (sum(months[:place]) for place in range(len(months)))
     return tuple(
         yearly ** ((start + length / 2) / MONTHS_PER_YEAR)
-        for start, length in zip(starts, months, strict=True)
+        for start, length in zip(starts_of(months), months, strict=True)
     )
 
 

@@ -1,7 +1,7 @@
 """The plan of a fleet: what is bought and rented, what runs where, and what it costs."""
 
 from advisor.fleet.portfolio import Portfolio
-from advisor.foundation.formatting import duration, percent
+from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import HOUR_S
 
@@ -109,6 +109,16 @@ class Charge(Noun):
     left_out: float
     """Largest share of it that the limits leave out in any period."""
 
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of a table, by column."""
+        return {
+            "Workload": self.workload,
+            "Total": money(self.usd),
+            "Own machines": money(self.own_usd),
+            "Rent": money(self.rent_usd),
+        }
+
 
 class Cash(Noun):
     """Cash of one quarter. [USD]"""
@@ -118,6 +128,16 @@ class Cash(Noun):
     rent_usd: float
     running_usd: float
     """Power, place and staff."""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of a table, by column."""
+        return {
+            "From month": str(self.month),
+            "Machines": money(self.purchase_usd),
+            "Rent": money(self.rent_usd),
+            "Power, place, staff": money(self.running_usd),
+        }
 
 
 class CostLine(Noun):
@@ -222,3 +242,12 @@ class FleetPlan(Noun):
     headroom: float | None = None
     """How many times this work the purchase budget carries; None without a budget."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def at_first(self) -> dict[str, str]:
+        """Where each workload runs in the first period, in words."""
+        places: dict[str, list[str]] = {}
+        for item in self.assignments:
+            if item.month == 0:
+                places.setdefault(item.workload, []).append(item.words)
+        return {name: "; ".join(words) for name, words in places.items()}

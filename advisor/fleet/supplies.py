@@ -12,7 +12,7 @@ from advisor.equations.energy import WATTS_PER_KW, kwh_per_month
 from advisor.fleet.machines import Machine, machine_named, machines, platform_of
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.sentences import years
-from advisor.fleet.solving.problem import Supply, Way
+from advisor.fleet.solving.problem import Supply, Way, starts_of
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.limits import Constraints
@@ -79,7 +79,7 @@ def owned_supplies(
 ) -> list[tuple[Machine, Supply]]:
     """Return the machines that are there already."""
     found = []
-    starts = [sum(months[:place]) for place in range(len(months))]
+    starts = starts_of(months)
     for item in portfolio.owned:
         machine = machine_named(item.machine, catalog, economy)
         there = tuple(
@@ -121,8 +121,7 @@ def _bar(machine: Machine, portfolio: Portfolio) -> str:
 def _first_period(weeks: float, ready_in: float | None, months: Sequence[int]) -> int:
     """Return the first period at whose start an order of today has arrived."""
     late = 0.0 if ready_in is None else max(0.0, weeks - ready_in) / WEEKS_PER_MONTH
-    starts = [sum(months[:place]) for place in range(len(months))]
-    return sum(start < late for start in starts)
+    return sum(start < late for start in starts_of(months))
 
 
 def _machine_supply(

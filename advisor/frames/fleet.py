@@ -46,12 +46,8 @@ def use_table(plan: FleetPlan) -> pd.DataFrame:
 
 def places_table(plan: FleetPlan) -> pd.DataFrame:
     """Return where each workload runs in the first period."""
-    places: dict[str, list[str]] = {}
-    for item in plan.assignments:
-        if item.month == 0:
-            places.setdefault(item.workload, []).append(item.words)
     return pd.DataFrame(
-        [{"Workload": name, "Runs on": "; ".join(words)} for name, words in places.items()]
+        [{"Workload": name, "Runs on": words} for name, words in plan.at_first.items()]
     )
 
 
@@ -80,12 +76,7 @@ def charges_table(plan: FleetPlan) -> pd.DataFrame:
     partly = any(item.left_out > LEAST_LEFT_OUT for item in plan.charges)
     return pd.DataFrame(
         [
-            {
-                "Workload": item.workload,
-                "Total": money(item.usd),
-                "Own machines": money(item.own_usd),
-                "Rent": money(item.rent_usd),
-            }
+            item.cells
             | ({"Left out": percent(item.left_out) if item.left_out else "-"} if partly else {})
             for item in plan.charges
         ]
@@ -94,17 +85,7 @@ def charges_table(plan: FleetPlan) -> pd.DataFrame:
 
 def cash_table(plan: FleetPlan) -> pd.DataFrame:
     """Return the cash of each quarter."""
-    return pd.DataFrame(
-        [
-            {
-                "From month": str(item.month),
-                "Machines": money(item.purchase_usd),
-                "Rent": money(item.rent_usd),
-                "Power, place, staff": money(item.running_usd),
-            }
-            for item in plan.cash
-        ]
-    )
+    return pd.DataFrame([item.cells for item in plan.cash])
 
 
 def ways_table(plan: FleetPlan) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from advisor.fleet.machines import Machine
 from advisor.fleet.results import Assignment, FleetPlan, Purchase
+from advisor.fleet.solving.problem import starts_of
 from advisor.foundation.formatting import count, duration, money, percent
 from advisor.foundation.units import HOUR_S
 from advisor.terminal.console import INDENT, Screen, bullets, heading, table
@@ -36,7 +37,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
                 (machine.title, str(start), count(number), percent(share))
                 for machine in plan.fleet
                 for start, number, share in zip(
-                    _starts(plan), machine.count, machine.utilisation, strict=True
+                    starts_of(plan.period_months), machine.count, machine.utilisation, strict=True
                 )
             ],
             right=[1, 2, 3],
@@ -48,10 +49,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     console.print(
         table(
             ["Workload", "Total", "Own machines", "Rent"],
-            [
-                (item.workload, money(item.usd), money(item.own_usd), money(item.rent_usd))
-                for item in plan.charges
-            ],
+            [tuple(item.cells.values()) for item in plan.charges],
             right=[1, 2, 3],
         )
     )
@@ -59,15 +57,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     console.print(
         table(
             ["From month", "Machines", "Rent", "Power, place, staff"],
-            [
-                (
-                    str(item.month),
-                    money(item.purchase_usd),
-                    money(item.rent_usd),
-                    money(item.running_usd),
-                )
-                for item in plan.cash
-            ],
+            [tuple(item.cells.values()) for item in plan.cash],
             right=[0, 1, 2, 3],
         )
     )
@@ -127,8 +117,8 @@ def _short(console: Console, plan: FleetPlan) -> None:
         screen.add(1, _purchases(plan.purchases))
         for reason in _reasons(plan.purchases)[:SHOWN_LIMITS]:
             screen.say(6, reason)
-    for place, (name, words) in enumerate(_first(plan).items()):
-        screen.say(2 if place < SHOWN_JOBS else 7, "; ".join(words) + ".", title=name)
+    for place, (name, words) in enumerate(plan.at_first.items()):
+        screen.say(2 if place < SHOWN_JOBS else 7, f"{words}.", title=name)
     for item in plan.alternatives:
         screen.say(3, item.sentence)
     screen.say(2, _headroom(plan))
@@ -178,16 +168,6 @@ def _jobs(assignments: Iterable[Assignment]) -> Padding:
     return Padding(made, (0, 0, 0, INDENT))
 
 
-def _first(plan: FleetPlan) -> dict[str, list[str]]:
-    """Return where each workload runs in the first period, in words."""
-    found: dict[str, list[str]] = {}
-    for item in plan.assignments:
-        if item.month:
-            continue
-        found.setdefault(item.workload, []).append(item.words)
-    return found
-
-
 def _reasons(purchases: Iterable[Purchase]) -> list[str]:
     return list(
         dict.fromkeys(f"{item.title}: {' '.join(item.why)}" for item in purchases if item.why)
@@ -217,7 +197,3 @@ def _energy(plan: FleetPlan) -> str:
         f"Machines on site take {plan.energy_kwh:,.0f} kWh and cause "
         f"{plan.carbon_kg:,.0f} kg of CO2; rated power {plan.peak_kw:.1f} kW."
     )
-
-
-def _starts(plan: FleetPlan) -> list[int]:
-    return [sum(plan.period_months[:place]) for place in range(len(plan.period_months))]

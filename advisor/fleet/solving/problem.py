@@ -1,5 +1,6 @@
 """The planning problem in plain numbers: jobs, ways to supply them, periods and limits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -118,6 +119,17 @@ class Limits:
     usd_per_year: float | None = None
 
 
+def starts_of(months: Sequence[int]) -> tuple[int, ...]:
+    """Return the month in which each period starts, from the lengths of the periods.
+
+    Examples
+    --------
+    >>> starts_of((6, 6, 12))
+    (0, 6, 12)
+    """
+    return tuple(sum(months[:place]) for place in range(len(months)))
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Jobs, supplies, periods and limits."""
@@ -137,7 +149,7 @@ class Problem:
     @property
     def starts(self) -> tuple[int, ...]:
         """Month in which each period starts."""
-        return tuple(sum(self.months[:place]) for place in range(len(self.months)))
+        return starts_of(self.months)
 
     @property
     def horizon(self) -> int:
