@@ -219,6 +219,8 @@ class HardwareArrays(Columns):
     """What launches of routed experts add to a layer, by an engine with its own kernels."""
     scan_layer_overhead_s: Floats
     """The same of a recurrence."""
+    short_layers: Floats
+    """1 if a serving engine adds less to each layer than on other cards, otherwise 0."""
     weight_expansion_s: Floats
     """Time to expand one stored weight."""
     node_accelerators: Floats
@@ -341,6 +343,7 @@ def _rates(
         "prompt_layer_overhead_s": backend.prompt_layer_overhead_s if backend else 0.0,
         "routed_layer_overhead_s": backend.routed_layer_overhead_s if backend else 0.0,
         "scan_layer_overhead_s": backend.scan_layer_overhead_s if backend else 0.0,
+        "short_layers": float(kernels.short_layers),
         "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
         "node_accelerators": node.accelerators,
         "intra_bytes_per_s": node.intra_bytes_per_s,

@@ -82,3 +82,18 @@ def test_chunks_of_a_prompt_follow_each_other_through_the_stages() -> None:
     four = times(workload, own_kernels(), pipeline=4).ttft_s[0]
 
     assert four / one == pytest.approx((8 + 3) / 4 / 8, rel=0.02)
+
+
+def test_layers_and_steps_cost_a_share_on_the_generations_that_the_engine_names() -> None:
+    # 32 layers of 0.1 ms and a step of 1 ms, of which the named generation takes 60 %.
+    own = calibration(layer_s=1e-4, step_s=1e-3)
+    workload = Serving(input_tokens=1, output_tokens=2, concurrency=1)
+
+    def fixed(*cards: str) -> float:
+        changes = {"short_layer_cards": cards, "short_layer_share": 0.6}
+        engine = own.serving.model_copy(update=changes)
+        found = times(workload, own.model_copy(update={"serving": engine}))
+        return float(found.shares.fixed[0])
+
+    assert fixed("another") == pytest.approx(32 * 1e-4 + 1e-3)
+    assert fixed("ideal") == pytest.approx(0.6 * (32 * 1e-4 + 1e-3))

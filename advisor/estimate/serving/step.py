@@ -101,9 +101,11 @@ def _overheads(
     hardware = candidates.hardware
     # One scheduler serves all micro-batches of a pipeline, one after the other.
     apart = pipeline_batches(stages=candidates.layout.pipeline, share=engine.pipeline_share)
-    yield apart * (engine.step_overhead_s + engine.sequence_overhead_s * content.sampled)
-    prompt = engine.layer_overhead_s + hardware.prompt_layer_overhead_s
-    decode = engine.layer_overhead_s + hardware.layer_overhead_s
+    short = 1.0 - hardware.short_layers * (1.0 - engine.short_layer_share)
+    yield apart * (engine.step_overhead_s * short + engine.sequence_overhead_s * content.sampled)
+    common = engine.layer_overhead_s * short
+    prompt = common + hardware.prompt_layer_overhead_s
+    decode = common + hardware.layer_overhead_s
     blocks = served.model.branches / BRANCHES_PER_BLOCK
     if served.reads_apart:
         yield np.where(content.prompt_tokens > 0, served.encoder_layers * prompt, 0.0)

@@ -14,6 +14,7 @@ from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.engines import ServingFacts
+from advisor.nouns.software.generations import generations
 from advisor.nouns.workload import Serving
 
 
@@ -64,6 +65,8 @@ def time_substitutions(
     bandwidth = f"{accelerator.memory_bandwidth_bytes_per_s / TB:.3g} TB/s"
     context = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens / 2
     cached = float(cached_bytes_per_sequence(served, LayoutArrays.of(layout), context)[0])
+    share = engine.short_layer_share if engine.short_layers(generations(accelerator)) else 1.0
+    layer_us = engine.layer_overhead_s * share / MICROSECOND
     return {
         "weights": (
             f"{served.weight_format.name} weights of {layout.tensor} ranks, {batch} rows, "
@@ -78,9 +81,9 @@ def time_substitutions(
             f"{model.hidden_size:,} x 2 bytes"
         ),
         "fixed": (
-            f"{model.num_hidden_layers} layers x {engine.layer_overhead_s / MICROSECOND:g} us + "
+            f"{model.num_hidden_layers} layers x {layer_us:.3g} us + "
             f"{batch} requests x {engine.sequence_overhead_s / MICROSECOND:g} us + "
-            f"{engine.step_overhead_s / MILLISECOND:g} ms + kernels"
+            f"{engine.step_overhead_s * share / MILLISECOND:.3g} ms + kernels"
         ),
         "prefill": (
             f"prompts of {workload.input_tokens:,} tokens from {requests - 1} other requests, one "

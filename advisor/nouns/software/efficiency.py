@@ -328,9 +328,11 @@ class Calibration(Noun):
         ``interface`` is as for :meth:`ServingFacts.backend`.
         """
         found, measured = self.kernels_for(accelerator)
-        found = found.changed(expert_format=weight_format.name)
         engine = engine or self.engine_for(weight_format)
-        backend = engine.backend(generations(accelerator), interface)
+        names = generations(accelerator)
+        short = engine.short_layers(names)
+        found = found.changed(expert_format=weight_format.name, short_layers=short)
+        backend = engine.backend(names, interface)
         # The engines' kernels were fitted on accelerators; a processor's decoding is read-bound.
         if backend is None or accelerator.segment is Segment.CPU:
             return found, measured

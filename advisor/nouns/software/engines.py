@@ -100,6 +100,10 @@ class ServingFacts(Noun):
     """Scheduling, sampling and host gaps per engine step. [s]"""
     layer_overhead_s: Seconds
     """Fixed cost per layer and step beyond the modelled kernels. [s]"""
+    short_layer_share: Fraction = 1.0
+    """That cost, and that of a step, on ``short_layer_cards`` relative to other cards."""
+    short_layer_cards: tuple[str, ...] = ()
+    """Generations on which they are smaller."""
     grouped_compute: Fraction = 1.0
     """Arithmetic rate of routed experts relative to one dense product in the same format."""
     unpacked_compute: Fraction = 1.0
@@ -198,6 +202,10 @@ class ServingFacts(Noun):
     """Last month of these builds; empty for today's."""
     cards: tuple[str, ...] = ()
     """Generations on which these builds differ from later ones; empty for all."""
+
+    def short_layers(self, generations: Sequence[str]) -> bool:
+        """Return whether a card of these generations has the smaller cost per layer."""
+        return not set(generations).isdisjoint(self.short_layer_cards)
 
     def backend(self, generations: Sequence[str], interface: str = "") -> BackendFacts | None:
         """Return the kernels for a card of these generations, narrowest first.

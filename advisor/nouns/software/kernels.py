@@ -97,6 +97,8 @@ class KernelEfficiency(Noun):
     """Rate of memory-bound kernels in training relative to inference."""
     backend: BackendFacts | None = None
     """Kernels of an engine that brings its own; None for the measured kernels."""
+    short_layers: bool = False
+    """Whether a serving engine adds less to each layer than on other cards."""
     weight_operations: NonNegative = 0.0
     """Vector operations to expand one stored weight, counted at the fp32 peak."""
     balance: tuple[NonNegative, NonNegative] | None = None
