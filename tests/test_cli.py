@@ -206,7 +206,7 @@ MODEL = "recommend --model llama-3.1-8b"
             r"tokens is not usable: got 1e\+30; allowed: at most 1e\+15",
         ),
         (f"{MODEL} --task lora --accelerator h1000", r"unknown accelerator: got 'h1000'; .*h100"),
-        (f"{MODEL} --task lora --provider Nobody", r"providers .*got 'Nobody'; allowed: .*AWS"),
+        (f"{MODEL} --task lora --provider Nobody", r"provider: got 'Nobody'; allowed: .*AWS"),
         ("recommend --model nope --task lora", r"got 'nope'"),
         ("recommend --model nope.json --task lora", r"config file cannot be read"),
         ("recommend nowhere.yaml", r"the case file cannot be read .*got 'nowhere\.yaml'"),

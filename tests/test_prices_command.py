@@ -115,6 +115,14 @@ def listed(*options: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, 
     return found
 
 
+def test_a_family_of_cards_lists_each_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = {line["accelerator"] for line in listed("H100", capsys=capsys)}
+
+    assert kinds >= {"h100-sxm", "h100-pcie", "h100-nvl"}
+    assert all(kind.startswith("h100-") for kind in kinds)
+    assert {line["accelerator"] for line in listed("l40", capsys=capsys)} == {"l40"}
+
+
 def test_a_list_answers_what_a_card_costs_where(capsys: pytest.CaptureFixture[str]) -> None:
     lines = listed("h100-sxm", "--count", "8", capsys=capsys)
     prices = [line["usd_per_card_hour"] for line in lines]

@@ -83,8 +83,8 @@ def list_offers(
 ) -> OfferList:
     """Return the offers that meet every condition, of ``count`` accelerators if it is given.
 
-    No names leave accelerators, providers or regions open. ``spot`` takes only offers with a spot
-    price and sorts by it; ``order`` is one of ``ORDERS``.
+    No names leave accelerators, providers or regions open; ``h100`` names every H100. ``spot``
+    takes only offers with a spot price and sorts by it; ``order`` is one of ``ORDERS``.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def list_offers(
         If a name or the order is unknown.
     """
     check_known(order, ORDERS, what="order", field="--sort")
-    keys = {catalog.accelerator(name).key for name in accelerators}
+    keys = {key for name in accelerators for key in _meant(catalog, name)}
     wanted_providers = _known("--provider", providers, (o.provider for o in catalog.offers))
     wanted_regions = _known("--region", regions, (o.region for o in catalog.offers))
     lines = [
@@ -109,6 +109,18 @@ def list_offers(
         lines=tuple(sorted(lines, key=lambda line: (*sort(line), line.usd_per_card_hour))),
         spot=spot,
     )
+
+
+def _meant(catalog: Catalog, name: str) -> list[str]:
+    """Return the accelerator of a name; else all whose key starts with it: h100 is each H100."""
+    start = f"{'-'.join(name.casefold().split())}-"
+    try:
+        return [catalog.accelerator(name).key]
+    except InputError:
+        kin = [card.key for card in catalog.accelerators if card.key.startswith(start)]
+        if not kin:
+            raise
+        return kin
 
 
 def _known(field: str, names: Sequence[str], known: Iterable[str]) -> set[str]:
