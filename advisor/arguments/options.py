@@ -100,13 +100,14 @@ def groups(command: str) -> dict[str, list[Declared]]:
 
 
 def declared_options(sections: Iterable[str]) -> list[Declared]:
-    """Return the fields in these sections of the case that have an option."""
+    """Return the fields in these sections of the case that have an option, the usual ones first."""
     starts = tuple(f"{section}." for section in sections)
-    return [
+    found = [
         item
         for path, item in case_inputs().items()
         if item.input and item.input.flag and f"{path}.".startswith(starts)
     ]
+    return sorted(found, key=lambda item: item.told.advanced)
 
 
 def add_options(group: argparse._ActionsContainer, items: Iterable[Declared]) -> None:

@@ -236,7 +236,7 @@ def verdict_sentences(metric: Metric, found: Sequence[Verdict]) -> list[str]:
         else:
             at = f"at every one of {item.common} providers that rent both"
             at = at if item.common > 1 else "over all providers"
-            sentences.append(f"{item.second} is above {item.first} {at}.")
+            sentences.append(f"{item.second} costs more than {item.first} {at}.")
             continue
         sentences.append(f"{item.first} and {item.second} are too close to call: {why}.")
     return sentences

@@ -94,8 +94,8 @@ VendorName = Annotated[str, AfterValidator(_vendor), _listed(vendors)]
 
 TRAINED_BY: Final = Input(
     "what runs the training: a tool (trl, unsloth, axolotl, megatron-core, maxtext) or a class of "
-    "tools (huggingface, plain, deepspeed, compiled, megatron, liger); gpu-advisor software lists "
-    "them all",
+    "tools (huggingface, plain, deepspeed, compiled, transformer_engine, megatron, liger); "
+    "gpu-advisor software lists them all",
     "--software",
     "Software",
     reads=Reads.CHOICE,
