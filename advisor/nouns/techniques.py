@@ -113,6 +113,8 @@ class SpeculationFacts(Noun):
     """Published measurements of one way to speculate."""
 
     title: str
+    needs: str = ""
+    """What has to exist before it can be used, where engines bring nothing for it."""
     draft_tokens: Annotated[int, Field(ge=1)]
     verified: Annotated[int, Field(ge=1)]
     """Tokens that the model checks in one step, for each sequence."""

@@ -90,9 +90,10 @@ def _offers(
     if workload.speculation is None:
         heads = Speculation.MTP if architecture.prediction_layers else Speculation.EAGLE3
         for method in (heads, Speculation.NGRAM):
-            title = speculation_facts()[method].title
+            facts = speculation_facts()[method]
+            needs = f", {facts.needs}" if facts.needs else ""
             yield (
-                f"speculative decoding with {title} (--speculation {method})",
+                f"speculative decoding with {facts.title}{needs} (--speculation {method})",
                 {"speculation": method},
             )
 
