@@ -1,6 +1,7 @@
 """The answer to a case: plans, the frontier, and why the other accelerators lost."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
@@ -16,6 +17,10 @@ from advisor.planning.results import Plan, Recommendation, Rejection, RejectionC
 from advisor.planning.search.options import best_option
 from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement
+
+
+MENDED: Final = (RejectionCode.DEADLINE, RejectionCode.BUDGET, RejectionCode.LATENCY)
+"""Limits whose remedy is one sentence."""
 
 
 def recommend(
@@ -99,9 +104,11 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
     found = [item for item in rejections if item.code.value in codes]
     # Without any nearer miss, software is what is missing.
     found = found or [item for item in rejections if item.code is RejectionCode.SOFTWARE]
-    nearest = sorted(found, key=lambda item: item.miss)
+    nearest = sorted(found, key=lambda item: item.miss)[:2]
+    # What would make it fit has lines of its own, each with what it costs.
+    mending = [item.remedy for item in nearest[:1] if item.code in MENDED]
     return nothing_works(
-        [item.message for item in nearest],
+        [*(item.message for item in nearest), *mending],
         deadline_hours=limits.deadline_hours,
         budget_usd=limits.budget_usd,
     )

@@ -320,14 +320,17 @@ def too_close(first: Range, second: Range) -> bool:
 def nothing_works(
     reasons: Sequence[str], *, deadline_hours: float | None, budget_usd: float | None
 ) -> str:
-    """Return the answer when no configuration meets the limits."""
+    """Return the answer when no configuration meets the limits.
+
+    ``reasons``: why the nearest ones do not, and what would help.
+    """
     limits = []
     if deadline_hours is not None:
         limits.append(f"within {duration(deadline_hours * HOUR_S)}")
     if budget_usd is not None:
         limits.append(f"under {money(budget_usd)}")
     asked = " ".join(limits) or "within your limits"
-    nearest = f" Nearest: {' '.join(reasons[:2])}" if reasons else ""
+    nearest = f" Nearest: {' '.join(reasons)}" if reasons else ""
     return f"Nothing works {asked}.{nearest}"
 
 
