@@ -16,6 +16,7 @@ EURO = {
     ("Gcore", "Bare metal 8x H100 SXM (bm3-ai...)"): (21.82, 24.5890),
     ("Gcore", "1x A100 80GB (Dec 2024 price)"): (1.67, 1.8819),
     ("Hetzner", "GEX44 (monthly 184 EUR)"): (0.25205, 0.2840),
+    ("Hetzner", "AX162-R (monthly 238 EUR)"): (0.32603, 0.3674),
     ("Scaleway", "H100-1-80G (page)"): (2.8665, 3.2303),
     ("Scaleway", "H100-SXM-8-80G"): (25.3308, 28.5453),
     ("Scaleway", "RENDER-S"): (1.2426, 1.4003),

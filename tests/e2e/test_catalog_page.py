@@ -18,7 +18,7 @@ def test_three_accelerators_and_what_differs(
 ) -> None:
     open_page(page, app_url)
     follow(page, "Catalog")
-    counted = "{} accelerators and {} offers of {} providers".format(*catalog_counts)
+    counted = "{} accelerators and {:,} offers of {} providers".format(*catalog_counts)
     expect(page.get_by_text(counted)).to_be_visible()
     page.wait_for_selector(CHART)
     # Three data-centre and consumer cards of one vendor: that row goes, the memory stays.
