@@ -18,7 +18,6 @@ from advisor.planning.search.options import best_option
 from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement
 
-
 MENDED: Final = (RejectionCode.DEADLINE, RejectionCode.BUDGET, RejectionCode.LATENCY)
 """Limits whose remedy is one sentence."""
 
