@@ -236,6 +236,44 @@ def reduced_once_s(
     )
 
 
+def contention_of(
+    *, traffic_s: Number, on_links_s: Number, link_share: Number, host_share: Number
+) -> Number:
+    r"""Share of hidden traffic that slows the computation beside it. [fraction]
+
+    Collectives take memory bandwidth and multiprocessors from the kernels beside them. On links
+    they take them for the bytes that they move: traffic that a network slows down takes no more.
+
+    Parameters
+    ----------
+    traffic_s : float or ndarray
+        Time of the traffic. [s]
+    on_links_s : float or ndarray
+        Time that it would take at the rate of the links inside a machine. [s]
+    link_share : float or ndarray
+        Share at that rate; 0 without links. [fraction]
+    host_share : float or ndarray
+        Share of traffic through the host's memory; 0 for other traffic. [fraction]
+
+    Notes
+    -----
+    .. math:: c = \max(c_{host},\; c_{link}\,t_{link} / t)
+
+    References
+    ----------
+    .. [1] arXiv:2507.03114: kernels beside collectives, on machines with links.
+
+    Examples
+    --------
+    >>> float(contention_of(traffic_s=4.0, on_links_s=1.0, link_share=0.1, host_share=0.0))
+    0.025
+    """
+    share = on_links_s / np.maximum(traffic_s, np.finfo(float).tiny)
+    beside = np.where(np.greater(link_share, 0.0), link_share * share, 0.0)
+    found: Number = np.maximum(host_share, beside)
+    return found
+
+
 def reduced_each_s(
     *,
     weights_s: Number,
@@ -245,6 +283,7 @@ def reduced_each_s(
     cover_s: Number,
     overlap: Number,
     contention: Number = 0.0,
+    last_contention: Number = 0.0,
 ) -> Number:
     r"""Traffic of ZeRO-2 and ZeRO-3 that one step shows: some in every micro-batch. [s]
 
@@ -264,13 +303,15 @@ def reduced_each_s(
     overlap : float or ndarray
         Share of it behind which traffic hides. [fraction]
     contention : float or ndarray
-        Share of hidden traffic that slows the computation. [fraction]
+        Share of hidden traffic that slows the computation, before the last micro-batch. [fraction]
+    last_contention : float or ndarray
+        The same for the last. [fraction]
 
     Notes
     -----
     .. math::
-        t = (m - 1)\,e(t_w + t_e) + e(t_w + t_l), \quad
-        e(t) = \max(0,\; t - o\,t_c) + c \min(t,\; o\,t_c)
+        t = (m - 1)\,e(t_w + t_e,\, c) + e(t_w + t_l,\, c_l), \quad
+        e(t, c) = \max(0,\; t - o\,t_c) + c \min(t,\; o\,t_c)
 
     References
     ----------
@@ -285,12 +326,13 @@ def reduced_each_s(
     6.5
     """
 
-    def shown(traffic_s: Number) -> Number:
+    def shown(traffic_s: Number, share: Number) -> Number:
         return exposed_time_s(
-            traffic_s=traffic_s, cover_s=cover_s, overlap=overlap, contention=contention
+            traffic_s=traffic_s, cover_s=cover_s, overlap=overlap, contention=share
         )
 
-    return (micro_batches - 1) * shown(weights_s + each_s) + shown(weights_s + last_s)
+    before = (micro_batches - 1) * shown(weights_s + each_s, contention)
+    return before + shown(weights_s + last_s, last_contention)
 
 
 def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:

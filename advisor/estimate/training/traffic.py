@@ -17,6 +17,7 @@ from advisor.equations.collectives import (
 from advisor.equations.training.memory import nf4_bytes
 from advisor.equations.training.pipeline import dualpipe_pair_time_s
 from advisor.equations.training.traffic import (
+    contention_of,
     context_traffic_s,
     expert_traffic_s,
     key_value_message_bytes,
@@ -229,7 +230,10 @@ def local_parameters(
 
 @dataclass(frozen=True, slots=True)
 class _Gathers:
-    """Times of data-parallel gathers (or scatters) of one kind of message. [s]"""
+    """Times of data-parallel gathers (or scatters) of one kind of message. [s]
+
+    Two rows: over the group's links, and at the rate of those inside a machine.
+    """
 
     gradients: Floats
     trained: Floats
@@ -262,36 +266,49 @@ def data_traffic(
     gathered parameters stay and gradients are summed until the last micro-batch (Llama team
     2024, arXiv:2407.21783, section 3.3.2).
     """
-    layout = candidates.layout
-    contention = network.contention * candidates.hardware.staged
+    layout, hardware = candidates.layout, candidates.hardware
     each = _gathers(run, candidates, network, share)
-    gathered = np.where(layout.sharding >= 3, each.weights, each.trained)
+    link_share = np.where(hardware.intra_domain > 1, network.link_contention, 0.0)
+    host_share = np.where(hardware.staged > 0, network.contention, 0.0)
+
+    def contention(traffic: Floats) -> Floats:
+        share = contention_of(
+            traffic_s=traffic[0],
+            on_links_s=traffic[1],
+            link_share=link_share,
+            host_share=host_share,
+        )
+        return np.asarray(share)
+
+    held = np.where(layout.sharding >= 3, each.weights, each.trained)
+    gathered = np.where(layout.sharding >= 1, held, each.gradients)
     once = reduced_once_s(
-        reduce_s=each.gradients,
-        gather_s=np.where(layout.sharding >= 1, gathered, each.gradients),
+        reduce_s=each.gradients[0],
+        gather_s=gathered[0],
         cover_s=cover,
         overlap=network.overlap,
-        contention=contention,
+        contention=contention(each.gradients + gathered),
     )
     waits = run.switches.gradient_sync is GradientSync.LAST
     scattered = 0.0 * each.gradients if waits else each.gradients
 
-    def reduced(weights: Floats | float, last: Floats) -> Floats:
+    def reduced(weights: Floats, last: Floats) -> Floats:
         return np.asarray(
             reduced_each_s(
-                weights_s=weights,
-                each_s=scattered,
-                last_s=last,
+                weights_s=weights[0],
+                each_s=scattered[0],
+                last_s=last[0],
                 micro_batches=micro_batches,
                 cover_s=cover,
                 overlap=network.overlap,
-                contention=contention,
+                contention=contention(weights + scattered),
+                last_contention=contention(weights + last),
             )
         )
 
     level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
     # One micro-batch's computation hides both its gradients and the updated parameters.
-    half = np.where(level >= 2, reduced(0.0, each.gradients + each.trained), once)
+    half = np.where(level >= 2, reduced(0.0 * each.weights, each.gradients + each.trained), once)
     return np.where(level >= 3, reduced(2 * each.weights, each.gradients), half)
 
 
@@ -336,14 +353,16 @@ def _gathers(
     matrices, routed = block_matrices(run.architecture)
     group = layout.data * layout.context
     messages = run.architecture.num_hidden_layers * share
+    inside = candidates.hardware.intra_bytes_per_s * network.intra_bandwidth
 
     def times(trained: Floats, whole: Floats, ranks: Floats, stride: Floats) -> _Gathers:
         bandwidth, latency = group_link(candidates, network, ranks, stride, staged=True)
         start = _start_s(candidates, network, ranks, stride, latency, messages)
+        rates = np.stack([bandwidth, np.maximum(bandwidth, inside)])
 
         def gather(message: Floats) -> Floats:
             time = start + all_gather_time_s(
-                message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=0.0
+                message_bytes=message, ranks=ranks, bytes_per_s=rates, latency_s=0.0
             )
             return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)
 

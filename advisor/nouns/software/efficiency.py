@@ -56,8 +56,9 @@ class NetworkEfficiency(Noun):
     overlap: Fraction
     """Share of the backward (and forward) pass that can hide data-parallel traffic."""
     contention: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of hidden traffic through the host's memory that slows the computation beside it;
-    the software's slowdown holds that of other links."""
+    """Share of hidden traffic through the host's memory that slows the computation beside it."""
+    link_contention: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """The same on links inside a machine, at their full rate."""
     jitter: NonNegative = 0.0
     """Standard deviation of a machine's time for a second of work: all wait for the slowest.
     [s/sqrt(s)]"""
