@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from advisor.nouns.software.tool_offers import Support
-from advisor.nouns.software.tools import Status, Tool, known_tools, tool_choice
+from advisor.nouns.software.tools import Status, Tool, Usual, known_tools, tool_choice
 
 INTRODUCTION = """# Software
 
@@ -25,16 +25,14 @@ def software_page() -> str:
     choice = tool_choice()
     training = [tool for tool in tools if tool.training is not None]
     serving = [tool for tool in tools if tool.serving is not None]
-    usual = [
-        (duty.label, choice.backends[backend].title, ", ".join(names))
-        for duty, by_backend in choice.usual.items()
-        for backend, names in by_backend.items()
-    ]
-    small = [
-        (duty.label, choice.backends[backend].title, ", ".join(names))
-        for duty, by_backend in choice.small.usual.items()
-        for backend, names in by_backend.items()
-    ]
+
+    def rows(usual: Usual) -> list[tuple[str, ...]]:
+        return [
+            (duty.label, choice.backends[backend].title, ", ".join(names))
+            for duty, by_backend in usual.items()
+            for backend, names in by_backend.items()
+        ]
+
     return "\n".join(
         [
             INTRODUCTION,
@@ -51,9 +49,15 @@ def software_page() -> str:
             ),
             "\n## Usual software\n",
             "The first that runs on the card does the work.\n",
-            *_table(("work", "on", "tools"), usual),
-            f"\nSmall models, of up to {choice.small.parameters:,.0f} parameters:\n",
-            *_table(("work", "on", "tools"), small),
+            *_table(("work", "on", "tools"), rows(choice.usual)),
+            *(
+                line
+                for each in choice.sizes
+                for line in (
+                    f"\nModels of {each.label}:\n",
+                    *_table(("work", "on", "tools"), rows(each.usual)),
+                )
+            ),
             "\n## Ended\n",
             *(f"- {tool.ended}" for tool in tools if tool.status is not Status.CURRENT),
             "\n## Terms\n",

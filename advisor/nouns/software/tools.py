@@ -8,9 +8,10 @@ each duty.
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
+from math import inf
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
@@ -164,12 +165,24 @@ class Term(Noun):
 Usual = dict[Duty, dict[str, tuple[str, ...]]]
 
 
-class SmallModels(Noun):
-    """Which tools are usual for small models, where others are usual for large ones."""
+class SizeClass(Noun):
+    """Which tools are usual for models of some sizes, where they differ from all others'."""
 
-    parameters: PositiveFloat
-    """Models with at most this many are small."""
+    least: NonNegativeFloat = 0.0
+    most: PositiveFloat = inf
+    """Bounds of their parameters."""
     usual: Usual
+
+    @property
+    def label(self) -> str:
+        """The sizes in words.
+
+        >>> SizeClass(most=1e9, usual={}).label
+        'up to 1,000,000,000 parameters'
+        """
+        if self.most < inf:
+            return f"up to {self.most:,.0f} parameters"
+        return f"{self.least:,.0f} parameters or more"
 
 
 class FewUsers(Noun):
@@ -221,7 +234,7 @@ class ToolChoice(Noun):
     """A card's first backend counts first."""
     usual: Usual
     """Tools by duty and backend, the usual first. The first that runs counts."""
-    small: SmallModels
+    sizes: tuple[SizeClass, ...]
     few: FewUsers
     formats: dict[str, FormatLadder]
     """By engine; ``default`` for the others."""
@@ -266,7 +279,8 @@ def tool_choice() -> ToolChoice:
     from advisor.foundation.data_records import checked, refuse
 
     choice = checked(ToolChoice.model_validate, read_yaml(data_path(CHOICE)), file=CHOICE)
-    for duty, by_backend in (*choice.usual.items(), *choice.small.usual.items()):
+    tables = (choice.usual, *(each.usual for each in choice.sizes))
+    for duty, by_backend in (row for table in tables for row in table.items()):
         for backend, names in by_backend.items():
             for name in names:
                 if name not in known_tools():
@@ -321,9 +335,11 @@ def _support(name: str, kind: Kind) -> tuple[str, Support] | None:
 
 
 @cache
-def _usual(kind: Kind, duty: Duty, small: bool) -> tuple[Tool, ...]:
+def _usual(kind: Kind, duty: Duty, sizes: tuple[int, ...]) -> tuple[Tool, ...]:
     choice = tool_choice()
-    usual = choice.usual.get(duty, {}) | (choice.small.usual.get(duty, {}) if small else {})
+    usual = dict(choice.usual.get(duty, {}))
+    for index in sizes:
+        usual |= choice.sizes[index].usual.get(duty, {})
     found: dict[str, Tool] = {}
     for backend in _backends(kind):
         for name in usual.get(backend, ()):
@@ -335,11 +351,15 @@ def _usual(kind: Kind, duty: Duty, small: bool) -> tuple[Tool, ...]:
 
 
 def usual_tools(card: Accelerator, duty: Duty, parameters: float | None = None) -> tuple[Tool, ...]:
-    """Return the tools that do a duty on a card, the usual first; small models may have others."""
+    """Return the tools that do a duty on a card, the usual first; some sizes have others."""
     if duty.trains and card.inference_only:
         return ()
-    small = parameters is not None and parameters <= tool_choice().small.parameters
-    return _usual(Kind.of(card), duty, small)
+    sizes = tuple(
+        index
+        for index, each in enumerate(tool_choice().sizes)
+        if parameters is not None and each.least <= parameters <= each.most
+    )
+    return _usual(Kind.of(card), duty, sizes)
 
 
 def tools_on(card: Accelerator) -> tuple[Tool, ...]:

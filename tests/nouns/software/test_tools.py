@@ -42,6 +42,12 @@ def test_small_models_are_pretrained_without_megatron(parameters: float, tool: s
     assert usual("rtx-4090", Duty.PRETRAIN, parameters)[0] == tool
 
 
+# docs.nvidia.com/nemo/megatron-bridge/0.6.0, supported models: DeepSeek V3, Kimi K2.
+@pytest.mark.parametrize(("parameters", "tool"), [(6.7e11, "megatron-core"), (7e10, "trl")])
+def test_the_largest_models_are_fine_tuned_with_megatron(parameters: float, tool: str) -> None:
+    assert usual("b200-sxm", Duty.TUNE, parameters)[0] == tool
+
+
 def test_torchtitan_knows_the_families_of_its_wheel() -> None:
     """torchtitan/models of 0.3.0: llama3, qwen3, deepseek_v3, gpt_oss and networks with images.
 
