@@ -238,8 +238,10 @@ class Setup:
         if estimate.time is not None:
             expected.append(duration(estimate.time.run_hours.scaled(HOUR_S), with_range=True))
         if estimate.serving is not None:
-            per_token = estimate.serving.tpot_ms.scaled(MILLISECOND)
-            expected.append(f"{milliseconds(per_token, with_range=True)} per token")
+            per_token = estimate.serving.unit is Unit.TOKEN
+            each = estimate.serving.tpot_ms if per_token else estimate.serving.ttft_ms
+            time = milliseconds(each.scaled(MILLISECOND), with_range=True)
+            expected.append(f"{time} {'per token' if per_token else 'for a batch'}")
         if estimate.cost.rent_usd is not None:
             month = "" if estimate.time is not None else " a month"
             expected.append(money(estimate.cost.rent_usd, with_range=True) + month)

@@ -146,6 +146,7 @@ def test_what_presets_take_is_what_they_are_built_for() -> None:
         ("bge-small-en-v1.5", 33_400_000, 512),
         ("multilingual-e5-large", 560_000_000, 512),
         ("bge-m3", 568_000_000, 8192),
+        ("bge-reranker-v2-m3", 568_000_000, 8192),
     ],
 )
 def test_models_for_embeddings(name: str, parameters: int, tokens: int) -> None:

@@ -560,3 +560,20 @@ def test_the_weights_that_were_named_are_served(name: str) -> None:
     text = advisor.export(case, "vllm").content
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct" in text
     assert "Instruct" not in advisor.export(serve("llama-3.1-8b", "l40s", 1), "vllm").content
+
+
+# 1_Pooling/config.json beside the weights: BGE takes the first token, all-MiniLM the mean. BERT has
+# no such file, and a reranker has a classifier.
+@pytest.mark.parametrize(
+    ("model", "stated"),
+    [
+        ("bge-m3", False),
+        ("all-minilm-l6-v2", False),
+        ("bge-reranker-v2-m3", False),
+        ("bert-base", True),
+    ],
+)
+def test_only_base_models_are_told_how_to_pool(model: str, stated: bool) -> None:
+    text = advisor.export(serve(model, "rtx-4090", 1), "tei").content
+    assert ("--pooling" in text) is stated
+    assert " for a batch; " in expectation(text)

@@ -30,6 +30,16 @@ def _where(condition: object, value: object = ()) -> object:
     return value if condition else None
 
 
+def _unpooled(servers: Servers) -> object:
+    """Whether the published weights predict masked tokens and so name no pooling.
+
+    Poolers are as wide as the network, classifiers narrower, vocabularies wider.
+    """
+    model = servers.setup.model
+    predicts = model.operators[-1].out_features > model.hidden_size
+    return _where(predicts and servers.setup.checkpoint is None)
+
+
 def _batched(servers: Servers) -> int:
     facts, card = servers.setup.calibration.serving, servers.setup.accelerator
     large = card.memory_reported_bytes >= facts.large_memory_bytes
@@ -158,7 +168,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     ),
     "tensorrt_drafts": _tensorrt_drafts,
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
-    "unpooled": lambda one: _where(one.setup.checkpoint is None),
+    "unpooled": _unpooled,
     "vllm_drafts": _vllm_drafts,
     "weights": lambda one: one.setup.weights,
     "weight_options": _weights,
