@@ -281,6 +281,19 @@ def test_an_old_card_gets_the_note_on_its_last_releases() -> None:
     agrees(text, "torchrun", case)
 
 
+@pytest.mark.parametrize("vendor", ["NVIDIA", "AMD"])
+def test_axolotl_starts_in_an_image_whose_pytorch_it_takes(vendor: str) -> None:
+    """Its wheel 0.19.0 asks for torch>=2.11.0,<=2.13.0, and its README installs no flash-attn."""
+    case = placed("LoRA 8B", vendor)
+    run = {**case, "workload": {**case["workload"], "software": "axolotl"}}
+    [image] = set(re.findall(r"image: (\S+)", advisor.export(run, "kubernetes").content))
+    minor = int(re.findall(r"2\.(\d+)\.\d+$", image)[0])
+    assert 11 <= minor <= 13
+    text = advisor.export(case, "axolotl").content
+    assert "flash" not in text
+    assert yaml.safe_load(text)["attn_implementation"] == "sdpa"
+
+
 @pytest.mark.parametrize("work", ["LoRA 8B", "full 8B", "pretrain 70B", "ResNet-50"])
 def test_kubernetes_takes_the_manifests(work: str) -> None:
     for manifest in yaml.safe_load_all(
