@@ -53,19 +53,25 @@ def test_full_fine_tuning_takes_the_least_sharding_that_fits() -> None:
     assert found.time.step_s.expected <= 1.03 * whole.time.step_s.expected
 
 
-def test_virtual_stages_hold_several_layers_where_that_is_nearly_as_fast() -> None:
-    found = estimated("gpt-3-175b", "a100-sxm-80gb", 1024, PRETRAIN)
+@pytest.mark.parametrize(
+    ("preset", "card", "count", "layers"),
+    [("gpt-3-175b", "a100-sxm-80gb", 1024, 96), ("llama-3.1-70b", "h100-sxm", 512, 80)],
+)
+def test_virtual_stages_hold_several_layers_where_that_is_nearly_as_fast(
+    preset: str, card: str, count: int, layers: int
+) -> None:
+    found = estimated(preset, card, count, PRETRAIN)
     layout = found.layout
     assert layout.pipeline > 1
-    assert 96 / (layout.pipeline * layout.virtual_stages) >= 2
+    assert layers / (layout.pipeline * layout.virtual_stages) >= 2
     most = estimated(
-        "gpt-3-175b",
-        "a100-sxm-80gb",
-        1024,
+        preset,
+        card,
+        count,
         PRETRAIN,
         pipeline=layout.pipeline,
         tensor=layout.tensor,
-        virtual_stages=96 // layout.pipeline,
+        virtual_stages=layers // layout.pipeline,
     )
     assert found.time is not None
     assert most.time is not None

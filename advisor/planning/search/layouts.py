@@ -244,7 +244,7 @@ def _chunks(architecture: ModelArchitecture, pipeline: int, stated: Stated) -> t
     """Return the virtual stages to try.
 
     More of them mean less idle time and memory, and hidden messages: try none, the most, and, where
-    those hold a single layer, the most that hold several.
+    those hold a single layer, half of them, which hold two.
     """
     layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
     if "virtual_stages" in stated:
@@ -255,8 +255,7 @@ def _chunks(architecture: ModelArchitecture, pipeline: int, stated: Stated) -> t
     most = most_chunks(layers=layers, parts=parts, pipeline=pipeline)
     if pipeline * most < layers or most == 1:
         return tuple({1, most})
-    several = most_chunks(layers=layers, parts=layers // 2, pipeline=pipeline)
-    return tuple(sorted({1, several, most}))
+    return tuple(sorted({1, most if most % 2 else most // 2, most}))
 
 
 def _schedules(
