@@ -41,6 +41,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase, prepared, resolved
+from advisor.planning.recommend import counted
 from advisor.planning.results import Recommendation
 from advisor.planning.spot import interruptions_of
 
@@ -111,7 +112,10 @@ def export_case(
     """
 
     def answered(question: Case) -> Answer:
-        return search(question) if question.hardware is None else estimate(question)
+        if question.hardware is None:
+            return search(question)
+        sized = counted(prepared(question, catalog))
+        return estimate(question.changed(hardware=sized))
 
     if to in REPORTS:
         answer = answer or answered(case)

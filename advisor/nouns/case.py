@@ -126,7 +126,10 @@ class Hardware(Noun):
         ),
     ]
     count: Annotated[int, Field(ge=1, le=16384)] = asked(
-        "how many; by default 1, to own as many as the work takes", "--count", "How many", default=1
+        "how many; by default 1, to own or export as many as the work takes",
+        "--count",
+        "How many",
+        default=1,
     )
 
 

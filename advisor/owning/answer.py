@@ -10,16 +10,15 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory_against
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.hardware import JOIN, PriceKind
+from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import OwnedHardware
 from advisor.owning.assumptions import Size, purchase_price
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
 from advisor.planning.beside_api import hosted_models
-from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.prepared import PricedCase, fed
-from advisor.planning.recommend import recommend
+from advisor.planning.recommend import counted, recommend
 from advisor.planning.stated import best_placement
 
 
@@ -69,7 +68,7 @@ def answer_own(
         # Without a price, no estimate is worth its time.
         purchase_price(catalog.accelerator(case.hardware.accelerator), economy)
     case = fed(case, asked.architecture)
-    case = case.changed(hardware=_counted(asked.of(case)))
+    case = case.changed(hardware=counted(asked.of(case)))
     asked = asked.of(case)
     found = _estimated(asked)
     if stated and buy:
@@ -115,25 +114,6 @@ def _bought(budget: BudgetAnswer | None) -> Purchase | None:
     if budget is None or not budget.best:
         return None
     return max(budget.best, key=lambda item: item.usd)
-
-
-def _counted(asked: PricedCase) -> Hardware | None:
-    """Return stated hardware, without a number as many cards as the work takes.
-
-    One card, unless it falls short or keeps parts in the host's memory and a plan with more exists.
-    """
-    case, stated = asked.case, asked.case.hardware
-    if stated is None or "count" in stated.model_fields_set or JOIN in stated.accelerator:
-        return stated
-    found = estimate_configuration(asked, best_placement(asked))
-    alone = found.memory.fits and found.memory.host_bytes.expected == 0
-    if alone and not missed_limits(found, case.limits):
-        return stated
-    limits = case.limits.changed(accelerators=(stated.accelerator,))
-    plans = recommend(asked.of(case.changed(limits=limits, hardware=None)), briefly=True).plans
-    if not plans:
-        return stated
-    return stated.changed(count=plans[0].estimate.count)
 
 
 def _planned(asked: PricedCase) -> Hardware:

@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from advisor.errors import InputError
+from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.report import parameters_of
 from advisor.nouns.case import Hardware
+from advisor.nouns.hardware import JOIN
 from advisor.nouns.limits import Constraints
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.devices import buying_advice, devices_to_buy
-from advisor.planning.explain.sentences import nothing_works, sentence
+from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence
 from advisor.planning.placed import explained
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
@@ -131,3 +133,22 @@ def nearest(asked: PricedCase, rejections: Sequence[Rejection]) -> Estimate | No
     except InputError:
         return None
     return found if found.ways_out or found.improvements else None
+
+
+def counted(asked: PricedCase) -> Hardware | None:
+    """Return stated hardware, without a number as many cards as the work takes.
+
+    One card, unless it falls short or keeps parts in the host's memory and a plan with more exists.
+    """
+    case, stated = asked.case, asked.case.hardware
+    if stated is None or "count" in stated.model_fields_set or JOIN in stated.accelerator:
+        return stated
+    found = estimate_configuration(asked, best_placement(asked))
+    alone = found.memory.fits and found.memory.host_bytes.expected == 0
+    if alone and not missed_limits(found, case.limits):
+        return stated
+    limits = case.limits.changed(accelerators=(stated.accelerator,))
+    plans = recommend(asked.of(case.changed(limits=limits, hardware=None)), briefly=True).plans
+    if not plans:
+        return stated
+    return stated.changed(count=plans[0].estimate.count)

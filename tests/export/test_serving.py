@@ -577,3 +577,13 @@ def test_only_base_models_are_told_how_to_pool(model: str, stated: bool) -> None
     text = advisor.export(serve(model, "rtx-4090", 1), "tei").content
     assert ("--pooling" in text) is stated
     assert " for a batch; " in expectation(text)
+
+
+def test_a_card_without_a_number_is_planned_as_recommended() -> None:
+    """One card answers 2.4 of the 5 requests/s: its file would start an overloaded server."""
+    case = serve("llama-3.1-70b", requests_per_s=5)
+    case["workload"].pop("concurrency", None)
+    best = advisor.recommend({**case, "limits": {"accelerators": ["h100-sxm"]}}).plans[0].estimate
+    text = advisor.export({**case, "hardware": {"accelerator": "h100-sxm"}}, "vllm").content
+    assert best.count > 1
+    assert f"on {best.count}x NVIDIA H100" in text
