@@ -228,7 +228,7 @@ def megatron(text: str, count: int) -> dict[str, Any]:
     if data * degrees["context"] > 1:
         assert "overlap-grad-reduce" in options  # as the estimate of the traffic assumes
         assert ("overlap-param-gather" in options) is (sharding != "ddp")
-    if "load" in options:
+    if options.get("load", options["save"]) != options["save"]:
         assert "finetune" in options
         kind = {"kind": "fine_tuning", "method": "full"}
     else:

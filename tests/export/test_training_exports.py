@@ -281,6 +281,24 @@ def test_an_old_card_gets_the_note_on_its_last_releases() -> None:
     agrees(text, "torchrun", case)
 
 
+@pytest.mark.parametrize(
+    ("to", "switch"), [("torchrun", "save-interval"), ("torchtitan", "checkpoint.interval")]
+)
+def test_a_long_run_saves_at_youngs_interval_and_goes_on_from_there(to: str, switch: str) -> None:
+    """512 cards fail every 99 h (arXiv:2407.21783, table 5), and 10 s stop each save: 44 min."""
+    case = placed("pretrain 70B", "NVIDIA")
+    text = advisor.export(case, to).content
+    options = read(text).options
+    time = advisor.estimate({**case, **meaning(text, to, 512)}).time
+    assert time is not None
+    every_s = int(options[switch][0]) * time.step_s.expected
+    assert 2670 - time.step_s.expected <= every_s <= 2670
+    if to == "torchrun":
+        assert options["load"] == options["save"]
+    else:
+        assert "checkpoint.enable" in options
+
+
 @pytest.mark.parametrize("vendor", ["NVIDIA", "AMD"])
 def test_axolotl_starts_in_an_image_whose_pytorch_it_takes(vendor: str) -> None:
     """Its wheel 0.19.0 asks for torch>=2.11.0,<=2.13.0, and its README installs no flash-attn."""

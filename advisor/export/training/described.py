@@ -48,6 +48,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "recomputes": lambda setup: setup.layout.recompute is not Recompute.NONE,
     "replicas": lambda setup: 1 if _whole(setup) else setup.layout.data,
     "report_to": lambda setup: setup.log_to or "none",
+    "save_steps": words.save_steps,
     "shards": lambda setup: setup.layout.data if _whole(setup) else 1,
     "steps": words.steps,
     "target_list": lambda setup: list(words.targets(setup)),

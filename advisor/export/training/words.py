@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from math import ceil
+from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
 from advisor.nouns.training_choices import Preference
@@ -35,6 +35,8 @@ WARM_UP: Final = 0.03
 recipes in torchtune and the alignment handbook lie between 0.03 and 0.1."""
 MOST_WARM_UP: Final = 2000
 """Steps (Llama 2, arXiv:2307.09288, section 2.2)."""
+MOST_UNSAVED: Final = 1000
+"""Steps between two checkpoints where failures are rare. Assumed."""
 PRETRAINING_RATE: Final = "3e-4"
 """Llama 2 (arXiv:2307.09288, table 1), 7B and 13B; larger ones took half."""
 LARGE_RATE: Final = "1.5e-4"
@@ -105,6 +107,14 @@ def steps(setup: Setup) -> int:
 def warm_up(setup: Setup) -> int:
     """Return the first steps, in which the learning rate rises."""
     return min(MOST_WARM_UP, ceil(WARM_UP * steps(setup)))
+
+
+def save_steps(setup: Setup) -> int:
+    """Return the steps between two checkpoints, by the interval that the estimate counts on."""
+    time = setup.estimate.time
+    if time is None or time.checkpoint_interval_s is None:
+        return MOST_UNSAVED
+    return max(1, min(MOST_UNSAVED, floor(time.checkpoint_interval_s / time.step_s.expected)))
 
 
 def targets(setup: Setup) -> tuple[str, ...]:
