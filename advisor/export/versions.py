@@ -48,9 +48,20 @@ class Image(Package):
         return f"{pinned}@{self.digest}" if self.digest else pinned
 
 
+class CudaBuild(Package):
+    """The CUDA that pip brings with PyTorch for some cards."""
+
+    capability: Annotated[str, Field(pattern=r"^\d+\.\d$")]
+    """Lowest compute capability."""
+    driver: Version
+    """The oldest that runs it."""
+
+
 class Versions(Noun):
     """The whole of ``launch_versions.yaml``."""
 
+    cuda_builds: dict[str, CudaBuild]
+    """Highest capability first."""
     packages: Annotated[dict[str, Requirement], Field(min_length=1)]
     images: Annotated[dict[str, Image], Field(min_length=1)]
 
@@ -80,6 +91,13 @@ def image_named(name: str) -> str:
     """Return an image with its version."""
     found = _versions().images.get(name)
     return found.name if found else _absent("images", name)
+
+
+def cuda_build(capability: str) -> CudaBuild | None:
+    """Return what pip brings to a card with a compute capability; None if no build runs on it."""
+    builds = _versions().cuda_builds.values()
+    fits = (one for one in builds if float(one.capability) <= float(capability))
+    return next(fits, None)
 
 
 def git_clone(repository: str, package: str, *, tag: str = "v") -> tuple[str, ...]:

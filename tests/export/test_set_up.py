@@ -146,6 +146,30 @@ def test_the_checklist_goes_from_the_system_to_the_run_and_its_watch(case: dict[
     assert f"`bash {start}`" in text
 
 
+@pytest.mark.parametrize(
+    ("card", "driver", "cuda"),
+    [("rtx-4090", "580", "13.2"), ("v100-sxm2-32gb", "525.60.13", "12.6")],
+)
+def test_the_driver_runs_the_cuda_that_pip_brings(card: str, driver: str, cuda: str) -> None:
+    """The wheel torch 2.15.0 wants cuda-toolkit 13.2.2. CUDA 13 needs driver 580, CUDA 12 525."""
+    case = {
+        "model": {"preset": "llama-3.2-1b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 5e6},
+        "hardware": {"accelerator": card, "count": 1},
+    }
+    text = advisor.export(case, "checklist", platform="linux").content
+    assert f"Expect: {driver} or newer" in text
+    assert f"bring CUDA {cuda} " in text
+    jobs = advisor.export(case, "checklist", platform="kubernetes").content
+    assert "kubectl auth can-i create jobs" in jobs
+
+
+def test_software_without_packages_is_run_in_its_image() -> None:
+    case = pretrain("llama-3.1-8b", "h100-sxm", 8, tokens=1e9)
+    text = advisor.export(case, "checklist", platform="slurm").content
+    assert "Work in the image nvcr.io/nvidia/pytorch:25.10-py3" in text
+
+
 def test_good_values_are_those_of_the_file_that_runs() -> None:
     answer = advisor.estimate(TRAIN)
     text = advisor.export(TRAIN, "checklist", answer=answer, platform="linux").content

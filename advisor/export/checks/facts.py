@@ -13,6 +13,7 @@ from advisor.export.hosts.kubernetes import LABELS, RESOURCES
 from advisor.export.hosts.names import node_label
 from advisor.export.script import Launch, installation
 from advisor.export.setup import Setup
+from advisor.export.versions import cuda_build
 from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
 from advisor.foundation.units import GB, KIB, MIB, MILLISECOND
 from advisor.nouns.hardware import Accelerator, Segment
@@ -125,12 +126,17 @@ def _versions(setup: Setup, catalog: Catalog, tool: Tool | None) -> dict[str, st
     image = setup.program.backends.get(support[0]) if setup.program and support else None
     if image is not None and (found := re.search(r"driver (\d+)", image.note)):
         drivers.append(found[1])
+    cuda = (own.cuda if own else "") or (needed.cuda if needed else "")
+    capability = setup.accelerator.compute_capability
+    if capability and support and support[0] == "cuda" and setup.program is None:
+        build = cuda_build(capability)
+        drivers, cuda = ([build.driver], build.version) if build else (drivers, cuda)
     known = [text for text in drivers if re.fullmatch(r"[\d.]+", text)]
     python = (own.python if own else "") or (tool.python if tool else "")
     least = re.search(r"\d+\.\d+", python)
     return {
         "driver": max(known, key=_numbers, default=None),
-        "cuda": (own.cuda if own else "") or (needed.cuda if needed else ""),
+        "cuda": cuda,
         "rocm": own.rocm if own else None,
         "python": python,
         "python_least": least[0] if least else None,
@@ -152,6 +158,7 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
         "install": install,
         "install_note": notes or "The versions were checked together.",
         "image": launch.image if launch else None,
+        "whole_image": launch.image if launch and not packages_of(launch, tool) else None,
         "tool": tool.title if tool else None,
         "release": tool.release if tool else None,
     }
