@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from advisor.errors import InputError
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
+from advisor.nouns.software.tools import spelled
 
 
 class Format(StrEnum):
@@ -156,7 +157,23 @@ def cannot(what: str, *, value: object, allowed: str, remedy: str) -> InputError
     return InputError(what, value=value, allowed=allowed, remedy=remedy, field="--to")
 
 
+ALSO: Final = {
+    "trtllm": Format.TENSORRT_LLM,
+    "k8s": Format.KUBERNETES,
+    "docker-compose": Format.COMPOSE,
+    "trl": Format.TORCHRUN,
+    "megatron": Format.TORCHRUN,
+}
+"""What people call some formats."""
+
+
 def format_named(name: str) -> Format:
-    """Return the format with this name; raise ``InputError`` if there is none."""
-    check_known(name, Format, what="format", field="--to")
-    return Format(name)
+    """Return the format with this name; raise ``InputError`` if there is none.
+
+    >>> format_named("llama.cpp").value, format_named("K8s").value
+    ('llama-cpp', 'kubernetes')
+    """
+    known = ALSO.get(spelled(name), spelled(name))
+    if known not in [*Format]:
+        check_known(name, Format, what="format", field="--to")
+    return Format(known)

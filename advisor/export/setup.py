@@ -8,8 +8,10 @@ from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from advisor.architecture.pairs import writes_apart
 from advisor.architecture.presets import listed_hub_id
 from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun, resolve_training
@@ -17,7 +19,14 @@ from advisor.export.engines.programs import Program
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
 from advisor.export.versions import version_of
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money
+from advisor.foundation.formatting import (
+    count,
+    duration,
+    hourly_price,
+    memory,
+    milliseconds,
+    money,
+)
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Offer
@@ -208,6 +217,7 @@ class Setup:
                 f"Written for {self.program.release(self.accelerator)}; its options were read on "
                 f"{self.program.date}."
             )
+            lines += self._longest()
         if self.tool is not None:
             lines.append(
                 f"Written for {self.tool.says.title} {version_of(self.tool.says.package)}; "
@@ -220,6 +230,20 @@ class Setup:
                     f"{self.tool.image(self)}; plain pip brings the one for CUDA."
                 )
         return (*lines, *self.differences)
+
+    def _longest(self) -> list[str]:
+        """Return a note on requests that the server refuses, if they are written token by token."""
+        workload, serving = self.workload, self.estimate.serving
+        if not isinstance(workload, Serving) or serving is None or not generates(self.model):
+            return []
+        if writes_apart(self.model):
+            return []
+        taken = workload.input_tokens + workload.output_tokens
+        line = f"Requests may have {taken:,} tokens, prompt and answer together."
+        if serving.max_context_tokens <= taken:
+            return [line]
+        longest = f"{count(serving.max_context_tokens)} each"
+        return [f"{line} The memory holds {longest} at this load: raise the limit for longer ones."]
 
     def _old_card(self) -> list[str]:
         """Return a note on the last PyTorch that has kernels for an old card."""

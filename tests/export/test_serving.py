@@ -587,3 +587,10 @@ def test_a_card_without_a_number_is_planned_as_recommended() -> None:
     text = advisor.export({**case, "hardware": {"accelerator": "h100-sxm"}}, "vllm").content
     assert best.count > 1
     assert f"on {best.count}x NVIDIA H100" in text
+
+
+def test_a_file_says_how_long_its_requests_may_be() -> None:
+    """vLLM refuses requests longer than --max-model-len; another one costs no memory."""
+    text = advisor.export(serve("llama-3.1-8b", "h100-sxm", 1), "vllm").content
+    assert "--max-model-len 1280 " in text
+    assert "Requests may have 1,280 tokens, prompt and answer together. The memory holds" in text
