@@ -19,6 +19,7 @@ from advisor.owning.results import BudgetAnswer, Ownership, Purchase
 from advisor.planning.beside_api import hosted_models
 from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import counted, recommend
+from advisor.planning.search.systems import only_lowest_asks
 from advisor.planning.stated import best_placement
 
 
@@ -123,7 +124,8 @@ def _planned(asked: PricedCase) -> Hardware:
     priced = tuple(
         card.key
         for card in catalog.accelerators
-        if card.purchase_usd is not None and (not allowed or card.key in allowed)
+        if card.purchase_usd is not None
+        and (card.key in allowed if allowed else not only_lowest_asks(catalog.offers_for(card.key)))
     )
     if not priced:
         raise InputError(

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import advisor
+from advisor.catalog import load_catalog
 from advisor.errors import InputError
 from advisor.foundation import cents
 from advisor.owning.results import Ownership, RentKind
-from tests.cases import tune
+from tests.cases import serve, tune
 
 CASE: dict[str, Any] = tune("llama-3.1-8b", "rtx-4090", 1, method="qlora", tokens=5e7)
 
@@ -404,3 +405,10 @@ def test_the_answer_names_what_the_hosts_memory_has_to_hold() -> None:
     found = advisor.own(tune("llama-3.1-70b", "rtx-4090", 1, method="qlora", tokens=5e7))
     assert "GiB in the host's memory" in found.answer
     assert "host's memory" not in own().answer
+
+
+def test_no_card_is_compared_that_only_one_host_asks_a_price_for() -> None:
+    """Once three GTX 1080 Ti at the lowest price that a marketplace's hosts asked."""
+    found = advisor.own(serve("llama-3.1-8b", concurrency=16))
+    offers = load_catalog().offers_for(found.accelerator)
+    assert any(offer.tier != "marketplace, lowest" for offer in offers)
