@@ -387,15 +387,44 @@ def torchtune(text: str, count: int) -> dict[str, Any]:
     return {"workload": workload, "layout": layout}
 
 
-def unsloth(text: str, count: int) -> dict[str, Any]:
-    script = ast.parse(text)
-    values = {
+def constants(script: str) -> dict[str, Any]:
+    """Return the constants of a Python script."""
+    return {
         node.targets[0].id: ast.literal_eval(node.value)
-        for node in script.body
+        for node in ast.parse(script).body
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and node.targets[0].id.isupper()
     }
+
+
+def transformers(text: str, count: int) -> dict[str, Any]:
+    script = read(text).files["pretrain.py"]
+    values = constants(script)
+    assert "torch_compile=True" in script
+    assert "dtype=torch.float32" in script
+    batch = count * values["MICRO_BATCH"] * values["ACCUMULATION"]
+    return {
+        "workload": {
+            "kind": "pretraining",
+            "tokens": values["STEPS"] * batch * values["SEQUENCE"],
+            "sequence_length": values["SEQUENCE"],
+            "global_batch": batch,
+            "precision": "bf16_amp" if values["AUTOCAST"] else "fp32",
+            "optimizer": OPTIMIZERS[values["OPTIMIZER"]],
+            "software": "compiled",
+            "cross_entropy": "plain",
+        },
+        "layout": {
+            "data": count,
+            "micro_batch": values["MICRO_BATCH"],
+            "recompute": "full" if values["RECOMPUTE"] else "none",
+        },
+    }
+
+
+def unsloth(text: str, count: int) -> dict[str, Any]:
+    values = constants(text)
     pairs = "DPOTrainer" in text
     method = "qlora" if values["FOUR_BITS"] else "full" if values["FULL"] else "lora"
     batch = count * values["MICRO_BATCH"] * values["ACCUMULATION"]
@@ -617,6 +646,7 @@ PROGRAMS = {
     "lora_sdxl": sdxl,
     "optimum-habana": gaudi,
     "maxtext.trainers": maxtext,
+    "pretrain.py": transformers,
 }
 
 

@@ -5,6 +5,7 @@ its own source allows. It was extracted from the source of the named release: na
 of argument parsers, fields and ``Literal`` types of configuration classes, members of enumerations.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ PAIRS = {
         *(("torchrun", "NVIDIA", work) for work in ("LoRA 8B", "QLoRA 70B", "full 8B", "DPO 7B")),
         *(("torchrun", "NVIDIA", work) for work in ("pretrain 1B", "pretrain 70B", "ResNet-50")),
         *(("torchrun", "NVIDIA", work) for work in ("Whisper", "SDXL LoRA")),
-        ("torchrun", "AMD", "pretrain 70B"),
+        *(("torchrun", "AMD", work) for work in ("pretrain 1B", "pretrain 70B")),
         ("torchrun", "TPU", "pretrain 70B"),
         ("gaudi", "Gaudi", "full 8B"),
         *((to, "NVIDIA", "QLoRA 70B") for to in ("axolotl", "llama-factory", "torchtune")),
@@ -124,6 +125,7 @@ def program_of(text: str, to: str) -> str:
         "speech": "whisper",
         "sdxl": "sdxl",
         "maxtext": "maxtext",
+        "pretrain.py": "transformers",
     }
     return next(name for part, name in names.items() if part in words)
 
@@ -133,9 +135,9 @@ def used(text: str, to: str) -> Iterator[tuple[str, Any]]:
     if to in ("axolotl", "llama-factory", "torchtune", "accelerate"):
         yield from flat(yaml.safe_load(text))
         return
-    if to == "unsloth":
+    if program_of(text, to) in ("unsloth", "transformers"):
         for line in text.splitlines():
-            if line.startswith("    ") and "=" in line and "(" not in line.partition("=")[0]:
+            if re.match(r" +\w+=[^=]", line):
                 yield line.strip().partition("=")[0], None
         return
     found = read(text)
@@ -183,7 +185,7 @@ def test_lists_are_of_the_releases_that_files_install() -> None:
 
 
 def test_every_program_has_a_reader() -> None:
-    assert len(PROGRAMS) == 8
+    assert len(PROGRAMS) == 9
 
 
 @pytest.mark.parametrize(("to", "words"), [("axolotl", "--sharding ddp"), ("unsloth", "one card")])

@@ -62,7 +62,6 @@ COUNTS = {
 NVIDIA = {"LoRA 8B": "rtx-4090", "QLoRA 70B": "rtx-4090", "SDXL LoRA": "rtx-4090"}
 CARDS = {"AMD": "mi300x", "Gaudi": "gaudi2", "TPU": "tpu-v5p"}
 REFUSED = {
-    ("torchrun", "AMD", "pretrain 1B"): "rocm/megatron-lm",
     ("torchrun", "Gaudi", "QLoRA 70B"): "Optimum Habana offers no qlora",
     ("torchrun", "Gaudi", "DPO 7B"): "NVIDIA or AMD",
     ("torchrun", "Gaudi", "pretrain 1B"): "NVIDIA or AMD",
@@ -233,7 +232,7 @@ def test_skypilot_rents_where_the_plan_is_priced_with_room_for_the_weights() -> 
 
 
 def test_gpt2_is_written_with_its_positions_and_biases() -> None:
-    case = pretrain("gpt2", "h100-sxm", 8, tokens=1e9)
+    case = pretrain("gpt2", "h100-sxm", 8, tokens=1e9, software="megatron-core")
     text = advisor.export(case, "torchrun").content
     assert "--position-embedding-type learned_absolute" in text
     assert "--normalization LayerNorm" in text
@@ -297,6 +296,26 @@ def test_a_long_run_saves_at_youngs_interval_and_goes_on_from_there(to: str, swi
         assert options["load"] == options["save"]
     else:
         assert "checkpoint.enable" in options
+
+
+def test_a_small_model_is_pretrained_by_compiled_pytorch_on_a_card_of_ones_own() -> None:
+    """torchtitan 0.3.0 has no configuration of GPT-2; Megatron-class software is for many cards."""
+    case = pretrain("gpt2", "rtx-4090", 1, tokens=2.5e9)
+    text = advisor.export(case, "torchrun").content
+    assert "pretrain.py" in read(text).program[-1]
+    assert "torch_compile=True" in text
+    agrees(text, "torchrun", case)
+
+
+def test_a_file_takes_smaller_micro_batches_where_its_program_needs_more_memory() -> None:
+    """DeepSpeed holds fp32 gradients and keeps the logits that Megatron's loss does not."""
+    case = placed("pretrain 1B", "NVIDIA")
+    plan = advisor.estimate(case).layout
+    content = json.loads(advisor.export(case, "deepspeed").content)
+    assert content["train_micro_batch_size_per_gpu"] < plan.micro_batch
+    stated = {**case, "layout": {"micro_batch": plan.micro_batch, "recompute": "none"}}
+    with pytest.raises(InputError, match="does not fit as DeepSpeed runs it"):
+        advisor.export(stated, "deepspeed")
 
 
 @pytest.mark.parametrize("vendor", ["NVIDIA", "AMD"])

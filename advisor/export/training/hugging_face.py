@@ -168,6 +168,12 @@ LLAMA_FACTORY: Final = Tool(
     arranged=_factory_arranged,
     means=_means,
 )
+TRAINER: Final = Tool(
+    "transformers",
+    facts={"autocasts": lambda setup: setup.run.recipe.autocast},
+    means=lambda _: fused(CrossEntropy.PLAIN),
+)
+"""A script of its own that pretrains what transformers can build."""
 UNSLOTH: Final = Tool(
     "unsloth",
     facts={

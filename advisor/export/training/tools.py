@@ -6,11 +6,18 @@ from advisor.architecture.table.model import Unit
 from advisor.export.formats import Format, cannot
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT
-from advisor.export.training.hugging_face import AXOLOTL, DEEPSPEED, LLAMA_FACTORY, TRL, UNSLOTH
+from advisor.export.training.hugging_face import (
+    AXOLOTL,
+    DEEPSPEED,
+    LLAMA_FACTORY,
+    TRAINER,
+    TRL,
+    UNSLOTH,
+)
 from advisor.export.training.megatron import MEGATRON
 from advisor.export.training.samples import SDXL, TIMM, WHISPER
 from advisor.export.training.tool import Tool
-from advisor.export.training.torchtitan import TORCHTITAN
+from advisor.export.training.torchtitan import TORCHTITAN, knows
 from advisor.export.training.torchtune import TORCHTUNE
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.stacks import known_stacks
@@ -41,6 +48,7 @@ NAMED: Final = {
     "torchtune": TORCHTUNE,
     "unsloth": UNSLOTH,
     "torchtitan": TORCHTITAN,
+    "transformers": TRAINER,
     "megatron-core": MEGATRON,
     "optimum-habana": GAUDI,
     "maxtext": MAXTEXT,
@@ -94,7 +102,7 @@ def _for_text(setup: Setup) -> Tool:
     if run.frozen:
         return TRL
     if run.stack.name == "compiled" and (split or run.method is None):
-        return TORCHTITAN
+        return TORCHTITAN if split or knows(setup) else TRAINER
     pretrains = run.method is None and "pipeline" in run.stack.divides
     if setup.accelerator.vendor == "AMD" and pretrains:
         return TORCHTITAN

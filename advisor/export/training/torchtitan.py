@@ -29,6 +29,11 @@ def _local_batch(setup: Setup) -> int:
     return setup.run.global_batch // layout.data
 
 
+def knows(setup: Setup) -> bool:
+    """Whether torchtitan has a configuration of the model."""
+    return _name(setup) is not None
+
+
 def _name(setup: Setup) -> str | None:
     return launch_models().torchtitan.of(setup.model.hub_id)
 

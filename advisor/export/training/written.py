@@ -5,6 +5,7 @@ The head of every file shows the estimate of this case, so head and file agree.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from math import ceil
 from typing import Final
 
@@ -18,7 +19,7 @@ from advisor.export.setup import Setup, way_out
 from advisor.export.training.described import refuse
 from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
-from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving, Training
@@ -33,14 +34,16 @@ def written(setup: Setup, tool: Tool) -> Setup:
     """Return the plan as the program's file states it, with its own estimate."""
     check(setup, tool)
     plan = setup.estimate
-    layout = tool.arranged(setup, arranged(tool, plan.layout))
     precision = tool.says.recipes[plan.precision]
-    workload = _workload(setup, tool, layout, precision)
-    placement = replace(setup.placement, layout=layout, precision=precision)
-    case = setup.case.changed(workload=workload, layout=layout)
-    asked = ResolvedCase(case, setup.model, setup.calibration)
-    estimate = estimate_configuration(asked, placement)
-    if not estimate.memory.fits:
+    for layout in _layouts(setup, tool):
+        workload = _workload(setup, tool, layout, precision)
+        placement = replace(setup.placement, layout=layout, precision=precision)
+        case = setup.case.changed(workload=workload, layout=layout)
+        asked = ResolvedCase(case, setup.model, setup.calibration)
+        estimate = estimate_configuration(asked, placement)
+        if estimate.memory.fits:
+            break
+    else:
         needed, usable = estimate.memory.total_bytes.high, estimate.memory.usable_bytes
         raise cannot(
             f"the plan does not fit as {tool.says.title} runs it: "
@@ -59,6 +62,25 @@ def written(setup: Setup, tool: Tool) -> Setup:
         tool=tool,
         differences=(*setup.differences, *notes),
     )
+
+
+def _layouts(setup: Setup, tool: Tool) -> Iterator[ParallelLayout]:
+    """Yield the plan's layout as the program runs it, then smaller ones, if the plan is free.
+
+    First with smaller micro-batches, then with full recomputation too.
+    """
+    first = tool.arranged(setup, arranged(tool, setup.estimate.layout))
+    yield first
+    stated = setup.case.layout
+    policies = [first.recompute]
+    if not (stated and stated.states("recompute")) and Recompute.FULL in tool.says.recompute:
+        policies.append(tool.says.recompute[Recompute.FULL])
+    sizes = [first.micro_batch]
+    while sizes[-1] % 2 == 0 and not (stated and stated.states("micro_batch")):
+        sizes.append(sizes[-1] // 2)
+    for policy, size in product(dict.fromkeys(policies), sizes):
+        if (policy, size) != (first.recompute, first.micro_batch):
+            yield first.changed(recompute=policy, micro_batch=size)
 
 
 def arranged(tool: Tool, layout: ParallelLayout) -> ParallelLayout:
@@ -217,7 +239,7 @@ def _changes(
             f"Uses batches of {new.global_batch:,}, because the ranks cannot share "
             f"{run.global_batch:,} evenly."
         )
-    for name in ("sharding", "recompute", "virtual_stages", "schedule"):
+    for name in ("sharding", "recompute", "micro_batch", "virtual_stages", "schedule"):
         before, after = getattr(plan.layout, name), getattr(layout, name)
         if before != after:
             yield f"Uses {name.replace('_', ' ')} {after} instead of {before}."
