@@ -132,6 +132,7 @@ class BillingRecord(Record):
     provider: Text
     step_s: Annotated[Seconds, Field(gt=0)]
     minimum_s: Seconds
+    kept_s: Seconds | None = None
     source: Text
     source_date: IsoDate
     confidence: Confidence
@@ -232,7 +233,8 @@ def _billing_table() -> dict[str, Billing]:
     records = read_table(data_path(BILLING_FILE), BillingRecord)
     check_order([item.provider for item in records], file=BILLING_FILE)
     return {
-        item.provider: Billing(step_s=item.step_s, minimum_s=item.minimum_s) for item in records
+        item.provider: Billing(step_s=item.step_s, minimum_s=item.minimum_s, kept_s=item.kept_s)
+        for item in records
     }
 
 

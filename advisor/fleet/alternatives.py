@@ -24,6 +24,8 @@ MOST_TIMES: Final = 64.0
 HEADROOM_STEP: Final = 1.1
 WORTH_TELLING: Final = 1e-3
 """Savings below this share of the cost are none: the solver's own gap is of that size."""
+WIDE: Final = 0.01
+"""Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,16 @@ class Variant:
         beside = "as much as the plan"
         if abs(more) > WORTH_TELLING * max(usd, 1.0):
             beside = f"{money(abs(more))}{share} {'more' if more > 0 else 'less'} than the plan"
+        gap = self.solution.gap
+        early = f" Its search ended early: up to {percent(gap)} less is possible."
         return Alternative(
             name=self.name,
             title=self.title,
             feasible=True,
             usd=usd,
             purchase_usd=cents.rounded(self.account.purchase_usd),
-            sentence=f"{self.title}: {money(usd)}, {beside}.",
+            gap=gap,
+            sentence=f"{self.title}: {money(usd)}, {beside}.{early if gap > WIDE else ''}",
         )
 
 
@@ -147,7 +152,10 @@ def limit_prices(problem: Problem, best: Account) -> tuple[ConstraintPrice, ...]
         solution = solve(changed, rough=True)
         saves = total - Account(changed, solution).total_usd if solution.feasible else 0.0
         saves = saves if saves > WORTH_TELLING * total else 0.0
-        told = f"{words} would save {money(saves)}." if saves else f"{words} would save nothing."
+        told = f"{words} would save {money(saves) if saves else 'nothing'}."
+        if solution.feasible and solution.gap > WIDE:
+            most = saves + solution.gap * (total - saves)
+            told = f"{words} would save {money(saves)} to {money(most)}: its search ended early."
         found.append(ConstraintPrice(limit=limit, saves_usd=cents.rounded(saves), sentence=told))
     return tuple(sorted(found, key=lambda item: -item.saves_usd))
 

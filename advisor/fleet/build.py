@@ -76,6 +76,7 @@ def build(
         rent=portfolio.means.rent,
         spot=portfolio.means.spot,
         api=portfolio.means.api,
+        serverless=portfolio.means.serverless,
         tuned=frozenset(
             item.case.model.preset
             for item in portfolio.workloads

@@ -12,20 +12,22 @@ from typing import Final
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
-from advisor.fleet.hosted import hosted_mode
+from advisor.fleet.hosted import hosted_mode, token_s
 from advisor.fleet.machines import Machine, Slice, platform_of, slices
 from advisor.fleet.portfolio import FleetWorkload, Hours
-from advisor.fleet.solving.problem import Job, Mode, starts_of
+from advisor.fleet.solving.problem import Job, Mode, Pauses, starts_of
 from advisor.fleet.supplies import Committed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
+from advisor.planning.day import IMAGE_S, WEIGHTS_BYTES_PER_S
 from advisor.planning.prepared import resolved
 from advisor.planning.search.options import Option, best_option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
+from advisor.planning.spot import aged_factor
 
 LEVELS, STEP = 5, 2
 """Sizes of a replica that are tried: the peak load, its half, and so on."""
@@ -54,6 +56,7 @@ class Demand:
     rent: bool = True
     spot: bool = True
     api: bool = True
+    serverless: bool = True
     tuned: Collection[str] = ()
     """Presets that the portfolio fine-tunes: nobody else hosts the weights that it serves."""
     sharing: bool = False
@@ -86,7 +89,8 @@ class Demand:
             peak = _concurrency(workload)
             quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
             load = tuple((peak * factor, peak * factor * quiet) for factor in growth)
-            modes = self._service_modes(workload, peak * max(growth))
+            least = min((one for each in load for one in each if one > 0), default=peak)
+            modes = self._service_modes(workload, peak * max(growth), least)
             own = workload.case.model.preset in self.tuned  # no provider hosts a tuned model
             may = self.api and self._rents(workload) and not own
             if may and (hosted := hosted_mode(workload)) is not None:
@@ -144,9 +148,16 @@ class Demand:
             for mode in seats
         )
 
-    def _service_modes(self, workload: FleetWorkload, peak: float) -> tuple[Mode, ...]:
-        """Replicas of several sizes on each supply, and rented ones."""
+    def _service_modes(
+        self, workload: FleetWorkload, peak: float, least: float
+    ) -> tuple[Mode, ...]:
+        """Replicas of several sizes on each supply, and rented ones.
+
+        ``least`` is the smallest load: below one request in flight, a serverless replica stops.
+        """
         by_supply: dict[int | str, list[Mode]] = {}
+        stops = self.serverless and self._rents(workload) and least < 1
+        stops = stops and workload.case.limits.max_ttft_ms is None
         for level in _levels(peak, coarse=self.coarse):
             options, systems = self._options(workload, concurrency=level)
             for place, there in self._by_supply(options, systems).items():
@@ -160,6 +171,8 @@ class Demand:
                     by_supply.setdefault(place, []).append(mode)
             for mode in _rented_replicas(_rented(options, systems), level):
                 by_supply.setdefault(mode.platform, []).append(mode)
+            for mode in _stopping(options, systems, workload.case, level) if stops else ():
+                by_supply.setdefault(f"serverless {mode.platform}", []).append(mode)
         return tuple(mode for modes in by_supply.values() for mode in _worthwhile(modes))
 
     def _options(
@@ -368,6 +381,32 @@ def _rented_replicas(options: Mapping[str, Sequence[Option]], serves: float) -> 
     for platform, rented in options.items():
         best = min(rented, key=lambda item: (item.cost_high_usd, item.time_high))
         yield replace(_replica(None, best, serves), platform=platform)
+
+
+def _stopping(
+    options: Iterable[Option], systems: Sequence[System], case: Case, serves: float
+) -> Iterator[Mode]:
+    """Yield a replica on each serverless offer whose machine has its number of cards."""
+    serving = case.workload
+    if not isinstance(serving, Serving):
+        return
+    answer_s = serving.output_tokens * token_s(case.limits)
+    for option in options:
+        system = systems[option.system]
+        for offer in system.offers if option.offer is not None else ():
+            kept_s, price = offer.billing.kept_s, offer.on_demand_usd_per_hour
+            if kept_s is None or price is None or option.count != offer.accelerators:
+                continue
+            # The card's memory bounds the weights, whatever the precision.
+            held = option.count * system.accelerator.memory_reported_bytes
+            start_s = IMAGE_S + held / WEIGHTS_BYTES_PER_S
+            yield replace(
+                _replica(None, option, serves),
+                title=f"{offer.provider} {offer.instance_type}",
+                usd=price * aged_factor(offer, PriceKind.ON_DEMAND),
+                platform=platform_of(system.accelerator),
+                pauses=Pauses(answer_s, kept_s, start_s),
+            )
 
 
 def _replica(place: int | None, option: Option, serves: float) -> Mode:

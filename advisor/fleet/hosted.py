@@ -6,12 +6,18 @@ from advisor.catalog.api_prices import load_api_prices
 from advisor.fleet.portfolio import FleetWorkload
 from advisor.fleet.solving.problem import Mode
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.limits import Constraints
 from advisor.nouns.workload import Serving
 from advisor.planning.beside_api import Hosted
 
 READ_S: Final = 0.05
 """Time between the tokens of an answer where no target is stated: 20 tokens a second, faster than
 people read. Assumed. [s]"""
+
+
+def token_s(limits: Constraints) -> float:
+    """Return the time between the tokens of an answer at the pace of the target. [s]"""
+    return READ_S if limits.max_tpot_ms is None else limits.max_tpot_ms * MILLISECOND
 
 
 def hosted_mode(workload: FleetWorkload) -> Mode | None:
@@ -39,8 +45,7 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
     if not priced:
         return None
     usd, best = min(priced, key=lambda pair: (pair[0], pair[1].name))
-    token_s = READ_S if limits.max_tpot_ms is None else limits.max_tpot_ms * MILLISECOND
-    an_hour = HOUR_S / (serving.output_tokens * token_s)
+    an_hour = HOUR_S / (serving.output_tokens * token_s(limits))
     return Mode(
         supply=None,
         title=f"{best.provider} API",

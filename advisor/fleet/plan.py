@@ -28,11 +28,11 @@ from advisor.fleet.queue import waiting
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
-from advisor.fleet.solving.problem import OFFICE, Problem, Way
+from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
 from advisor.fleet.solving.solver import solve
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
-from advisor.foundation.formatting import percent
+from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import HOURS_PER_MONTH
 
 SIZING, SOLVED = 0.6, 0.75
@@ -233,6 +233,12 @@ class _Planned:
         return tuple(found for period in ends for found in waiting(self.account, period, deadlines))
 
     @cached_property
+    def _stopping(self) -> dict[str, Pauses]:
+        """Serverless rentals of the plan."""
+        modes = [self.account.mode(use) for use, _ in self.account.solution.used()]
+        return {mode.title: mode.pauses for mode in modes if mode.pauses is not None}
+
+    @cached_property
     def _energy(self) -> tuple[float, float]:
         """Energy [kWh] and carbon [kg] of machines on site over the horizon."""
         kwh = grams = 0.0
@@ -283,6 +289,12 @@ class _Planned:
             ),
             "Work on cards without published runs is sized by the slow end of its range.",
         ]
+        for title, pauses in self._stopping.items():
+            notes.append(
+                f"{title} stops {duration(pauses.kept_s)} after the last request; the next answer "
+                f"then waits up to {duration(pauses.start_s)}. 'means: {{serverless: false}}' "
+                "plans without."
+            )
         if self.account.solution.timed_out:
             notes.append(
                 "The search stopped at its limit: another plan may cost up to "

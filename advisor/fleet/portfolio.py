@@ -164,6 +164,9 @@ class Means(Noun):
     """For work that is pre-emptible."""
     api: bool = True
     """Hosted models, paid by the token, for services."""
+    serverless: bool = True
+    """Rented replicas that stop when nobody asks, for services without a limit on the first token:
+    the first answer after a pause is slow."""
     commit: bool = True
     """Rent for one or three years at a discount."""
     mixed_vendors: bool = False

@@ -157,6 +157,8 @@ class Alternative(Noun):
     usd: float | None
     """Present value. [USD]"""
     purchase_usd: float | None
+    gap: float = 0.0
+    """How much less another plan of this kind may cost, over its cost."""
     sentence: str
 
 

@@ -52,7 +52,8 @@ def answer(
             continue
         if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
             words = "Renting everything" if item.name == "rent" else "Buying everything"
-            text += f" {words} would cost {money(item.usd)}."
+            most = "at most " * (item.gap > WORTH_TELLING)
+            text += f" {words} would cost {most}{money(item.usd)}."
         elif not item.feasible:
             words = "Renting everything" if item.name == "rent" else "Buying everything"
             text += f" {words} is not possible within the limits."

@@ -128,7 +128,8 @@ def use_usd(problem: Problem, job: Job, mode: Mode, period: int, slot: int) -> f
     """Cost of a whole job, or of one replica in a slot, in a month of a period. [USD/month]"""
     supply = None if mode.supply is None else problem.supplies[mode.supply]
     rents = problem.rent_factors
-    rent = mode.usd * (rents[period] if rents else 1.0)
+    factor = rents[period] if rents else 1.0
+    rent = factor * (mode.usd if slot < 0 else mode.rent_usd(job.load[period][slot]))
     if slot < 0:
         each = rent if supply is None else mode.cards * mode.hours * supply.card_hour_usd
         return job.runs[period] * each

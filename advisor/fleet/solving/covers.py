@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from advisor.fleet.solving.problem import Job, Mode
@@ -50,13 +51,15 @@ def covers(job: Job, modes: Mapping[int, Mode], need: float) -> Iterator[Replica
 def _cover(job: Job, places: Sequence[int], need: float) -> Replicas:
     """Return the cheapest replicas of some modes, all on one supply or all on demand."""
     modes = [job.modes[at] for at in places]
-    prices = [mode.usd if mode.supply is None else float(mode.cards) for mode in modes]
-    _, numbers = cheapest_cover([int(mode.serves) for mode in modes], prices, need)
+    prices = [mode.rent_usd(need) if mode.supply is None else float(mode.cards) for mode in modes]
+    sizes = tuple(int(mode.serves) for mode in modes)
+    _, numbers = cheapest_cover(sizes, tuple(prices), need)
     return tuple((at, number) for at, number in zip(places, numbers, strict=True) if number)
 
 
+@lru_cache(maxsize=20_000)
 def cheapest_cover(
-    serves: Sequence[int], prices: Sequence[float], need: float
+    serves: tuple[int, ...], prices: tuple[float, ...], need: float
 ) -> tuple[float, tuple[int, ...]]:
     """Return the least price of replicas that serve a load, and the number of each size.
 
@@ -69,7 +72,7 @@ def cheapest_cover(
 
     Examples
     --------
-    >>> cheapest_cover([4, 16], [1.0, 3.0], 19.5)
+    >>> cheapest_cover((4, 16), (1.0, 3.0), 19.5)
     (4.0, (1, 1))
     """
     whole = math.ceil(need - SLACK)

@@ -1,9 +1,10 @@
 """The planning problem in plain numbers: jobs, ways to supply them, periods and limits."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.equations.owning import discounted, residual_share
 from advisor.foundation.units import HOURS_PER_MONTH
@@ -59,6 +60,33 @@ class Supply:
     """Why none may be bought: ``noise``, ``used``, ``platform`` or ``list``; empty if they may."""
 
 
+class Pauses(NamedTuple):
+    """Times of a serverless replica, which stops when nobody asks. [s]"""
+
+    answer_s: float
+    kept_s: float
+    """After the last answer, still billed."""
+    start_s: float
+    """Until a stopped one answers, billed."""
+
+    def on_share(self, load: float) -> float:
+        r"""Return the share of the hours in which it is billed, with ``load`` requests in flight.
+
+        Requests arrive at random at the rate :math:`r`. It runs while one is in flight or
+        was within ``kept_s``: on average :math:`(e^{r (t + k)} - 1) / r + s`, then
+        :math:`1 / r` of nothing.
+
+        Examples
+        --------
+        >>> round(Pauses(answer_s=10, kept_s=60, start_s=0).on_share(0.01), 3)
+        0.068
+        """
+        rate = load / self.answer_s
+        # Beyond this exponent it never stops.
+        awake = math.exp(min(50.0, rate * (self.answer_s + self.kept_s)))
+        return 1 - 1 / (awake + rate * self.start_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """One way to do a job.
@@ -82,8 +110,14 @@ class Mode:
     """Of a rental: software platform; empty if any software runs on it."""
     hosted: bool = False
     """Whether a provider hosts the model: a replica is one request in flight."""
+    pauses: Pauses | None = None
+    """Serverless: when a replica stops. None if it runs in all hours."""
     detail: str = ""
     """Precision, layout or offer, in words."""
+
+    def rent_usd(self, load: float) -> float:
+        """Price of an hour of one replica where all of them serve ``load``. [USD/h]"""
+        return self.usd * (1.0 if self.pauses is None else self.pauses.on_share(load))
 
 
 @dataclass(frozen=True, slots=True)
