@@ -104,6 +104,9 @@ FIRST_TOKEN_MS: Final = 10_000.0
 Engineering, chapter 5)."""
 PROMPT_TOKEN_MS: Final = 1.0
 """More for each token of the prompt, since who sends a book expects to wait."""
+IMAGE_MS: Final = 20_000.0
+"""For each image that is made, at most: MLPerf's limit for SDXL on servers (github
+mlcommons/inference@001712e, loadgen/mlperf.conf, stable-diffusion-xl.Server.target_latency)."""
 
 
 def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
@@ -111,20 +114,20 @@ def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
 
     The same object if nothing changes.
 
-    ``case``: only serving that writes answers token by token changes.
+    ``case``: only serving that writes answers token by token, or makes images, changes.
     """
     workload, limits = case.workload, case.limits
-    if not (
-        isinstance(workload, Serving)
-        and generates(architecture)
-        and workload.output_tokens >= STREAM_TOKENS
-    ):
+    if not isinstance(workload, Serving):
         return case
     update: dict[str, float] = {}
-    if limits.max_tpot_ms is None:
-        update["max_tpot_ms"] = TOKEN_MS
-    if limits.max_ttft_ms is None:
-        update["max_ttft_ms"] = FIRST_TOKEN_MS + PROMPT_TOKEN_MS * workload.input_tokens
+    if architecture.denoises:
+        if limits.max_ttft_ms is None:
+            update["max_ttft_ms"] = IMAGE_MS * workload.concurrency
+    elif generates(architecture) and workload.output_tokens >= STREAM_TOKENS:
+        if limits.max_tpot_ms is None:
+            update["max_tpot_ms"] = TOKEN_MS
+        if limits.max_ttft_ms is None:
+            update["max_ttft_ms"] = FIRST_TOKEN_MS + PROMPT_TOKEN_MS * workload.input_tokens
     if not update:
         return case
     return case.changed(limits=limits.changed(**update))

@@ -36,7 +36,6 @@ from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 
-CHANGE = "(--max-tpot-ms, --max-ttft-ms)"
 PLANS_ASKED = 3
 PLANS_BESIDE = 1
 """Number of plans for the asked objective, and for each other one."""
@@ -65,7 +64,10 @@ class Searched:
         if paced is asked.case:
             return found
         if found.feasible:
-            return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated {CHANGE}")
+            flags = (
+                "--max-tpot-ms, --max-ttft-ms" if found.case.limits.max_tpot_ms else "--max-ttft-ms"
+            )
+            return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated ({flags})")
         slower = cls._of(asked, advising=advising)
         if not slower.feasible:
             return slower
@@ -254,7 +256,8 @@ class Searched:
 def _pace(limits: Constraints) -> str:
     first, later = limits.max_ttft_ms, limits.max_tpot_ms
     assert first is not None
-    assert later is not None
+    if later is None:
+        return f"with all images of a batch within {first * MILLISECOND:.3g} s"
     rate = 1.0 / (later * MILLISECOND)
     return (
         f"with {rate:.3g} tokens/s or more and the first token within {first * MILLISECOND:.3g} s"

@@ -73,3 +73,16 @@ def test_many_cases_at_once_get_the_same_plans() -> None:
             alone[0].estimate.accelerator,
             alone[0].estimate.count,
         )
+
+
+def test_images_come_as_fast_as_a_benchmark_of_servers_asks() -> None:
+    """MLPerf Inference gives SDXL 20 s an image (loadgen/mlperf.conf); a processor takes longer."""
+    asked = load_case(serve("flux.1-dev", concurrency=2))
+    for plan in advisor.recommend(asked).plans:
+        assert plan.estimate.serving is not None
+        assert plan.estimate.serving.ttft_ms.expected <= 2 * 20_000
+    found = advisor.recommend(
+        load_case(serve("flux.1-dev", concurrency=2, limits={"accelerators": ("epyc-9654",)}))
+    )
+    assert found.plans
+    assert "nothing within the limits answers with all images" in found.assumptions[0]
