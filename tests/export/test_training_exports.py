@@ -298,6 +298,13 @@ def test_a_long_run_saves_at_youngs_interval_and_goes_on_from_there(to: str, swi
         assert "checkpoint.enable" in options
 
 
+def test_the_head_of_pairs_names_the_template_that_the_file_gives_a_base_model() -> None:
+    text = advisor.export(placed("DPO 7B", "NVIDIA"), "axolotl").content
+    assert yaml.safe_load(text)["chat_template"] == "chatml"
+    assert "the file gives it ChatML" in text
+    assert "its data are plain texts" not in text
+
+
 def test_a_small_model_is_pretrained_by_compiled_pytorch_on_a_card_of_ones_own() -> None:
     """torchtitan 0.3.0 has no configuration of GPT-2; Megatron-class software is for many cards."""
     case = pretrain("gpt2", "rtx-4090", 1, tokens=2.5e9)

@@ -141,6 +141,7 @@ DEEPSPEED: Final = Tool(
 AXOLOTL: Final = Tool(
     "axolotl",
     facts={
+        "chatml": lambda setup: setup.run.preference is not None and not chats(setup.weights),
         "fsdp_4_bits_pairs": lambda setup: (
             quantized(setup) and uses_fsdp(setup) and setup.run.preference is not None
         ),
