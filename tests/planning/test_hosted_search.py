@@ -67,6 +67,19 @@ def test_adapters_keep_their_frozen_base_there() -> None:
     assert Offload.OPTIMIZER not in found.layout.offload
 
 
+def test_4_bit_weights_go_to_the_host_over_two_ranks_or_more() -> None:
+    """FSDP moves them (answer.ai, FSDP and QLoRA); one rank has no FSDP, and ZeRO takes 16 bits."""
+    workload = {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6}
+    case: dict[str, Any] = {"model": {"preset": "qwen2.5-32b"}, "workload": workload}
+    one = {"owned": [{"accelerator": "rtx-4090", "count": 1}]}
+    found = advisor.recommend({**case, "limits": one})
+    assert not found.candidates
+    assert "weights on the host" not in str(found.rejections)
+    two = best({"owned": [{"accelerator": "rtx-4090", "count": 2}]}, **case)
+    assert two.memory.fits
+    assert two.layout.data == 2
+
+
 def test_an_assumed_shape_tells_that_its_wider_range_asks_for_the_host() -> None:
     case = {
         "model": {"parameters": 7e9},

@@ -200,10 +200,13 @@ def _offloaded(
     case: Case, layout: ParallelLayout, least: dict[str, object]
 ) -> Iterator[tuple[str, ParallelLayout]]:
     """Yield layouts that keep more in the host's memory; the last keeps there all it can."""
-    trains_all = getattr(case.workload, "method", None) in (None, FineTuningMethod.FULL)
+    method = getattr(case.workload, "method", None)
+    kept = {Offload.OPTIMIZER} if method not in (None, FineTuningMethod.FULL) else set()
+    if method is FineTuningMethod.QLORA and layout.data == 1:
+        kept.add(Offload.PARAMETERS)  # only FSDP over several ranks moves 4-bit weights
     moved = list(layout.offload)
     for what in Offload:
-        if what in layout.offload or (what is Offload.OPTIMIZER and not trains_all):
+        if what in layout.offload or what in kept:
             continue
         moved.append(what)
         change: dict[str, object] = {"offload": (*layout.offload, what)}

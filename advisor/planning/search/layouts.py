@@ -22,6 +22,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding, most_chunks
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.software.tool_offers import TrainingOffer
+from advisor.nouns.training_choices import FineTuningMethod
 from advisor.planning.search.simple import complexity
 
 TENSOR_DEGREES = (1, 2, 4, 8)
@@ -206,7 +207,10 @@ def _moved(run: TrainingRun, stated: Stated, *, hosted: bool) -> tuple[int, ...]
         return ()
     order = list(Offload)[1:] if run.frozen else list(Offload)
     bits = [int(OFFLOAD_BITS[what]) for what in order]
-    return tuple(sum(bits[: place + 1]) for place in range(len(bits)))
+    steps = tuple(sum(bits[: place + 1]) for place in range(len(bits)))
+    if run.method is FineTuningMethod.QLORA:  # whose weights may have to stay
+        return (int(OFFLOAD_BITS[Offload.ACTIVATIONS]), *steps)
+    return steps
 
 
 def _levels(
@@ -276,6 +280,8 @@ def _rows(
 ) -> Iterator[tuple[float, ...]]:
     moved = _moved(run, stated, hosted=hosted)
     parameters = int(OFFLOAD_BITS[Offload.PARAMETERS])
+    # FSDP moves 4-bit weights to the host, over two ranks or more; ZeRO takes 16 bits.
+    quantized = run.method is FineTuningMethod.QLORA
     chunks: dict[int, tuple[int, ...]] = {}
     micro_batches: dict[int, list[int]] = {}
     states = FULL_STATES_BYTES * run.architecture.total_parameters
@@ -296,7 +302,7 @@ def _rows(
                         pipeline, expert, fed, virtual_stages, stated, overlapping=overlapping
                     )
                     for level, offload, schedule in product(levels, moved, schedules):
-                        if offload & parameters and data > 1 and level < WHOLE:
+                        if offload & parameters and level < WHOLE and (data > 1 or quantized):
                             continue
                         if schedule and level == WHOLE and "sharding" not in stated:
                             continue
