@@ -42,6 +42,7 @@ DEFAULT_GROUPS: Final = {
     "interruptions_per_hour": "all",
     "life_years": "all",
     "load_share": "all",
+    "memory_usd_per_32gb": "desktop",
     "network_share": "desktop server",
     "price_factor": "estimate launch msrp street",
     "pue": "desktop server",

@@ -1,5 +1,6 @@
 """The inputs of the comparison: the user's value, or the cited default with its spread."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -13,10 +14,13 @@ from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.equations.owning import residual_share
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence
 from advisor.nouns.money import Owning, Renting, Unused
 from advisor.owning.results import Assumption
 
+KIT_BYTES: Final = 32 * GB
+"""Memory in the price of a desktop computer, and of each kit beyond. [bytes]"""
 OFF: Final = "switched off when unused (--when-unused on: it stays on)"
 TITLES = {
     "purchase_usd": ("Price of one accelerator", "USD"),
@@ -77,9 +81,18 @@ class Factors:
 
 
 def resolve(
-    accelerator: Accelerator, *, owning: Owning, renting: Renting, size: Size, economy: Economy
+    accelerator: Accelerator,
+    *,
+    owning: Owning,
+    renting: Renting,
+    size: Size,
+    economy: Economy,
+    host_bytes: float = 0.0,
 ) -> tuple[Assumption, ...]:
     """Return every input with its spread, in the order of ``Factors``.
+
+    ``host_bytes`` is what the work keeps in the memory of one machine's host; a desktop is priced
+    with it.
 
     One machine needs no network; the rest of a machine has its own price. ``economy`` holds cited
     defaults, tariffs and carbon intensities.
@@ -117,7 +130,7 @@ def resolve(
         elif field == "host_usd" and owning.host_share is not None:
             add(field, Range.exact(0.0), "not used: the share was given")
         elif field == "host_usd":
-            add(field, *_spread(host_default(economy, accelerator, size.cards_in_one)))
+            add(field, *_host(economy, accelerator, size.cards_in_one, host_bytes))
         elif field == "idle_share" and unused_off(groups, owning):
             add(field, Range.exact(0.0), OFF)
         elif field == "network_share" and not size.joined:
@@ -125,6 +138,28 @@ def resolve(
         else:
             add(field, *_spread(economy.default(field, *groups)))
     return tuple(found)
+
+
+def memory_kits(default: Default, host_bytes: float) -> int:
+    """Return how many kits of memory the work needs beyond the one in a desktop's price."""
+    return max(0, math.ceil(host_bytes / KIT_BYTES) - 1) if default.group == "desktop" else 0
+
+
+def _host(
+    economy: Economy, accelerator: Accelerator, per_machine: int, host_bytes: float
+) -> tuple[Range, str]:
+    """Return the price of the rest of one machine, with the memory that the work needs. [USD]"""
+    default = host_default(economy, accelerator, per_machine)
+    kits = memory_kits(default, host_bytes)
+    if not kits:
+        return _spread(default)
+    each = economy.default("memory_usd_per_32gb", default.group)
+    update = {
+        name: getattr(default, name) + kits * getattr(each, name)
+        for name in ("low", "expected", "high")
+    }
+    value, source = _spread(default.model_copy(update=update))
+    return value, f"{source}; {kits} x 32 GB more: {_spread(each)[1]}"
 
 
 def unused_off(groups: tuple[str, ...], owning: Owning) -> bool:

@@ -188,10 +188,18 @@ def rent_or_buy(
     hours = owning.hours_per_month or (
         HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH
     )
+    host_bytes = estimate.memory.host_bytes.high * size.cards_in_one
 
     def resolved(months: int) -> tuple[Assumption, ...]:
         kept = owning.changed(months=months)
-        return resolve(accelerator, owning=kept, renting=case.renting, size=size, economy=economy)
+        return resolve(
+            accelerator,
+            owning=kept,
+            renting=case.renting,
+            size=size,
+            economy=economy,
+            host_bytes=host_bytes,
+        )
 
     inputs = resolved(owning.months)
     spread, work = Spread(inputs), work_of(case, estimate).times(groups)
@@ -219,7 +227,9 @@ def rent_or_buy(
     place = economy.place(owning.place)
     verdict = answer(estimate, compared, rents, main, hours, size.accelerators)
     return Ownership(
-        answer=" ".join((verdict, *in_host(estimate), *missed_limits(estimate, case.limits))),
+        answer=" ".join(
+            (verdict, *in_host(estimate, inputs), *missed_limits(estimate, case.limits))
+        ),
         accelerator=accelerator.key,
         accelerator_name=accelerator.name,
         count=size.accelerators,

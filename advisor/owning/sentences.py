@@ -1,6 +1,6 @@
 """The answer in sentences, and the words of the comparison for terminal and tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 from advisor.catalog.machine_kinds import groups_of
@@ -26,7 +26,7 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning
 from advisor.owning.assumptions import OFF, unused_off
 from advisor.owning.compare import Comparison
-from advisor.owning.results import Ownership, ProcessorOption, RentCost, RentKind
+from advisor.owning.results import Assumption, Ownership, ProcessorOption, RentCost, RentKind
 
 NEVER = "never"
 ROUNDED_UP = 0.95
@@ -72,13 +72,15 @@ def answer(
     return " ".join(part for part in (verdict, use, _cheaper(compared, main), _api(rents)) if part)
 
 
-def in_host(estimate: Estimate) -> Iterator[str]:
-    """Yield what the work keeps in the host's memory, if anything."""
+def in_host(estimate: Estimate, inputs: Sequence[Assumption]) -> Iterator[str]:
+    """Yield what the work keeps in the host's memory, and whether the price has it."""
     held = estimate.memory.host_bytes
     if held.expected:
+        counted = any("32 GB more" in item.source for item in inputs)
+        usual = "has no more memory than usual: see that yours covers it"
         yield (
             f"The work fits with {memory(held.high)} in the host's memory for each card: see that "
-            "the machine has it, and that its price covers it."
+            f"the machine has it. The price here {'includes it' if counted else usual}."
         )
 
 

@@ -400,6 +400,19 @@ def test_without_a_number_as_many_cards_are_priced_as_carry_the_work() -> None:
     assert "not keep up" in one.answer
 
 
+def test_a_desktop_is_priced_with_the_memory_that_the_work_needs() -> None:
+    # Kits of 32 GB at 374.97 USD (PCPartPicker, June 2026); the computer has one in its 700 USD.
+    found = advisor.own(tune("llama-3.1-70b", "rtx-4090", 1, method="qlora", tokens=5e7))
+    [host] = [item for item in found.inputs if item.field == "host_usd"]
+    kits = (host.value.expected - 700) / 374.97
+    assert kits == pytest.approx(round(kits))
+    assert kits >= 1
+    assert "2026-06-04" in host.source
+    assert "The price here includes it." in found.answer
+    [usual] = [item for item in own().inputs if item.field == "host_usd"]
+    assert "32 GB more" not in usual.source
+
+
 def test_the_answer_names_what_the_hosts_memory_has_to_hold() -> None:
     # 70.6 B parameters of 4 bits are 35 GB, more than the card's 24.
     found = advisor.own(tune("llama-3.1-70b", "rtx-4090", 1, method="qlora", tokens=5e7))
