@@ -402,7 +402,7 @@ def _stopping(
             start_s = IMAGE_S + held / WEIGHTS_BYTES_PER_S
             yield replace(
                 _replica(None, option, serves),
-                title=f"{offer.provider} {offer.instance_type}",
+                title=f"{offer.provider} {offer.instance_type}, stopped when unused",
                 usd=price * aged_factor(offer, PriceKind.ON_DEMAND),
                 platform=platform_of(system.accelerator),
                 pauses=Pauses(answer_s, kept_s, start_s),

@@ -81,8 +81,8 @@ def _rest(portfolio: Portfolio, account: Account, others: Sequence[Alternative])
     for item in others:
         if item.name == FASTER and item.purchase_usd and item.usd:
             return (
-                f"{text} With {money(item.purchase_usd)} for machines every run would take at most "
-                f"half its time, for {money(item.usd)} in all."
+                f"{text} Every run would take at most half its time for {money(item.usd)} in all, "
+                f"with {money(item.purchase_usd)} for machines."
             )
     return text
 

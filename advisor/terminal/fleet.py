@@ -152,7 +152,7 @@ def _purchases(purchases: Iterable[Purchase]) -> Padding:
 
 
 def _jobs(assignments: Iterable[Assignment]) -> Padding:
-    rows = []
+    changes: dict[tuple[str, int], list[tuple[str, str, str]]] = {}
     for item in assignments:
         if item.slot:
             amount = f"{item.replicas} x {item.cards:g} card{'s' * (item.cards > 1)}"
@@ -163,7 +163,13 @@ def _jobs(assignments: Iterable[Assignment]) -> Padding:
             amount = f"{percent(item.share)} of runs, {duration(item.hours * HOUR_S)} each"
             when = ""
         where = f"{'rented: ' if item.rented else ''}{item.where}"
-        rows.append((item.workload, f"month {item.month}", when, where, amount))
+        changes.setdefault((item.workload, item.month), []).append((when, where, amount))
+    rows: list[tuple[str, ...]] = []
+    last: dict[str, list[tuple[str, str, str]]] = {}
+    for (name, month), there in changes.items():
+        if last.get(name) != there:
+            rows += [(name, f"month {month}", *cells) for cells in there]
+        last[name] = there
     made = table(["Workload", "From", "When", "Where", "How much"], rows)
     return Padding(made, (0, 0, 0, INDENT))
 

@@ -1,14 +1,17 @@
 """Rented replicas that stop when nobody asks: what they cost, and when they are no way."""
 
+import io
 import random
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from advisor import plan_fleet
 from advisor.fleet.alternatives import Variant
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Pauses, Problem
+from advisor.terminal.fleet import show_fleet
 
 
 def simulated(pauses: Pauses, load: float, *, requests: int = 200_000) -> float:
@@ -64,6 +67,7 @@ def test_a_night_with_a_few_requests_is_served_by_a_replica_that_stops() -> None
     [place] = quiet_places(found)
     assert "serverless" in place
     assert found.total_usd < without.total_usd
+    assert place.endswith("stopped when unused")
     assert any("after the last request" in note for note in found.notes)
     # In office hours one request is in flight on average: it would never stop.
     [office] = {item.where for item in found.assignments if item.slot == "office"}
@@ -77,6 +81,15 @@ def test_a_night_with_a_few_requests_is_served_by_a_replica_that_stops() -> None
 )
 def test_it_stays_out_where_a_slow_first_answer_or_the_load_forbids_it(more: Any) -> None:
     assert not any("serverless" in place for place in quiet_places(plan(**more)))
+
+
+def test_the_terminal_tells_a_place_once_until_it_changes() -> None:
+    answer = plan(means={"serverless": False})
+    assert len({item.month for item in answer.assignments}) > 1
+    console = Console(record=True, width=160, file=io.StringIO())
+    show_fleet(console, answer, everything=True)
+    text = console.export_text().partition("Where each workload runs")[2]
+    assert text.count("office hours") == 1
 
 
 def test_an_alternative_whose_search_ended_early_says_so() -> None:
