@@ -43,7 +43,7 @@ def answer(
     if any(mode.supply is None and not mode.hosted for mode in modes):
         parts.append("rent the rest on demand" if parts else "rent everything on demand")
     if not parts:
-        parts.append("use the machines that you have")
+        parts.append("use the machines that you have" if portfolio.owned else "get nothing")
     first = ", ".join(parts)
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
     text += _platforms(account.total_usd, others, chosen)

@@ -99,3 +99,13 @@ def test_an_alternative_whose_search_ended_early_says_so() -> None:
 
     assert "up to 5.7 % less is possible" in early.result(100.0).sentence
     assert "search" not in whole.result(100.0).sentence
+
+
+def test_who_can_afford_nothing_is_not_told_to_use_machines_that_are_not_there() -> None:
+    chat = {"model": {"preset": "llama-3.1-70b"}, "workload": {"kind": "serving"}}
+    poor = {
+        "workloads": [{"name": "chat", "case": chat}],
+        "means": {"rent": False},
+        "budget": {"purchase_usd": 900},
+    }
+    assert plan_fleet(poor, alternatives=False).sentence.startswith("Get nothing")
