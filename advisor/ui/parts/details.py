@@ -297,7 +297,12 @@ def set_up(found: Answer) -> None:
 
 
 def _shown(text: str) -> str:
-    """Return Markdown with smaller headings, and with dollars that start no formula."""
+    r"""Return Markdown with smaller headings, and with dollars that start no formula.
+
+    >>> print(_shown("# Set-up\nExpect $3 ($2-4)."))
+    ### Set-up
+    Expect \$3 (\$2-4).
+    """
     lines, in_code = [], False
     for line in text.split("\n"):
         fence = line.lstrip().startswith("```")
