@@ -1,11 +1,13 @@
 """Data files: the quick reader means what PyYAML means, and refuses what it leaves out."""
 
+import os
 from pathlib import Path
 
 import pytest
 import yaml
 
 from advisor.errors import CatalogError
+from advisor.foundation import data_files
 from advisor.foundation.data_files import read_yaml
 
 WORDS = """
@@ -79,3 +81,55 @@ def test_what_data_files_do_without_is_refused(
 
     assert caught.value.entry == line
     assert caught.value.value == problem
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A shipped file, in a data folder of its own, where Python may write."""
+    monkeypatch.setattr(data_files, "data_path", lambda name: tmp_path / name)
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    monkeypatch.setattr("sys.pycache_prefix", None)
+    path = tmp_path / "shipped.yaml"
+    path.write_text("a: 1\nday: 2026-11-23\n")
+    return path
+
+
+def test_values_of_a_shipped_file_are_kept_until_it_changes(shipped: Path) -> None:
+    first = read_yaml(shipped)
+    [kept] = (shipped.parent / "__pycache__").iterdir()
+    written = kept.stat().st_mtime_ns
+
+    assert read_yaml(shipped) == first == yaml.safe_load(shipped.read_text())
+    assert kept.stat().st_mtime_ns == written
+
+    shipped.write_text("a: 2\nday: 2026-11-23\n")
+    os.utime(shipped, ns=(1, 1))
+    assert read_yaml(shipped) == yaml.safe_load(shipped.read_text())
+
+
+@pytest.mark.parametrize("broken", [b"", b"half", b"\x80\x04N."])
+def test_a_broken_copy_of_the_values_is_replaced(shipped: Path, broken: bytes) -> None:
+    read_yaml(shipped)
+    [kept] = (shipped.parent / "__pycache__").iterdir()
+    kept.write_bytes(broken)
+
+    assert read_yaml(shipped) == yaml.safe_load(shipped.read_text())
+    assert kept.stat().st_size > len(broken)
+
+
+def test_nothing_is_kept_where_python_keeps_nothing(
+    shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+
+    assert read_yaml(shipped) == yaml.safe_load(shipped.read_text())
+    assert not (shipped.parent / "__pycache__").exists()
+
+
+def test_values_of_a_users_file_are_not_kept(shipped: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own" / "own.yaml"
+    own.parent.mkdir()
+    own.write_text(shipped.read_text())
+
+    assert read_yaml(own) == yaml.safe_load(own.read_text())
+    assert [path.name for path in own.parent.iterdir()] == ["own.yaml"]

@@ -54,7 +54,7 @@ def test_the_wheel_carries_data_app_and_theme(wheel: Path, root: Path) -> None:
     expected = {
         f"advisor/_data/{path.relative_to(root / 'data').as_posix()}": path.read_bytes()
         for path in (root / "data").rglob("*")
-        if path.is_file()
+        if path.is_file() and path.parent.name != "__pycache__"
     }
     expected["advisor/_app.py"] = (root / "app.py").read_bytes()
     expected["advisor/.streamlit/config.toml"] = (root / ".streamlit/config.toml").read_bytes()

@@ -5,19 +5,9 @@ raise a `NotPlainError` that names the problem. Callers turn it into their own e
 """
 
 import json
-from collections.abc import Callable
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NoReturn
-
-import yaml
+from typing import Final, NoReturn
 
 from advisor.errors import InputError
-
-if TYPE_CHECKING:
-    from yaml import SafeLoader as FastLoader
-else:
-    # libyaml is ten times faster; PyYAML without it reads the same.
-    FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MAX_DEPTH: Final = 60
 """Most levels of nesting."""
@@ -25,19 +15,7 @@ MAX_VALUES: Final = 200_000
 """Most keys and values; lists and mappings count as values."""
 MAX_DIGITS: Final = 30
 """Most digits of a whole number."""
-MAX_NUMBER: Final = 100
-"""Longest number with a decimal point. [characters]"""
-KEPT_WORD: Final = 40
-"""Longest word whose meaning is cached. [characters]"""
-
-_RULES = yaml.SafeLoader("")
-"""YAML's rules for the meaning of a plain word: number, truth value, null or text."""
-_TAG: Final = "tag:yaml.org,2002:"
-_CORE: Final = frozenset({"bool", "float", "int", "null", "str"})
-_SPELLED: Final = {"int": "whole number", "float": "number", "bool": "truth value",
-                   "timestamp": "date"}  # fmt: skip
-_TWICE: Final = "given twice"
-_WITHOUT: Final = "Write it without: this reader does not support it."
+TWICE: Final = "given twice"
 
 
 class NotPlainError(Exception):
@@ -73,7 +51,7 @@ class NotPlainError(Exception):
         place = f" at {self.place}" if self.line else ""
         if isinstance(self, MalformedError):
             what = f"{name} is not valid {form}{place} ({self.what})"
-        elif self.what == _TWICE:
+        elif self.what == TWICE:
             what = f"{name} has the key {self.field!r} twice{place}"
         else:
             what = f"{name} holds {self.what}{place}"
@@ -92,147 +70,17 @@ def read_yaml(text: str) -> object:
     NotPlainError
         If the text is not YAML, or holds more than plain values within the bounds.
 
-    Notes
-    -----
-    The values are built from the parser's events. PyYAML's own nodes would take three times as
-    long as the parsing.
-
     Examples
     --------
     >>> read_yaml("a: [1, two]")
     {'a': [1, 'two']}
     """
-    try:
-        text.encode()
-        return _Builder(text).document()
-    except UnicodeEncodeError:
-        _no_surrogates()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise MalformedError(
-            str(error.problem),
-            "Correct the YAML there.",
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-        ) from None
-    except yaml.YAMLError as error:
-        reason = str(error).partition("\n")[0]
-        raise MalformedError(reason, "Correct the YAML.") from None
+    from advisor.foundation.yaml_values import parsed  # PyYAML: a fiftieth of a short command
+
+    return parsed(text)
 
 
-class _Builder:
-    """Builds values from the parser's events of one text."""
-
-    def __init__(self, text: str) -> None:
-        self._next: Callable[[], yaml.Event] = yaml.parse(text, Loader=FastLoader).__next__
-        self._values = 0
-
-    def document(self) -> object:
-        self._next()  # the stream starts
-        if isinstance(self._next(), yaml.StreamEndEvent):
-            return None
-        result = self._value(self._next(), 0)
-        self._next()  # the document ends
-        event = self._next()
-        return (
-            result
-            if isinstance(event, yaml.StreamEndEvent)
-            else _refuse(event, "a second document")
-        )
-
-    def _value(self, event: yaml.Event, depth: int) -> object:
-        """Return the value that starts at ``event``, and read all events up to its end."""
-        self._values += 1
-        if self._values > MAX_VALUES:
-            _refuse(event, f"more than {MAX_VALUES:,} values", "Give a shorter text.")
-        if isinstance(event, yaml.ScalarEvent) and event.anchor is None:
-            return _scalar(event)
-        if isinstance(event, yaml.AliasEvent):
-            _refuse(event, f"the alias *{str(event.anchor)[:40]}")
-        if getattr(event, "anchor", None) is not None:
-            _refuse(event, f"the anchor &{str(getattr(event, 'anchor', ''))[:40]}")
-        assert isinstance(event, yaml.CollectionStartEvent)
-        if depth == MAX_DEPTH:
-            _refuse(event, f"more than {MAX_DEPTH} levels of nesting", "Nest it less deeply.")
-        following = self._next
-        if isinstance(event, yaml.SequenceStartEvent):
-            _expect(event, "seq")
-            items: list[object] = []
-            while type(item := following()) is not yaml.SequenceEndEvent:
-                items.append(self._value(item, depth + 1))
-            return items
-        _expect(event, "map")
-        result: dict[object, object] = {}
-        while type(name := following()) is not yaml.MappingEndEvent:
-            if type(name) is not yaml.ScalarEvent:
-                _refuse(name, "a key that is no plain value")
-            key = self._value(name, depth + 1)
-            if key in result:
-                _refuse(name, _TWICE, "Remove one of the two.", field=str(key)[:60])
-            try:
-                result[key] = self._value(following(), depth + 1)
-            except NotPlainError as error:
-                error.field = error.field or str(key)[:60]
-                raise
-        return result
-
-
-def _scalar(event: yaml.ScalarEvent) -> object:
-    """Return the meaning of a word, quoted or not, or with a tag of the core schema."""
-    word: str = event.value
-    plain, quoted = event.implicit
-    tag = None
-    if not plain:
-        tag = "str" if quoted else _short(event.tag)
-        if tag not in _CORE:
-            _refuse(event, f"the tag {tag[:40]}")
-    try:
-        if tag is None and len(word) <= KEPT_WORD:
-            return _meaning(word)
-        return _meant(word, tag)
-    except NotPlainError as error:
-        _refuse(event, error.what, error.remedy)
-    except (yaml.YAMLError, AttributeError, ArithmeticError, LookupError, ValueError):
-        # An impossible date, 0x without digits, !!int of a word.
-        kind = tag or _resolved(word)
-        what = f"{word[:40]!r}, which is no {_SPELLED.get(kind, 'value')}"
-        _refuse(event, what, "Correct it, or put it in quotes.")
-
-
-def _meant(word: str, tag: str | None) -> object:
-    kind = tag or _resolved(word)
-    if kind == "str":
-        _usable(word)
-        return word
-    digits = sum(character.isalnum() for character in word)
-    if kind == "int" and digits > MAX_DIGITS:
-        _many_digits()
-    if kind == "float" and len(word) > MAX_NUMBER:
-        raise NotPlainError(f"a number of more than {MAX_NUMBER} characters", "Round it.")
-    if kind == "merge":
-        raise NotPlainError("a merge key (<<)", _WITHOUT)
-    return _RULES.construct_object(yaml.ScalarNode(_TAG + kind, word))
-
-
-# Bounded, so that users' words do not stay in memory.
-_meaning = lru_cache(maxsize=8192)(lambda word: _meant(word, None))
-
-
-def _resolved(word: str) -> str:
-    tag: str = _RULES.resolve(yaml.ScalarNode, word, (True, False))  # type: ignore[no-untyped-call]
-    return tag.removeprefix(_TAG)
-
-
-def _short(tag: str | None) -> str:
-    return "!" if tag is None else tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
-
-
-def _expect(event: yaml.CollectionStartEvent, kind: str) -> None:
-    if event.tag is not None and _short(event.tag) != kind:
-        _refuse(event, f"the tag {_short(event.tag)[:40]}")
-
-
-def _usable(word: str) -> None:
+def usable(word: str) -> None:
     """Refuse text that a file, a terminal or an address cannot hold."""
     if word.isprintable():
         return
@@ -241,20 +89,17 @@ def _usable(word: str) -> None:
     try:
         word.encode()
     except UnicodeEncodeError:
-        _no_surrogates()
+        no_surrogates()
 
 
-def _no_surrogates() -> NoReturn:
+def no_surrogates() -> NoReturn:
+    """Refuse half a surrogate pair."""
     raise NotPlainError("half a surrogate pair in text", "Remove it.") from None
 
 
-def _many_digits() -> NoReturn:
+def many_digits() -> NoReturn:
+    """Refuse a whole number of more than ``MAX_DIGITS`` digits."""
     raise NotPlainError(f"a whole number of more than {MAX_DIGITS} digits", "Round it.")
-
-
-def _refuse(event: yaml.Event, what: str, remedy: str = _WITHOUT, *, field: str = "") -> NoReturn:
-    mark = event.start_mark
-    raise NotPlainError(what, remedy, line=mark.line + 1 if mark else None, field=field) from None
 
 
 def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) -> object:
@@ -300,13 +145,13 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise NotPlainError(_TWICE, "Remove one of the two.", field=twice[:60])
+        raise NotPlainError(TWICE, "Remove one of the two.", field=twice[:60])
     return found
 
 
 def _whole(digits: str) -> int:
     if len(digits.lstrip("-")) > MAX_DIGITS:
-        _many_digits()
+        many_digits()
     return int(digits)
 
 
@@ -333,7 +178,7 @@ def _measure(value: object, deepest: int, most: int) -> None:
             elif isinstance(item, list):
                 below.extend(item)
             elif isinstance(item, str):
-                _usable(item)
+                usable(item)
         if depth > deepest:
             _deep(deepest)
         if count > most:
