@@ -5,7 +5,6 @@ import csv
 import itertools
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.errors import InputError
 from advisor.foundation.files import opened, too_large
+from advisor.foundation.record import record
 from advisor.foundation.structured import NotPlainError, read_json
 from advisor.foundation.tables import LongRowError, csv_rows, text_lines
 from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
@@ -36,7 +36,7 @@ REMEDY: Final = (
 FIELD: Final = "workload.demand.file"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """Columns of a trace: moment, prompt and answer tokens, and seconds of one unit of time."""
 
@@ -55,7 +55,7 @@ TRACES: Final = (
 2024 and 2025. No trace is shipped."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Observed:
     """What a file says of a service; lengths are None where it has only rates."""
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -23,6 +22,7 @@ from advisor.charts.theme import (
     rule,
 )
 from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.record import record
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames import Axes, Point, as_points
@@ -44,7 +44,7 @@ EXCLUDED_PAD: Final = 1.7
 """Factor beyond a limit, so that the excluded area is visible."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimeScale:
     """The unit of the time axis."""
 

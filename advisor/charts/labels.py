@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
+
+from advisor.foundation.record import record
 
 CHARACTER_PX = 6.6
 """Mean width of a character of the chart font at 13 px. [px]"""
@@ -28,7 +29,7 @@ LIFTS_PX = (0.0, 40.0, 80.0)
 """How far a text may move up or down from its point, with a leader line. [px]"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Label:
     """A text for a point; x and y in axis units."""
 
@@ -39,7 +40,7 @@ class Label:
     """Always placed, even if it covers another."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placed:
     """A label with its anchors."""
 
@@ -55,7 +56,7 @@ class Placed:
         return "<br>".join((f"<b>{first}</b>" if self.label.required else first, *others))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogPlot:
     """A plot with two logarithmic axes and its approximate size on screen."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
 import pandas as pd
 import plotly.graph_objects as go
+
+from advisor.foundation.record import record
 
 FONT: Final = '"Source Sans", "Source Sans Pro", sans-serif'
 FONT_SIZE: Final = 14
@@ -24,7 +25,7 @@ Drawn = dict[str, Any]
 """A trace, an axis, a shape or a note, as Plotly's JSON has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Theme:
     """Colours of one theme. On page and panel, text and hues have a contrast of 4.5, marks of 3."""
 

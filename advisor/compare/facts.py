@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.compare.cards import ComparedCard, Comparison
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import bandwidth, flops_rate, hourly_price, money
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GB, GIB, TFLOP
 from advisor.nouns.hardware import Confidence, Provenance
@@ -71,7 +71,7 @@ def comparison_rows(comparison: Comparison, *, differences: bool = False) -> lis
     return [row for row in rows if row.differs] if differences and len(cards) > 1 else rows
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Fact:
     title: str
     text: Callable[[ComparedCard], str]

@@ -1,13 +1,13 @@
 """How far cards differ: specifications are points, prices are ranges over providers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 from advisor.foundation.units import GB, GIB, TFLOP
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
@@ -16,7 +16,7 @@ HALF_FORMATS: Final = ("bf16", "fp16")
 """Formats for the 16-bit rate of a card: bf16 if it has one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Metric:
     """One quantity for comparing cards."""
 

@@ -1,12 +1,12 @@
 """Results beside an estimate: curves, the bill of a day, and hosted models."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from advisor.architecture.table.model import Unit
 from advisor.foundation.formatting import memory
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 
 
 class ApiOption(Noun):
@@ -101,7 +101,7 @@ class Day(Noun):
 Variable = Literal["micro_batch", "concurrency", "sequence_length", "context"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Words:
     """The name of a curve, and the words that tell where its memory ends."""
 

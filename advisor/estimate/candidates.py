@@ -7,12 +7,13 @@ over all of them run the same code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.software.kernels import KernelEfficiency
@@ -31,7 +32,7 @@ SCHEDULE_LEVEL = {schedule: index for index, schedule in enumerate(Schedule)}
 RECOMPUTE_LEVEL = {level: index for index, level in enumerate(Recompute)}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Columns:
     """Arrays of equal length, with one element per configuration."""
 
@@ -54,7 +55,7 @@ class Columns:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shares(Columns):
     """Exclusive shares that add up, with one element per configuration."""
 
@@ -65,7 +66,7 @@ class Shares(Columns):
         return np.asarray(sum(others, first))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayoutArrays(Columns):
     """Layouts, one element each. Degrees are whole numbers held as floats."""
 
@@ -165,7 +166,7 @@ class LayoutArrays(Columns):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HardwareArrays(Columns):
     """Hardware of each configuration, for one compute format. All SI units."""
 
@@ -383,7 +384,7 @@ def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:
     return peaks.get(compute)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Candidates:
     """Configurations to evaluate: layouts on hardware, for one precision."""
 

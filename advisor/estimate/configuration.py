@@ -1,7 +1,7 @@
 """The full estimate of one configuration, for ``advisor.estimate`` and every plan."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -29,6 +29,7 @@ from advisor.estimate.training.notes import training_notes
 from advisor.estimate.training.report import count_flops, describe_time, parameters_of
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.training_choices import FineTuningMethod
@@ -42,7 +43,7 @@ METHOD_WORDS = {
 """What follows *fine-tune* in the sentence about the work."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Work:
     """The part of an estimate from training or serving, without parameters and cost."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from advisor.architecture.table.model import Unit
 from advisor.equations.pricing import input_cost_share, instances_needed, rent_usd
 from advisor.estimate.placement import Placement
@@ -11,12 +9,13 @@ from advisor.estimate.results import CostBreakdown, ServingEstimate
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration as format_duration
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLION, MILLISECOND
 from advisor.nouns.hardware import LIST_PRICE, Accelerator, Billing, Confidence, Offer
 from advisor.nouns.workload import Serving
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompts:
     """What splits the cost of served text between prompts and answers."""
 

@@ -1,7 +1,7 @@
 """Sums over the operator table that do not depend on the configuration."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -10,13 +10,14 @@ from advisor.architecture.table.operators import Division, Operator, OperatorKin
 from advisor.equations.flops import attended_keys
 from advisor.equations.training.memory import adapter_parameters
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.record import record
 from advisor.nouns.software.stacks import SelectiveRecompute
 
 LAST_PRODUCT: Final = "down"
 """Name that adapters use for a block's last product."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParameterFold:
     """Parameters by pipeline part and by how model parallelism divides them. [elements]"""
 
@@ -170,7 +171,7 @@ def keys_attended(operator: Operator, sequence_length: float) -> float:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FlopFold:
     """Forward FLOPs per token, by part. [FLOPs/token]"""
 

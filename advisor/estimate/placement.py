@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.results import SoftwareUse
 from advisor.estimate.tools.software import tool_of
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Node, Offer
 from advisor.nouns.layout import ParallelLayout
@@ -17,7 +18,7 @@ from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Serving
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placement:
     """Hardware, layout, precision and price of a configuration."""
 

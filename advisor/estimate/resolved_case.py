@@ -1,14 +1,15 @@
 """A case with what every estimate of it needs, so that rooms pass one value instead of three."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.software.efficiency import Calibration
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResolvedCase:
     """A case, the rows of its model, and the constants that apply to it."""
 

@@ -1,7 +1,7 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from advisor.fleet.account import Account
@@ -15,6 +15,7 @@ from advisor.fleet.solving.solver import solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
+from advisor.foundation.record import record
 
 BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
 """Budgets of the curve over what the best plan buys."""
@@ -28,7 +29,7 @@ WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variant:
     """A changed problem, solved."""
 

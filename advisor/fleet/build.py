@@ -1,7 +1,7 @@
 """From a portfolio to a problem in numbers: periods, supplies, jobs."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import Catalog
@@ -11,6 +11,7 @@ from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
+from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import FineTuning, Serving
 
@@ -22,7 +23,7 @@ MANY: Final = 40
 """Up to ``FEW`` workloads are planned by quarter, up to ``MANY`` by half-year, more by year."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Built:
     """A problem, and the machine behind each supply (None for commitments)."""
 

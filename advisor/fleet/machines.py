@@ -1,6 +1,5 @@
 """Whole machines that can be bought: rows of ``data/machines.yaml`` with price and power."""
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Final, Literal
 
@@ -14,6 +13,7 @@ from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment
@@ -145,7 +145,7 @@ class _Table(Noun):
     machines: dict[Key, MachineRow]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """One machine that can be bought: a row with one of its cards."""
 

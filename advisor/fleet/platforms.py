@@ -1,7 +1,7 @@
 """One software platform for a plan: which one, and what mixing them would save."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from advisor.fleet.account import Account
@@ -10,13 +10,14 @@ from advisor.fleet.portfolio import Means
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Job, Problem, Way
 from advisor.fleet.solving.solver import least_cost, solve
+from advisor.foundation.record import record
 
 TIE: Final = 0.05
 """A platform with fewer tools has to save more than this share of the cost: all work is brought to
 it, and fewer people know it. Assumed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chosen:
     """The problem on the platform of the plan, its solution, and what else was solved."""
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -14,6 +13,7 @@ from advisor.fleet.demand import machine_system, mark
 from advisor.fleet.machines import Machine, machine_reasons, machines, platform_of
 from advisor.foundation import cents
 from advisor.foundation.formatting import money
+from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.workload import Serving
@@ -40,7 +40,7 @@ NOTHING: Final = (
 FLOOR: Final = "Consumer cards with less than 16 GB are not offered."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unit:
     """Machines that do one or several jobs: one, or several that work together."""
 
@@ -119,7 +119,7 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Room:
     """What a purchase may take: money, power, cards and places on desks."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Self
 
 from advisor.catalog import Catalog
@@ -13,6 +13,7 @@ from advisor.fleet.machines import Machine, machine_named, machines, platform_of
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.sentences import years
 from advisor.fleet.solving.problem import Supply, Way, starts_of
+from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.limits import Constraints
@@ -27,7 +28,7 @@ NOISE, USED = "noise", "used"
 """Why a machine is barred."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Upkeep:
     """Defaults of owning one machine, or the user's values."""
 
@@ -157,7 +158,7 @@ def _machine_supply(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Committed:
     """A rental machine that one provider rents for a term."""
 

@@ -1,10 +1,10 @@
 """The plans that a chart or table shows, and why each other accelerator lost."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 
+from advisor.foundation.record import record
 from advisor.nouns.limits import Objective
 from advisor.planning.results import Plan, Recommendation, RejectionCode
 
@@ -20,7 +20,7 @@ MISSES: Final = frozenset(
 COLUMNS: Final = ("Accelerator", "Reason", "What happened", "What would help")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pick:
     """One plan, and the objectives for which it is best."""
 

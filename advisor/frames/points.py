@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import pandas as pd
 
 from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames.picks import Pick
 from advisor.nouns.workload import Serving
@@ -21,7 +22,7 @@ OUT_OF_REACH: Final = 30.0
 """A limit beyond this factor of the dearest or slowest point is only stated in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axes:
     """Titles and units of the cost-time chart's axes, and the limits in it."""
 

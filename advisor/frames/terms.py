@@ -1,7 +1,6 @@
 """The terms of a number, with formula, values and source; memory of the plans by term."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
@@ -20,6 +19,7 @@ from advisor.foundation.formatting import (
     term_value,
 )
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.record import record
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GIB, HOUR_S, MILLISECOND
 from advisor.frames.picks import Pick
@@ -106,7 +106,7 @@ def component(breakdown: MemoryBreakdown, field: str) -> Range:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Section:
     """One number of an estimate and its terms."""
 

@@ -4,13 +4,14 @@ Options, page and documents are built from these declarations.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, StrEnum
 from typing import Any, Final, Literal, Self, get_args, get_origin
 
 from pydantic import Field
 
 from advisor.foundation.noun import Noun, annotated
+from advisor.foundation.record import record
 
 
 class Labelled(StrEnum):
@@ -127,7 +128,7 @@ UNITS: Final = {
 """Of what is read so."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Input:
     """What a person is told about one field, and how they enter it."""
 
@@ -178,7 +179,7 @@ def asked(
     return field
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Declared:
     """One field of a case, with all that its noun says of it."""
 

@@ -14,6 +14,7 @@ from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.equations.owning import residual_share
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import record
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence
 from advisor.nouns.money import Owning, Renting, Unused
@@ -41,7 +42,7 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Size:
     """What is bought."""
 
@@ -59,7 +60,7 @@ class Size:
         return min(self.accelerators, self.per_machine)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Factors:
     """One value for each input: all expected, or one of them at its low or high end."""
 

@@ -1,7 +1,7 @@
 """Owning against renting: break-even hours and month, timeline, effects of inputs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from advisor.equations import Number
 from advisor.equations.owning import annuity_months, break_even_inverse
 from advisor.equations.pricing import committed_months
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.owning.assumptions import Factors, Size, Spread
 from advisor.owning.costs import present_usd, timeline_usd
@@ -41,7 +42,7 @@ SPAN: Final = {
 """Ends as multiples of the value in use; the worth at the end goes from 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comparison:
     """One purchase against one way of renting, at given hours and horizon."""
 

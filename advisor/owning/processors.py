@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.economy import Economy
@@ -18,6 +17,7 @@ from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
@@ -36,7 +36,7 @@ MOST_EXTRA: Final = 4
 ROUNDING: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """Machines and network around packs of cards; small packs share a machine."""
 
@@ -50,7 +50,7 @@ class Machine:
     """Network between machines over the price of the cards; 0 if one machine is enough."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kind:
     """One kind of card in the machines of its estimate, at the expected inputs."""
 

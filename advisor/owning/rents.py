@@ -1,7 +1,6 @@
 """Ways of renting the same hardware: offers, commitments, a quote, a hosted model."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Commitment, Economy
@@ -9,6 +8,7 @@ from advisor.equations.pricing import instances_needed
 from advisor.estimate.cost import billed_usd
 from advisor.foundation import cents
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Billing, Offer, PriceKind
@@ -24,7 +24,7 @@ SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3, RentKin
 """The cheapest of each kind, one for each provider."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tenancy:
     """One way of renting."""
 

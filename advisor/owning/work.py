@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from advisor.estimate.cost import Prompts
 from advisor.estimate.results import Estimate
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.workload import Serving
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Work:
     """Time and rate of the configuration, from the estimate."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -14,6 +13,7 @@ from advisor.estimate.beside_results import ApiComparison, ApiOption
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, money, percent
+from advisor.foundation.record import record
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
@@ -26,7 +26,7 @@ OTHER: Final = "another model: compare its answers on your own task before you s
 STATED: Final = "your prices; whether it has the same weights is not known"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hosted:
     """One hosted model with its prices of a million tokens."""
 

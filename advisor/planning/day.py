@@ -1,6 +1,5 @@
 """A plan through the day: fixed, autoscaled, with a reserved base and with a spot burst."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -26,6 +25,7 @@ from advisor.estimate.serving.queue import queued
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.tools.software import engine_of
 from advisor.foundation.formatting import duration, percent
+from advisor.foundation.record import record
 from advisor.foundation.units import GB, HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.demand import Demand
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
@@ -45,7 +45,7 @@ WEIGHTS_BYTES_PER_S: Final = 1 * GB
 """From an object store or a shared disk. Assumed. [bytes/s]"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Load:
     """The demand of each minute, and the units that it needs: machines that hold whole replicas."""
 

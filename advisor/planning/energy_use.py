@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from advisor.catalog.economy import Economy, Place, load_economy
@@ -11,6 +9,7 @@ from advisor.catalog.machine_kinds import groups_of
 from advisor.equations.energy import carbon_kg, energy_kwh, rated_kw
 from advisor.estimate.results import CostBreakdown, Estimate
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
@@ -20,7 +19,7 @@ CLOUD_PLACES = {"GCP": "gcp"}
 """Providers whose regions have carbon figures of their own, and how their keys start."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Power:
     """What machines in use draw, as shares of their accelerators' board power."""
 

@@ -1,7 +1,6 @@
 """Prepare a case: resolve its model, fill in open lengths, pick prices and constants."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
 from advisor.estimate.serving.images import with_images
 from advisor.estimate.serving.report import STREAM_TOKENS
+from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.nouns.precision import RECIPES
@@ -29,7 +29,7 @@ PROMPT_SHARE: Final = 0.8
 """Prompt's share of a context that the defaults exceed: four to one, as 1,024 to 256."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PricedCase(ResolvedCase):
     """A resolved case with the cards and offers that may do its work."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
@@ -13,6 +12,7 @@ from advisor.estimate.results import Estimate
 from advisor.foundation.dates import age_days, current_day
 from advisor.foundation.formatting import count, percent
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Offer, PriceKind
@@ -71,7 +71,7 @@ def price_age(estimate: Estimate) -> str:
     return f" Its price is {day}{more}."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interruptions:
     """How often a spot instance is taken back, and how much a training run loses."""
 

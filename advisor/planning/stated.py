@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from advisor.estimate.tools.software import Lack, ToolRules, served_format
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import resolve_training
 from advisor.foundation import cents
+from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
@@ -51,7 +52,7 @@ Search = Callable[[ResolvedCase, Sequence[System]], Found]
 SEARCH: Search = partial(search_and_host, advising=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arranged:
     """How a card does the work."""
 
@@ -60,7 +61,7 @@ class Arranged:
     layout: ParallelLayout
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Asked(PricedCase):
     """A case with its hardware, before its layout is chosen."""
 

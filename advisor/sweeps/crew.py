@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError, TransferError
+from advisor.foundation.record import record
 from advisor.sweeps.rows import Row, answer_rows, mistake
 from advisor.sweeps.worker import receive, send
 
@@ -22,7 +23,7 @@ ATTEMPTS: Final = 3
 """Workers that may die over one chunk before its rows are reported as failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chunk:
     """Consecutive rows of a sweep."""
 

@@ -6,7 +6,6 @@ here, of the same size together. Work outside the network (resizing, suppression
 left out.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.architecture.config.fields import ConfigFields
@@ -15,6 +14,7 @@ from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
 from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
+from advisor.foundation.record import record
 
 BINS: Final = 16
 """Bins for each side of a box, whose distribution the network predicts (arXiv:2006.04388)."""
@@ -24,7 +24,7 @@ HEAD_WIDTH: Final = 64
 """Channels of one attention head."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Size:
     """The factors of one size, and which generation it is."""
 

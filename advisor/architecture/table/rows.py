@@ -3,7 +3,6 @@
 Moved elements are 16-bit elements: an fp32 intermediate counts double.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.architecture.mixers.shapes import Norm, NormKind
@@ -16,6 +15,7 @@ from advisor.architecture.table.operators import (
     SavedTensor,
     SavedWhen,
 )
+from advisor.foundation.record import record
 
 FUSED_PASSES: Final = 2.0
 """A fused elementwise kernel reads its input and writes its output."""
@@ -30,7 +30,7 @@ COMPUTE, STREAM = SavedFormat.COMPUTE, SavedFormat.STREAM
 TENSOR, REPLICATED = Division.TENSOR, Division.REPLICATED
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """Makes the rows of equal layers."""
 

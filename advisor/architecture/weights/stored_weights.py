@@ -1,13 +1,13 @@
 """Bytes of each row in a quantised file, with groups, zero-points and unquantised modules."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.table.operators import Division, Operator, OperatorKind
 from advisor.architecture.weights.module_names import HEAD, LINEAR, Coverage, coverage
+from advisor.foundation.record import record
 
 SIXTEEN_BITS: Final = 16.0
 SCALE_BITS: Final = 16.0
@@ -38,7 +38,7 @@ _BY_ALGORITHM: Final = {
 """Bits of a weight, weights and bits of a scale."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredFormat:
     """Storage format of a quantised matrix."""
 
@@ -62,7 +62,7 @@ class StoredFormat:
         return bits + (self.shared_bits / self.group if self.group else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredPart:
     """A format and the modules that use it."""
 

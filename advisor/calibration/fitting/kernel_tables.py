@@ -1,7 +1,7 @@
 """Reads the measured kernel tables into arrays in SI units."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from advisor.catalog.records import Teraflops
 from advisor.foundation.data_records import LARGEST, read_cells, read_table, refuse
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import MICROSECOND, TFLOP
 
@@ -23,7 +24,7 @@ ACHIEVABLE = "matmul_achievable.csv"
 """Best published matrix products of each card and format; beside ``measurements``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """Columns of equal length."""
 
@@ -39,7 +40,7 @@ class Rows:
         return self.where(np.isin(self.accelerator, list(accelerators)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matmuls(Rows):
     """y[m, n] = x[m, k] W[k, n]."""
 
@@ -52,7 +53,7 @@ class Matmuls(Rows):
     measured_s: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Experts(Rows):
     """Routed experts of one layer: gate and up in one product, then down; even routing."""
 
@@ -67,7 +68,7 @@ class Experts(Rows):
     measured_s: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prefills(Rows):
     """Causal attention over whole prompts."""
 
@@ -78,7 +79,7 @@ class Prefills(Rows):
     measured_s: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decodes(Rows):
     """Attention of one new token for each sequence over its cache, 16 bits."""
 
@@ -90,7 +91,7 @@ class Decodes(Rows):
     measured_s: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Collectives(Rows):
     """Exchanges between accelerators of one node."""
 
@@ -102,14 +103,14 @@ class Collectives(Rows):
     measured_s: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BestRates(Rows):
     """Highest measured rate of a large 16-bit matmul."""
 
     flops_per_s: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelTables:
     """All tables."""
 

@@ -1,7 +1,6 @@
 """Fits the curves of one generation's kernels on measured times."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from advisor.calibration.fitting.robust import (
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
 
@@ -113,7 +113,7 @@ as streamed; served runs (LMDeploy, TensorRT-LLM on Llama 2 7B) read it as fast 
 Cards = Mapping[str, Accelerator]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Peaks:
     """Data-sheet rates, one element per row."""
 

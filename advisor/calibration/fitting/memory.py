@@ -6,7 +6,6 @@ within the bounds observed on cards. Ranges come from sources that the fit has n
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Final
 
@@ -24,6 +23,7 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import interval_name, outside_bytes
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
 from advisor.nouns.software.efficiency import Interval, MemoryFacts
@@ -42,7 +42,7 @@ HELD_OUT: Final = "each source held out"
 NEUTRAL: Final = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PeakRun:
     """One published peak and its predicted tensors."""
 
@@ -65,7 +65,7 @@ class PeakRun:
         return self.tensors * (1 + reserve * self.counts_reserve)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeldOutPeak:
     """One peak with a reserve that was fitted without its source."""
 

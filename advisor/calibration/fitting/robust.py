@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Interval
 from advisor.nouns.software.kernels import FitQuality
 
@@ -27,7 +28,7 @@ TOLERANCE: Final = 1e-13
 """Relative gain below which the fit has converged."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One constant to fit, with its starts and bounds."""
 
@@ -39,7 +40,7 @@ class Parameter:
     """Its term is left out, so that the constant is 0, where the best fit is at the low bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogFit:
     """Fitted constants, and the names of those on a bound."""
 

@@ -5,7 +5,6 @@ of each accelerator depends neither on the software's slowdown nor, to first ord
 that nobody published.
 """
 
-from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Final
@@ -17,6 +16,7 @@ from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
 from advisor.catalog.constants import Section
 from advisor.estimate.training.step_time import training_time
 from advisor.foundation.data_records import refuse
+from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import NetworkEfficiency
 
 CURVES: Final = "scaling_curves.csv"
@@ -24,7 +24,7 @@ JITTERS: Final = tuple(step / 200 for step in range(13))
 """Tried values, as fine as some twenty curves resolve. [s/sqrt(s)]"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Curve:
     """Two published runs of one kind on few and on many accelerators."""
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Final
 
@@ -23,6 +22,7 @@ from advisor.calibration.tables.served_runs import (
 from advisor.estimate.candidates import Floats
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS, ServingFacts, joined_engines
@@ -36,7 +36,7 @@ HOST_SECTION: Final = "host"
 """Section of an engine's constants for the host's memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EngineFit:
     """The constants of one engine, and the runs for the fit."""
 

@@ -7,7 +7,7 @@ The ranges of training time follow from the same held-out runs.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL
 from advisor.estimate.training.step_time import training_time
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.record import record
 from advisor.nouns.layout import Schedule
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
@@ -59,7 +60,7 @@ FARTHEST: Final = 0.5
 """Largest error of a group in the fit, so that single failures do not dominate. [log]"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeldOut:
     """One run, predicted by constants that were fitted without its source."""
 

@@ -6,7 +6,6 @@ slowdown that meets the measurement.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean, median
 from typing import Final, Self
@@ -26,6 +25,7 @@ from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.record import record
 from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.stacks import fitted_stacks, known_stacks, stack_named
@@ -43,7 +43,7 @@ NAMES: Final = (
 """Intervals of training time."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Work:
     """Work and hardware of a published run."""
 
@@ -62,7 +62,7 @@ class Work:
         return cls(run, Candidates(layout=LayoutArrays.of(layout), hardware=hardware))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimedRun:
     """One published run with its prediction without slowdown."""
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
@@ -34,6 +33,7 @@ from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.catalog.nodes import node_for
 from advisor.equations.training.goodput import spread_out, straggling
 from advisor.estimate.training.delivered import WHOLE_RUN
+from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.delivery import Delivery, Lost, Operator
 from advisor.nouns.software.efficiency import Trained
@@ -46,7 +46,7 @@ GUESSED: Final = "assumed_config"
 """Flag of rows whose settings nobody published: they widen the range and fit nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WholeRun:
     """One published run over several machines, predicted with nothing lost."""
 

@@ -1,7 +1,7 @@
 """Errors of serving times with models of a site held out, and ranges from these errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from advisor.calibration.fitting.memory import START
@@ -45,6 +45,7 @@ from advisor.calibration.tables.serving_rows import (
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.foundation.data_files import read_yaml
+from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
@@ -65,7 +66,7 @@ WORDS: Final = {
 BURST_WORDS: Final = "throughput, finite bursts"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServedReading:
     """One reading, predicted in sample and held out."""
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
@@ -18,6 +17,7 @@ from advisor.calibration.scoring.report import percentile
 from advisor.calibration.tables.context import shipped_engine
 from advisor.calibration.tables.reading import measurement_tables
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 
 
 class CurveError(Noun):
@@ -83,7 +83,7 @@ class SpeedErrors(Noun):
     """Share of runs inside the 80 % range from the residuals of all other sources."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScoredRun:
     """Signed errors of one run. Percentages."""
 

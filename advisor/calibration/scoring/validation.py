@@ -1,7 +1,7 @@
 """Scoring the engine on a table of measurements: recognise it, predict its rows, summarise."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +21,12 @@ from advisor.calibration.tables.reading import Row, cell, flag, read_table
 from advisor.calibration.tables.serving_rows import predict_serving_row
 from advisor.calibration.tables.training_rows import judge_training_row, predict_training_row
 from advisor.errors import AdvisorError, InputError
+from advisor.foundation.record import record
 
 Predictor = Callable[[Row, Engine], list[ValidationRow]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableKind:
     """One kind of table, known by the columns it must have."""
 

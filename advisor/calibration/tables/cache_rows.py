@@ -1,6 +1,5 @@
 """Predictions for start-up logs of serving engines: weights, cache and room for the cache."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from advisor.estimate.serving.demand import (
 from advisor.estimate.serving.memory import loaded_factor, serving_memory
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import record
 from advisor.foundation.units import GIB
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Interval
@@ -34,7 +34,7 @@ CACHES: Final = QUANTITIES[2:]
 LOGS: Final = "cache_logs"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CacheLog:
     """Memory of one accelerator, as the engine of one log divides it. [bytes]"""
 

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.sample import SIZES
+from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.efficiency import Calibration
 
@@ -188,7 +189,7 @@ MAX_CONFIGS: Final = 10_000
 """Files of a folder that are looked through."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Engine:
     """The catalog, the constants and the user's folder of model configurations."""
 

@@ -1,6 +1,6 @@
 """The deployment and the load of a row of serving measurements, and its times."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from advisor.estimate.serving.arrivals import burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import serving_times
 from advisor.estimate.terms import shape_widening
+from advisor.foundation.record import record
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -62,7 +63,7 @@ UNLIMITED: Final = 2048
 ``max_batch_size``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deployment:
     """A row's model under its engine on its hardware."""
 
@@ -253,7 +254,7 @@ def _tokens(row: Row, column: str) -> int:
     return 1 if number(row, column) == 0 else integer(row, column, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BenchmarkTimes:
     """Times as the clients of a benchmark measure them."""
 

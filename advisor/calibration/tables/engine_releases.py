@@ -6,7 +6,6 @@ The shipped facts are those of today's vLLM. A row states the release that wrote
 
 import datetime
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from math import inf
@@ -18,6 +17,7 @@ from advisor.calibration.tables.reading import Release, Row, cell, integer, rele
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.engines import ServingFacts
 
@@ -132,7 +132,7 @@ def histories() -> dict[str, EngineHistory]:
     return checked(adapter.validate_python, read_yaml(data_path(FILE)), file=FILE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EngineRelease:
     """How the engine of one log divides its card."""
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.efficiency import Calibration
@@ -38,7 +39,7 @@ OFFLOADED: Final = ("offload_runs.csv",)
 """Runs with layers or experts in the host's memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """One measured time of one run."""
 
@@ -55,7 +56,7 @@ class Reading:
     """Why no fit uses it; empty if a fit does."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pack:
     """Runs that differ only in load, layout and cards."""
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from queue import SimpleQueue
 from threading import Lock
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from advisor.catalog.live.names import ONLINE, PROVIDERS, TITLES
 from advisor.errors import RefreshError
 from advisor.foundation.names import visible
+from advisor.foundation.record import record
 
 if TYPE_CHECKING:
     import gpuhunt
@@ -35,7 +36,7 @@ LOADING: Final = 0.8
 """Share of the progress bar for the downloads."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """One row of a provider's catalog, as gpuhunt states it."""
 
@@ -51,7 +52,7 @@ class Row:
     flags: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fetched:
     """The answer of one provider."""
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import ValidationError
@@ -15,6 +14,7 @@ from advisor.catalog.live.names import TITLES, Name, find_name
 from advisor.catalog.live.prices import PRICE_BOUNDS_USD_PER_HOUR, SOURCE
 from advisor.errors import InputError
 from advisor.foundation.names import display_name
+from advisor.foundation.record import record
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Confidence, Offer, Provenance
 
@@ -33,7 +33,7 @@ Links = tuple[str, float | None]
 """Name of the link between an instance's accelerators, and the instance's network [bytes/s]."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Converted:
     """Offers of one provider, with counts of the rows that were left out."""
 
@@ -45,7 +45,7 @@ class Converted:
     """Number of rows whose GPU is not in the table of names, by GPU and memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Named:
     row: Row
     name: Name

@@ -4,7 +4,7 @@ Images of a classifier or of a diffusion model, sequences of a text encoder. The
 one configuration and a million.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from advisor.estimate.hardware.kernel_times import (
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
+from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, RECIPES, WeightFormat
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -64,7 +65,7 @@ def generates(architecture: ModelArchitecture) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BatchShares(Shares):
     """Exclusive shares of the time of one batch, one element per configuration. [s]"""
 
@@ -77,7 +78,7 @@ class BatchShares(Shares):
     """Text encoder, decoder of latents and host around the passes of a denoising network."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BatchTimes:
     """Batches on all data-parallel ranks together, one element per configuration."""
 

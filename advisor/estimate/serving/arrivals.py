@@ -1,6 +1,6 @@
 """Requests that arrive at a stated rate, or all together."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -16,6 +16,7 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
 from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued
 from advisor.estimate.serving.times import ServingTimes, serving_times
+from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import Serving
@@ -24,7 +25,7 @@ HALVINGS = 6
 """Batches of the tail at which the step is evaluated, beside the full one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BurstTimes:
     """Times of requests that arrive together, one element per configuration."""
 

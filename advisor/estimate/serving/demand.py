@@ -7,7 +7,7 @@ input as a single matrix, and cache keys and values.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
 from advisor.equations.serving.engine import cache_share
 from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.techniques import adapter_facts, reserved_rank, speculated
@@ -37,7 +38,7 @@ EXPERTS_ONLY_FORMATS: Final = frozenset({"mxfp4"})
 """Published checkpoints of these formats (gpt-oss) quantise only routed experts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServingLoad:
     """Requests in flight in the whole deployment. Fields broadcast."""
 
@@ -112,7 +113,7 @@ class ServingLoad:
         return np.ceil(self.concurrency / layout.data)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServedMatrix:
     """One matrix product of the engine in one layer; fused projections count as one."""
 
@@ -129,7 +130,7 @@ class ServedMatrix:
     phase: Phase
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostParts:
     """Shares of a served model's layers that the host's memory holds, one element each."""
 
@@ -159,7 +160,7 @@ def host_parts(model: ModelArchitecture, layout: LayoutArrays) -> HostParts:
     return HostParts(whole / layers, np.minimum(layout.cpu_expert_layers, routed) / layers)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServedModel:
     """The operator table as an engine holds it, before parallelism divides it."""
 

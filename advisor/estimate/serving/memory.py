@@ -1,7 +1,7 @@
 """Memory of a serving accelerator: weights, cache, the engine's share, and what still fits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,12 @@ from advisor.estimate.serving.demand import (
     stage_share,
 )
 from advisor.estimate.terms import shape_widening
+from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration, Interval
 from advisor.nouns.software.engines import ServingFacts
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServingMemory(Shares):
     """Expected bytes on the fullest accelerator, one element per configuration."""
 
@@ -52,7 +53,7 @@ class ServingMemory(Shares):
         return self.activations + self.logits + self.workspace + self.context
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServingCapacity(Columns):
     """What fits beside the weights, at the high end of the engine's own memory."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from advisor.equations.serving.shared_steps import (
     token_time_variance,
 )
 from advisor.estimate.candidates import Floats
+from advisor.foundation.record import record
 
 PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 SIGMAS: Final = {"p50": 0.0, "p95": 1.6448536269514722, "p99": 2.3263478740408408}
@@ -36,7 +37,7 @@ equal length are in flight together for a time that falls linearly to 0 after on
 mean of such a correlation, squared weights included, is 2/3."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EngineCurve:
     """Engines in each number of requests in flight: one row each, one column for each state."""
 
@@ -94,7 +95,7 @@ class EngineCurve:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arrivals:
     """How requests arrive at one engine, and how their lengths spread."""
 
@@ -110,7 +111,7 @@ class Arrivals:
     """Of an answer. [tokens]"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Queued:
     """Steady state of engines under arrivals, one element each."""
 
@@ -228,7 +229,7 @@ def _reached(curve: EngineCurve, some: Floats) -> tuple[EngineCurve, Floats]:
     return replace(curve, **trimmed), some[:, :kept]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Steps:
     """Steps of engines under arrivals, by state."""
 

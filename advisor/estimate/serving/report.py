@@ -1,7 +1,7 @@
 """The full estimate of one serving configuration."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -55,7 +56,7 @@ _BINDING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServingReport:
     """The parts of an ``Estimate`` for one serving configuration."""
 

@@ -1,6 +1,6 @@
 """What one step of a serving engine carries, and the time of the table's rows in it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,11 @@ from advisor.estimate.serving.demand import (
     ServedModel,
     row_cache_share,
 )
+from advisor.foundation.record import record
 from advisor.nouns.software.engines import ServingFacts
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepContent:
     """Tokens and sequences of one step on each data-parallel rank. Fields broadcast."""
 
@@ -68,7 +69,7 @@ class StepContent:
         return self.sequences + np.minimum(self.prompt_tokens, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Products:
     """Matrix products of one step: their shares of its time, and what the host holds of them."""
 

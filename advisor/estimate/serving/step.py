@@ -5,7 +5,6 @@ tokens share the weights that the running sequences read anyway.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from advisor.estimate.serving.row_times import (
     elementwise_time,
     products,
 )
+from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import NetworkEfficiency
 from advisor.nouns.software.engines import ServingFacts
 
@@ -36,7 +36,7 @@ EXPERT_EXCHANGES = 2.0
 """Dispatch to the experts and return."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepShares(Shares):
     """Exclusive shares of one step in seconds, one element per configuration."""
 

@@ -3,7 +3,7 @@
 The same code serves one configuration and a million.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
@@ -29,11 +29,12 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving.row_times import StepContent
 from advisor.estimate.serving.step import BRANCHES_PER_BLOCK, StepShares, engine_step
+from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration, NetworkEfficiency
 from advisor.nouns.software.engines import ServingFacts
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TokenShares(Shares):
     """Exclusive shares of the time per output token in seconds."""
 
@@ -49,7 +50,7 @@ class TokenShares(Shares):
     """Prompts of other requests in the same steps."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServingTimes(Columns):
     """Steady state of many configurations at once, one element each."""
 
@@ -77,7 +78,7 @@ class ServingTimes(Columns):
     """Whether the cache of the asked concurrency fits and every group has its links."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Engine:
     """What runs on one engine at the same time, and the steps that serve it."""
 
@@ -101,7 +102,7 @@ class _Engine:
     """Step full of prompts. [s]"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Prompt:
     """What one prompt takes. [s]"""
 

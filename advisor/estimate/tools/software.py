@@ -16,6 +16,7 @@ from advisor.estimate.tools.serving_formats import Way, hosted_ways, ladder_of, 
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
@@ -48,7 +49,7 @@ def estimating_stacks() -> frozenset[str]:
     return frozenset(name for tool in tools for name in (tool.stack, *tool.stacks_too) if name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lack:
     """Why no tool does the work on a card."""
 

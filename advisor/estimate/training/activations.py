@@ -6,7 +6,6 @@ The table lists each tensor with the software that keeps it; only this module de
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.architecture.table.operators import (
@@ -19,6 +18,7 @@ from advisor.architecture.table.operators import (
 from advisor.architecture.table.operators import SavedWhen as When
 from advisor.estimate.fold import LAST_PRODUCT, kept_products
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES, PrecisionRecipe
 from advisor.nouns.software.stacks import SelectiveRecompute, SoftwareStack
 from advisor.nouns.training_choices import LORA_TARGETS, AttentionKernel, FineTuningMethod
@@ -28,7 +28,7 @@ WRITES_STREAM: Final = ("o", LAST_PRODUCT)
 """Adapter targets of products whose full output is on every tensor-parallel rank."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavedBytes:
     """Bytes kept per token. [bytes/token]"""
 
@@ -56,7 +56,7 @@ class SavedBytes:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavedPolicy:
     """The settings that decide which tensors are kept, and in how many copies."""
 

@@ -1,7 +1,5 @@
 """What a whole run delivers of a tuned benchmark: its losses, its range and its hours by cause."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from advisor.equations.training.goodput import (
@@ -15,6 +13,7 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.results import StepTime
 from advisor.estimate.terms import term, time_terms
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.record import record
 from advisor.nouns.software.delivery import Delivery, Operator, Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
 
@@ -22,7 +21,7 @@ WHOLE_RUN = "whole_run"
 """Name of the interval of a whole run's hours, before the operator's class."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Losses:
     """Time that a whole run adds to each second of its steps. [s/s]"""
 

@@ -1,6 +1,5 @@
 """How fast the host feeds images to a training step."""
 
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -9,6 +8,7 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.training.input_pipeline import input_time_s
 from advisor.estimate.candidates import Candidates, Floats
+from advisor.foundation.record import record
 from advisor.nouns.hardware import Node
 from advisor.nouns.training_choices import DataLoading
 from advisor.nouns.workload import Serving, Training, Workload
@@ -27,7 +27,7 @@ IMAGE_PIXELS: Final = 469.0 * 387.0
 """Mean size of ImageNet's images; larger crops are taken from images of their own size."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loading:
     """Work of the host for each image."""
 

@@ -21,6 +21,7 @@ from advisor.estimate.hardware.kernel_times import (
     scan_forward,
 )
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod
@@ -55,7 +56,7 @@ class KernelTimes:
         return self.matmul + self.attention + self.elementwise + self.recompute
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Pass:
     """One micro-batch and the software that runs it."""
 

@@ -1,7 +1,6 @@
 """The fullest moment of a training step, and the fuller of two pipeline stages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.estimate.candidates import Floats
 from advisor.estimate.training.states import StageStates
+from advisor.foundation.record import record
 
 FORWARD_PEAK_OF_LOSS: Final = 10 / 12
 """Largest moment of the loss's forward pass over that of its backward pass (PyTorch's own
@@ -19,7 +19,7 @@ BACKWARD_END: Final = 1.0
 OPTIMIZER_STEP: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TrainingMemory:
     """Terms at the peak, one element per configuration. [bytes]"""
 
@@ -49,7 +49,7 @@ class TrainingMemory:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockBytes:
     """Activations of one layer for one micro-batch, and of the head. [bytes]"""
 
@@ -63,7 +63,7 @@ class BlockBytes:
     """Kept by the head from its forward to its backward pass, without logits."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PeakPhase:
     """One moment of a step that can be the fullest. [bytes]"""
 

@@ -1,6 +1,6 @@
 """The full estimate of one training configuration."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from advisor.estimate.training.delivered import delivered_interval, losses, mach
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -169,7 +170,7 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Spread:
     """Range of a time around its expected value."""
 

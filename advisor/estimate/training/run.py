@@ -1,6 +1,5 @@
 """A training workload with every default resolved and stated."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -8,6 +7,7 @@ from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.defaults import default_batch, usual, usual_loss
 from advisor.estimate.training.loading import Loading, resolve_loading
+from advisor.foundation.record import record
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import PrecisionRecipe
 from advisor.nouns.software.delivery import Operator
@@ -51,7 +51,7 @@ _REFERENCE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemorySwitches:
     """Switches of the training software that change its memory; the defaults are PyTorch's."""
 
@@ -93,7 +93,7 @@ class MemorySwitches:
     (``prepare_model_for_kbit_training``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TrainingRun:
     """A training workload ready for the equations."""
 

@@ -7,7 +7,6 @@ existing gradients and the row's temporaries have the largest sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -31,6 +30,7 @@ from advisor.estimate.training.peak_moments import (
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.states import StageStates
+from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.efficiency import MemoryFacts
 
@@ -40,7 +40,7 @@ FULL: Final = 2.0
 Rows = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BackwardWalk:
     """Moments of a backward pass: each row of the table, in the first and the last of its layers.
 
@@ -63,7 +63,7 @@ class BackwardWalk:
     """16-bit copies in the backward pass of the loss, by policy. [bytes]"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Row:
     """One layer of a row: kept tensors, copies, gradients and temporaries. [bytes]"""
 
@@ -74,7 +74,7 @@ class _Row:
     lookup: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Group:
     """Rows whose layers alternate."""
 
@@ -90,7 +90,7 @@ class _Group:
     parameters: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Forward:
     """Tensors that a forward pass has kept so far. [bytes]"""
 

@@ -1,7 +1,5 @@
 """Gathers and reductions of sharded stacks on one pipeline stage, and waiting gradients."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +7,7 @@ from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
+from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.training_choices import GradientSync
 
@@ -23,7 +22,7 @@ def gradient_bytes_per_parameter(run: TrainingRun) -> float:
     return FORMAT_BYTES[run.recipe.gradients]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShardedPassing:
     """Gathered weights and gradients in transit, by moment. [bytes]"""
 
@@ -40,7 +39,7 @@ class ShardedPassing:
     """The rank's shard, which the optimizer needs besides the whole gradient."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Habits:
     """How the ranks of each configuration gather and reduce sharded states."""
 
@@ -53,7 +52,7 @@ class _Habits:
     waits: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _EndGradients:
     """Gradients of embedding and head in transit at the end of a backward pass. [bytes]"""
 

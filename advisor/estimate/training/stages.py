@@ -1,6 +1,6 @@
 """Pipeline stages that can be the fullest: the first, the last, and an uneven second."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,13 @@ from advisor.equations.training.peaks import dualpipe_in_flight
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.record import record
 
 SHARD_GRAD_OP = 2.0
 """Sharding level of ZeRO-2."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stage:
     """One pipeline stage on one model-parallel rank, one element per configuration."""
 
@@ -46,7 +47,7 @@ class Stage:
         return self.whole - self.block
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Part:
     """Position of a stage, and its parameters outside of blocks."""
 

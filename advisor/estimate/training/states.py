@@ -1,7 +1,5 @@
 """Parameter states of one accelerator: weights, gradients, optimizer states, buffers."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from advisor.architecture.table.operators import Part
@@ -28,12 +26,13 @@ from advisor.estimate.training.sharded_gathers import (
     sharded_transients,
 )
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
+from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.efficiency import MemoryFacts
 from advisor.nouns.training_choices import FineTuningMethod
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StageStates:
     """Parameter states of a stage, and its temporaries at each moment. [bytes]"""
 
@@ -65,7 +64,7 @@ class StageStates:
     """Host memory for one accelerator."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Kept:
     """Parameters that a rank keeps, by the sharding level that divides them. [elements]"""
 
@@ -74,7 +73,7 @@ class _Kept:
     from_zero3: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Gradients:
     """Gradients of a stage's parameters. [bytes]"""
 

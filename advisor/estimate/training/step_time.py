@@ -3,8 +3,6 @@
 The same code serves one configuration and a million.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,6 +34,7 @@ from advisor.estimate.training.traffic import (
     local_parameters,
     model_traffic,
 )
+from advisor.foundation.record import record
 from advisor.nouns.layout import Offload
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.efficiency import NetworkEfficiency
@@ -43,7 +42,7 @@ from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import Optimizer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TrainingTime(Shares):
     """Exclusive shares of one optimizer step, one element per configuration. [s]"""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -32,13 +30,14 @@ from advisor.estimate.fold import block_matrices, fold_adapters, fold_parameters
 from advisor.estimate.hardware.links import exchange_links, group_link, machines_of
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
+from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.efficiency import NetworkEfficiency
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod, GradientSync
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelTraffic:
     """Traffic of one micro-batch, by parallelism. [s]"""
 
@@ -48,7 +47,7 @@ class ModelTraffic:
     pipeline: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Part:
     """Computation of one micro-batch on one rank, and the links that it uses."""
 
@@ -228,7 +227,7 @@ def local_parameters(
     return dense, share * fold.block_expert / (layout.tensor * layout.expert)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Gathers:
     """Times of data-parallel gathers (or scatters) of one kind of message. [s]
 

@@ -1,10 +1,11 @@
 """The decisions of a fleet's program, what they cost, and the plan that they make."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from advisor.fleet.solving.problem import SLOT_HOURS, Job, Mode, Problem, Supply
+from advisor.foundation.record import record
 
 
 class Buy(NamedTuple):
@@ -24,7 +25,7 @@ class Use(NamedTuple):
     """-1 for batch jobs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Left:
     """Share of a job that is left out in a period; no tuple, so it never equals a ``Buy``."""
 
@@ -67,7 +68,7 @@ def uses_of(column: Column) -> tuple[tuple[Use, int], ...]:
     return column.uses if isinstance(column, Cover) else ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Solution:
     """Values of the columns that are not zero."""
 

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from advisor.equations.owning import discounted, residual_share
+from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 
 MONTHS_PER_YEAR: Final = 12
@@ -25,7 +26,7 @@ class Way(StrEnum):
     COMMIT = "commit"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Supply:
     """Machines of one kind that are there for months, and that jobs share."""
 
@@ -87,7 +88,7 @@ class Pauses(NamedTuple):
         return 1 - 1 / (awake + rate * self.start_s)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mode:
     """One way to do a job.
 
@@ -120,7 +121,7 @@ class Mode:
         return self.usd * (1.0 if self.pauses is None else self.pauses.on_share(load))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """A workload as demand over periods.
 
@@ -142,7 +143,7 @@ class Job:
         return bool(self.load)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """Limits over all supplies; None means no limit."""
 
@@ -164,7 +165,7 @@ def starts_of(months: Sequence[int]) -> tuple[int, ...]:
     return tuple(sum(months[:place]) for place in range(len(months)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """Jobs, supplies, periods and limits."""
 

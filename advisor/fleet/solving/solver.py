@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from advisor.fleet.solving.columns import Buy, Column, Solution, uses_of
 from advisor.fleet.solving.problem import SLOT_HOURS, Problem
 from advisor.fleet.solving.program import SLACK, THOUSAND, Floats, Program
+from advisor.foundation.record import record
 
 GAP: Final = 1e-4
 """Plans within this share of the least cost count as equal."""
@@ -137,7 +137,7 @@ def _by_covers(
     return None if found.values is None else _solution(program, found, bound)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Found:
     """What the solver returned."""
 
@@ -174,7 +174,7 @@ def _best(program: Program, lower: Floats, upper: Floats, *, gap: float) -> _Fou
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Relaxed:
     """The program with fractions of machines and replicas."""
 

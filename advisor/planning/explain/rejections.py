@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from advisor.catalog import Catalog
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.tools.software import Lack
 from advisor.foundation.formatting import memory, memory_against, milliseconds
+from advisor.foundation.record import record
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GIB
 from advisor.nouns.case import Case
@@ -23,7 +23,7 @@ from advisor.planning.search.options import Miss, Option
 from advisor.planning.search.systems import only_lowest_asks
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outcome:
     """What the search found out about the accelerators, by catalog key."""
 

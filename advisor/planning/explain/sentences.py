@@ -1,7 +1,6 @@
 """The sentences of an answer: titles, plans, reasons, and limits that are missed."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.architecture.table.model import Unit
@@ -19,6 +18,7 @@ from advisor.foundation.formatting import (
     rate,
 )
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import Offer
@@ -50,7 +50,7 @@ def limits_in_reach(estimate: Estimate, limits: Constraints) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Limited:
     """A value with its limit."""
 

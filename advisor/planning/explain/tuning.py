@@ -1,7 +1,7 @@
 """What would make a plan faster or smaller on the same cards, computed for that plan."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
@@ -113,7 +114,7 @@ LIGER_VENDORS: Final = ("NVIDIA", "AMD")
 """Liger's kernels are written in Triton (arXiv:2410.10989), bitsandbytes' in CUDA and HIP."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Change:
     title: str
     run: TrainingRun

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -13,6 +13,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.tools.serving_formats import ways_of
+from advisor.foundation.record import record
 from advisor.foundation.units import GB
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
@@ -41,7 +42,7 @@ HOSTED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Change:
     """Another case to try."""
 
@@ -54,7 +55,7 @@ class Change:
     """Memory of each card, where it changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Tight:
     """A case that does not fit, and what evaluates its changes."""
 

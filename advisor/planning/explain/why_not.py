@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from advisor.foundation.formatting import duration, milliseconds, money, percent
+from advisor.foundation.record import record
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
@@ -28,7 +28,7 @@ EXPECTED: Final = 0.5
 """Risk at which a limit judges the expected value."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contest:
     """What a card lost against, and the limits that judge it."""
 

@@ -1,7 +1,7 @@
 """What fits a GPU: known models on given cards, with the functions of ``estimate``."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
@@ -273,6 +273,6 @@ def _stack(layouts: Sequence[ParallelLayout]) -> LayoutArrays:
     return LayoutArrays(
         **{
             name: np.concatenate([getattr(single, name) for single in singles])
-            for name in LayoutArrays.__slots__
+            for name in (item.name for item in fields(LayoutArrays))
         }
     )

@@ -1,7 +1,6 @@
 """Which models fit some cards of the catalog: the request, prepared for the search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
@@ -16,6 +15,7 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator
+from advisor.foundation.record import record
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
 from advisor.nouns.software.efficiency import Calibration
@@ -100,7 +100,7 @@ def fits(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Server:
     """Serves models on some cards."""
 

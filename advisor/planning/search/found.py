@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.record import record
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.systems import System
 from advisor.planning.time_ranges import TimeSpreads
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SearchResult:
     """Options in proven precisions, options in lower ones, and the nearest misses."""
 

@@ -1,7 +1,6 @@
 """Every layout to try on a number of accelerators, as arrays."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Final
@@ -19,6 +18,7 @@ from advisor.estimate.candidates import (
 )
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.record import record
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding, most_chunks
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.software.tool_offers import TrainingOffer
@@ -82,7 +82,7 @@ def stated_values(layout: ParallelLayout | None) -> Stated:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayoutGrid:
     """Layouts for several counts, ordered by count.
 

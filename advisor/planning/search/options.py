@@ -15,6 +15,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.foundation import cents
 from advisor.foundation.dates import current_day
 from advisor.foundation.quantities import Range
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import Billing, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
@@ -137,7 +138,7 @@ def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float
     return offer, price
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Price:
     """Price of the cheapest instance of a system; None for owned hardware."""
 

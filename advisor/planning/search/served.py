@@ -13,6 +13,7 @@ from advisor.estimate.refusals import check_context
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules, engine_of
+from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
@@ -38,7 +39,7 @@ SMALLEST_FILE: Final = 0.8
 """Weights of a whole model over its parameters times the format's size, at least."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Try:
     """One way to serve on one of the searched systems."""
 
@@ -83,7 +84,7 @@ def search_served(
     return search.systems, search.result(ladders)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Batch:
     """Systems that share a search, with the format of each."""
 

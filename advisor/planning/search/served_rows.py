@@ -18,6 +18,7 @@ from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import serving_times
 from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
+from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
@@ -33,7 +34,7 @@ IDLE: Final = 0.03
 """Load under which further replicas are no plan."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Strain:
     """What the limits are compared with, over the expected time. One element each system."""
 
@@ -43,7 +44,7 @@ class Strain:
     """Of the time to the first token."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Figures(Columns):
     """Estimates of the rows of a table, one element each."""
 
@@ -55,7 +56,7 @@ class Figures(Columns):
     usable: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServedWork:
     """What is served, in one weight format, and the limits that judge it."""
 

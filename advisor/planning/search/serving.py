@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.foundation.record import record
 from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Miss, Price
 from advisor.planning.search.replicas import Table, fewest_replicas
@@ -32,7 +33,7 @@ class FoundServing:
     tokens_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServingSearch:
     """Results of the search, and the nearest misses."""
 

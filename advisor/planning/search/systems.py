@@ -1,7 +1,7 @@
 """Hardware to rent or already owned: accelerators in nodes, with their offers."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from statistics import median
 from typing import Final
@@ -11,6 +11,7 @@ from advisor.catalog.nodes import node_for, owned_node
 from advisor.catalog.price_drift import drift_of
 from advisor.errors import InputError
 from advisor.foundation.dates import first_day
+from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
@@ -30,7 +31,7 @@ STALE_PRICE_RATIO = 0.3
 STALE_PRICE_OFFERS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class System:
     """One kind of node and its offers. Owned hardware has no offers."""
 

@@ -19,6 +19,7 @@ from advisor.estimate.candidates import (
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.record import record
 from advisor.nouns.layout import Offload, Sharding
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tool_offers import TrainingOffer
@@ -74,7 +75,7 @@ class Found:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TrainingSearch:
     """Results of the search, and the nearest misses."""
 

@@ -1,10 +1,10 @@
 """The interface that a library must offer so that the probe can measure with it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from advisor.errors import ProbeError
+from advisor.foundation.record import record
 from advisor.probe.report import Device, NumberFormat, TransferKind
 
 ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
@@ -37,7 +37,7 @@ Work = Callable[[int], None]
 """One call. Its argument selects one of the rotating operands."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prepared:
     """Operands on the device, and the call that uses them."""
 

@@ -2,11 +2,12 @@
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from advisor.errors import ProbeError
+from advisor.foundation.record import record
 from advisor.probe.devices.backend import Backend
 from advisor.probe.devices.host import host_condition, host_device, processor_name
 from advisor.probe.devices.numpy_backend import NumpyBackend
@@ -23,7 +24,7 @@ class Library(StrEnum):
     TORCH = "torch"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """Devices of this machine: some can be measured, the others only described."""
 

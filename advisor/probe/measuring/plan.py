@@ -1,8 +1,8 @@
 """The sizes that each mode measures, and the memory that each takes."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from advisor.foundation.record import record
 from advisor.foundation.units import MIB
 from advisor.probe.devices.backend import ELEMENT_BYTES, RESULT_BYTES
 from advisor.probe.report import DeviceKind, Mode, NumberFormat, TransferKind
@@ -57,7 +57,7 @@ COLD_CACHES: Final = 2
 MOST_SETS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MatmulTask:
     """One product to measure."""
 
@@ -91,7 +91,7 @@ class MatmulTask:
         return f"{self.number_format} product, {self.m} x {self.k} by {self.k} x {self.n}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransferTask:
     """One transfer to measure."""
 
@@ -109,7 +109,7 @@ class TransferTask:
         return f"{self.kind.value.replace('_', ' ')} of {self.size_bytes / MIB:.0f} MiB"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LaunchTask:
     """The start of the smallest operation, to measure launch time."""
 

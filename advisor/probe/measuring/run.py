@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,6 +10,7 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.errors import InputError, ProbeError
 from advisor.foundation.formatting import memory, percent
 from advisor.foundation.names import check_known
+from advisor.foundation.record import record
 from advisor.probe.devices.backend import Backend, UnsupportedError
 from advisor.probe.devices.detect import Found, Library, find_devices
 from advisor.probe.devices.match import catalog_key
@@ -184,7 +185,7 @@ def warnings_of(device: Device) -> list[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Progress:
     """Progress of the probe."""
 

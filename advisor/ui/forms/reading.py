@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -20,6 +19,7 @@ from advisor.foundation.parsing import (
     parse_money,
     parse_number,
 )
+from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.inputs import Network, Reads
 from advisor.ui.forms.inputs import FROM_CONFIG, FROM_COUNT, Inputs
@@ -59,7 +59,7 @@ MOST_NAMED: Final = 8
 """Options that a message names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """Inputs as numbers; a field that cannot be used is in ``problems`` only."""
 

@@ -5,10 +5,11 @@ What each would bring is the engine's to say; `parts.remedies` asks it.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from advisor import api
+from advisor.foundation.record import record
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import ADAPTERS, TEXT, Task
 from advisor.ui.forms.inputs import Inputs
@@ -23,7 +24,7 @@ RESTRICTIONS: Final = ("providers", "accelerators", "vendor", "framework", "allo
 LIMITS: Final = ("deadline", "pretrain_deadline", "budget", "monthly_budget")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Remedy:
     """One change: what the button says, and the inputs that it sets."""
 

@@ -5,10 +5,11 @@ Every field of model, workload, limits and objective that has a label is an inpu
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from advisor.architecture.published_models import published_models
+from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import case_inputs
 from advisor.nouns.hardware import PriceKind
@@ -33,7 +34,7 @@ SECTIONS: Final = ("model.", "workload.", "limits.", "objective")
 """Parts of a case that the page *Advisor* asks for."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rules:
     """How one input is labelled, read and bounded."""
 

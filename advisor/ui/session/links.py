@@ -8,11 +8,12 @@ import binascii
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from advisor.foundation.record import record
 from advisor.ui.forms.reading import shown
 
 SCHEMA_VERSION: Final = "1"
@@ -38,7 +39,7 @@ Read = tuple[Value, str | None]
 """A value, and what is wrong with it: the end of a sentence that the label begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Field:
     """One input of a page: the key of its widget, its default, and how the address spells it."""
 
@@ -56,7 +57,7 @@ class Field:
     """Other names in older links and on other pages."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """The inputs of one page, by their names in the address."""
 
@@ -69,7 +70,7 @@ class Page:
         return "" if self.name == FIRST_PAGE else self.name.replace("_", "-")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seen:
     """What the sender of a link saw."""
 
@@ -78,7 +79,7 @@ class Seen:
     usd: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opened:
     """An address, read: the inputs to use, what had to be corrected, and what the sender saw."""
 

@@ -5,7 +5,7 @@ import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from types import TracebackType
 from typing import Final
 
@@ -15,6 +15,7 @@ import advisor
 from advisor import api, frames
 from advisor.architecture.titles import by_use, model_label
 from advisor.errors import AdvisorError, InputError
+from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.inputs import ADAPTERS, Network, Task
@@ -42,7 +43,7 @@ LENGTHS: Final = {"prompt": "input_tokens", "answer": "output_tokens"}
 LOGGER: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """What the page shows: the recommendation, the inputs behind it, and what was wrong."""
 
@@ -53,7 +54,7 @@ class Answer:
     """Sentences by field; the key ``""`` holds one that belongs to no field."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unanswered:
     """A question without an answer: what is wrong, by field."""
 
