@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from advisor.catalog.checks import USD
@@ -18,6 +19,7 @@ from advisor.catalog.records import (
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 from advisor.nouns.hardware import (
     Accelerator,
+    Confidence,
     Interconnect,
     Offer,
     Provenance,
@@ -135,13 +137,16 @@ def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
         billing=billing_of(record.provider),
         quote=quote,
         inter_node_bytes_per_s=network * GIGABIT_PER_S if network else None,
-        provenance=Provenance(
-            source=record.source,
-            date=content.sources[record.source].date,
-            confidence=record.confidence,
+        provenance=_provenance(
+            record.source, content.sources[record.source].date, record.confidence
         ),
     )
     return converted(offer, usd=quote.usd, rate_date=quote.rate_date) if quote else offer
+
+
+@lru_cache(maxsize=1024)
+def _provenance(source: str, date: str, confidence: Confidence) -> Provenance:
+    return Provenance(source=source, date=date, confidence=confidence)
 
 
 def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
@@ -157,6 +162,7 @@ def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
     )
 
 
+@lru_cache(maxsize=4096)
 def slug(text: str) -> str:
     """Return the text as lower-case words joined by dashes.
 

@@ -12,7 +12,7 @@ from advisor.catalog.checks import (
     check_order,
     check_rate,
 )
-from advisor.catalog.convert import RULE_SOURCE, accelerator_of, key_of, offer_of, software_of
+from advisor.catalog.convert import RULE_SOURCE, accelerator_of, offer_of, software_of
 from advisor.catalog.live import cache_file
 from advisor.catalog.quotes import with_upper_ends
 from advisor.catalog.records import CatalogFile, OfferRecord
@@ -157,7 +157,8 @@ def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], 
     records = read_table(offers_path, OfferRecord)
     for line, offer in enumerate(records, start=2):
         check_offer(offer, content, line=line, file=offers_path.name)
-    check_order([key_of(offer) for offer in records], file=offers_path.name)
+    offers = [offer_of(record, content) for record in records]
+    check_order([offer.key for offer in offers], file=offers_path.name)
 
     sources = {
         key: Source(key=key, **record.model_dump()) for key, record in content.sources.items()
@@ -171,9 +172,7 @@ def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], 
             accelerator_of(key, record, content.reported_memory_rules, provenance)
             for key, record in content.accelerators.items()
         ),
-        offers=with_upper_ends(
-            [offer_of(record, content) for record in records], file=offers_path.name
-        ),
+        offers=with_upper_ends(offers, file=offers_path.name),
         sources=sources,
         excluded=content.excluded,
         exchange_rates={

@@ -6,7 +6,6 @@ from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
-from advisor.estimate.batch.report import camera_notes, describe_batch
 from advisor.estimate.cost import Prompts, cost_breakdown
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
@@ -20,8 +19,6 @@ from advisor.estimate.refusals import (
 )
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
-from advisor.estimate.serving.notes import serving_notes
-from advisor.estimate.serving.report import ServingReport, describe_serving
 from advisor.estimate.tools.software import engine_of
 from advisor.estimate.training.delivered import interrupted_time
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator
@@ -63,6 +60,10 @@ class _Work:
 
 def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Work:
     """Estimate serving, for text with a cache or for batches."""
+    from advisor.estimate.batch.report import camera_notes, describe_batch
+    from advisor.estimate.serving.notes import serving_notes
+    from advisor.estimate.serving.report import ServingReport, describe_serving
+
     architecture, calibration = asked.architecture, asked.calibration
     accelerator = placement.accelerator
     weight_format = WEIGHT_FORMATS[placement.precision]

@@ -24,6 +24,7 @@ MAX_TEXT: Final = 10_000
 FORMULA: Final = "=+-@\uff1d\uff0b\uff0d\uff20"
 """First characters that turn a spreadsheet cell into a formula, full-width forms included; ``-``
 also starts an option."""
+_FORMULA_SIGNS: Final = tuple(FORMULA)
 _PART: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,94}[0-9A-Za-z_])?", re.ASCII)
 _LENGTH: Final = "at most {limit:,} characters"
 
@@ -41,7 +42,7 @@ def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
     """
     if len(text) > limit:
         _refuse(f"{field} is too long", text, _LENGTH.format(limit=limit), "Shorten it.")
-    bad = _unprintable(text)
+    bad = None if text.isprintable() else _unprintable(text)
     if bad is not None:
         _refuse(
             f"{field} holds the character U+{ord(bad):04X}, which cannot be printed",
@@ -63,7 +64,7 @@ def display_name(text: str, *, field: str) -> str:
     'Qwen3 (30B)'
     """
     printable(text, field=field, limit=MAX_NAME)
-    if text.lstrip().startswith(tuple(FORMULA)):
+    if text.lstrip().startswith(_FORMULA_SIGNS):
         _refuse(
             f"{field} starts like an option or a formula",
             text,
@@ -152,8 +153,6 @@ def _spelled(character: str) -> str:
 
 def _unprintable(text: str) -> str | None:
     """Return the first unprintable character; blanks of every width count as printable."""
-    if text.isprintable():
-        return None
     others = (one for one in text if not one.isprintable() and unicodedata.category(one) != "Zs")
     return next(others, None)
 

@@ -7,9 +7,6 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.case import Case
 from advisor.nouns.workload import Serving
-from advisor.planning.balancer import with_front
-from advisor.planning.beside_api import with_api
-from advisor.planning.day import with_day
 from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
@@ -27,11 +24,16 @@ def estimate_placed(
     """
     case = asked.case
     found = estimate_configuration(asked, placement, run=run)
-    found = with_day(asked, placement, found)
-    found = with_front(case, placement.offer, found)
+    if isinstance(case.workload, Serving):
+        from advisor.planning.balancer import with_front
+        from advisor.planning.beside_api import with_api
+        from advisor.planning.day import with_day
+
+        found = with_day(asked, placement, found)
+        found = with_front(case, placement.offer, found)
+        found = with_api(case, asked.architecture, found)
     found = with_energy(case, placement.accelerator, found)
-    found = with_price_age(found, placement.offer, case.limits.price_kind)
-    return with_api(case, asked.architecture, found)
+    return with_price_age(found, placement.offer, case.limits.price_kind)
 
 
 def explained(asked: PricedCase, placement: Placement, *, curves: bool) -> Estimate:

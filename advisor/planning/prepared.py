@@ -14,8 +14,6 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
-from advisor.estimate.serving.images import with_images
-from advisor.estimate.serving.report import STREAM_TOKENS
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
@@ -119,6 +117,8 @@ def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
     workload, limits = case.workload, case.limits
     if not isinstance(workload, Serving):
         return case
+    from advisor.estimate.serving.report import STREAM_TOKENS
+
     update: dict[str, float] = {}
     if architecture.denoises:
         if limits.max_ttft_ms is None:
@@ -216,6 +216,8 @@ def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
     architecture = resolve_model(case.model, sample_of(case.workload))
     workload, architecture = fitted(with_demand(case.workload), architecture)
     if isinstance(workload, Serving):
+        from advisor.estimate.serving.images import with_images
+
         workload = with_images(workload, architecture)
     return case.changed(workload=workload), architecture
 

@@ -2,7 +2,6 @@
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import batch_interval, generates, image_kernels
-from advisor.estimate.serving.report import first_quantity, later_quantity
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
@@ -101,6 +100,8 @@ class TimeSpreads:
         evidence, measured = self._evidence(accelerator)
         least = most = 1.0
         if isinstance(self._workload, Serving):
+            from advisor.estimate.serving.report import first_quantity, later_quantity
+
             weights = WEIGHT_FORMATS[precision]
             engine = calibration.engine_for(weights)
             quantity = (

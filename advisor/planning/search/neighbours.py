@@ -12,9 +12,6 @@ from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Neighbour
-from advisor.estimate.serving.arrivals import under_arrivals
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.times import serving_times
 from advisor.estimate.tools.software import engine_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
@@ -25,7 +22,6 @@ from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_nam
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
-from advisor.planning.search.serving import most_replicas
 
 Moves = Iterator[tuple[str, dict[str, object]]]
 
@@ -73,6 +69,11 @@ def _served(
     architecture: ModelArchitecture,
     calibration: Calibration,
 ) -> tuple[Neighbour, ...]:
+    from advisor.estimate.serving.arrivals import under_arrivals
+    from advisor.estimate.serving.demand import ServedModel, ServingLoad
+    from advisor.estimate.serving.times import serving_times
+    from advisor.planning.search.serving import most_replicas
+
     weight_format = WEIGHT_FORMATS[placement.precision]
     cache = KV_CACHE_FORMATS[cache_format(workload, placement.accelerator)]
     moves = [

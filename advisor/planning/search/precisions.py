@@ -21,7 +21,6 @@ from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.options import Configuration, Miss, Price
-from advisor.planning.search.served import search_served
 from advisor.planning.search.systems import System, by_host_memory, with_host
 from advisor.planning.search.training import Found, search_training
 from advisor.planning.spot import interruptions_of
@@ -48,6 +47,8 @@ def search_and_host(
     case, architecture, workload = asked.case, asked.architecture, asked.case.workload
     systems = with_host(systems, case.host)
     if isinstance(workload, Serving):
+        from advisor.planning.search.served import search_served
+
         return search_served(asked, workload, systems, advising=advising)
     systems = equipped(case, architecture, systems)
     result = search(asked, workload, systems, advising=advising)
