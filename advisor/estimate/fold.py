@@ -86,7 +86,10 @@ def fold_parameters(architecture: ModelArchitecture) -> ParameterFold:
 def adapted(operator: Operator, run: TrainingRun) -> bool:
     """Return whether this row has an adapter."""
     return (
-        run.frozen and operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
+        run.frozen
+        and operator.kind is OperatorKind.MATMUL
+        and operator.target in run.lora_targets
+        and (run.adapts_experts or operator.division is not Division.EXPERT)
     )
 
 

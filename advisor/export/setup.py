@@ -140,13 +140,10 @@ class Setup:
     def run(self) -> TrainingRun:
         """The training workload with all defaults filled in."""
         assert not isinstance(self.workload, Serving)
-        used = None if self.tool else self.estimate.software
-        return resolve_training(
-            self.workload,
-            self.model,
-            recipe_named(self.estimate.precision),
-            tool_named(used.name) if used else None,
-        )
+        used = self.estimate.software
+        tool = self.tool.row if self.tool else tool_named(used.name) if used else None
+        recipe = recipe_named(self.estimate.precision)
+        return resolve_training(self.workload, self.model, recipe, tool)
 
     @property
     def weights(self) -> str:

@@ -85,6 +85,14 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
         case = tuned("llama-3.1-8b", "full", tokens=20e6, **small)
         cases[f"8-bit states {to}"] = (to, {**case, "hardware": two, "layout": fsdp})
     one = {"hardware": {**H100, "count": 1}}
+    for model, method in (("qwen3-30b-a3b", "qlora"), ("gpt-oss-20b", "lora")):
+        case = {**tuned(model, method, tokens=1e6), **one}
+        for to in ("torchrun", "axolotl", "unsloth"):
+            cases[f"{model} {to}"] = (to, case)
+    cases["qwen3-30b-a3b llama-factory"] = (
+        "llama-factory",
+        {**tuned("qwen3-30b-a3b", "qlora", tokens=1e6), **one},
+    )
     cases["instruct torchtune"] = ("torchtune", {**instruct, **one})
     cases["instruct unsloth"] = ("unsloth", {**instruct, **one})
     cases["pairs unsloth"] = ("unsloth", {**dpo, **one})

@@ -432,3 +432,42 @@ def test_a_description_names_only_known_values(tool: Tool) -> None:
 
     assert named - {*tool.facts, *FACTS, *dir(Setup), *Setup.__dataclass_fields__} <= {"optimizer"}
     assert set(tool.facts) <= named
+
+
+OSS: Case = {**tuned("gpt-oss-20b", "lora", tokens=1e6, lora_rank=8)}
+
+
+def test_adapters_of_gpt_oss_are_on_its_attention() -> None:
+    """PEFT trains 3,981,312 parameters at rank 8 (github unslothai/unsloth, pull 6936)."""
+    case = {**OSS, "hardware": {"accelerator": "h100-sxm", "count": 1}}
+    assert advisor.estimate(case).parameters.trainable == 3_981_312
+    text = advisor.export(case, "torchrun").content
+    assert "not on the routed experts of gpt-oss" in text
+    # transformers 5.23.0, GptOssPreTrainedModel: _supports_sdpa is False.
+    assert "--attn_implementation flex_attention" in text
+
+
+def test_experts_in_4_bits_take_the_release_that_packs_them() -> None:
+    case = {
+        **tuned("qwen3-30b-a3b", "qlora", tokens=1e6),
+        "hardware": {"accelerator": "a100-sxm-80gb", "count": 1},
+    }
+    assert "transformers==4.57.6" in advisor.export(case, "torchrun").content
+    text = advisor.export(case, "axolotl").content
+    said = yaml.safe_load(text)
+    assert said["quantize_moe_experts"] is True
+    assert "lora_target_linear" not in said  # axolotl 0.19.0, check_quantize_moe_experts
+    assert "mlp.experts.down_proj" in said["lora_target_parameters"]
+    agrees(text, "axolotl", case)
+
+
+def test_gpt_oss_in_4_bits_is_trained_by_unsloth() -> None:
+    case = {
+        **tuned("gpt-oss-20b", "qlora", tokens=1e6),
+        "hardware": {"accelerator": "rtx-4090", "count": 1},
+    }
+    found = advisor.estimate(case)
+    assert found.software is not None
+    assert found.software.name == "unsloth"
+    with pytest.raises(InputError, match=r"keeps the experts of gpt-oss in 16 bits.*--to unsloth"):
+        advisor.export(case, "torchrun")

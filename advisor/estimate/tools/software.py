@@ -174,7 +174,7 @@ class ToolRules:
                 for tool in known_tools().values()
                 if tool not in usual and tool.still_does(self.duty)
             )
-        for tool in (*usual, *others):
+        for tool in sorted((*usual, *others), key=lambda tool: tool.name != self.asked):
             if self._allows(tool) and (found := tool.support(card)) is not None:
                 yield tool, found[1]
 
@@ -258,6 +258,10 @@ class ToolRules:
             adapts = method is not FineTuningMethod.FULL
             if (adapts or text) and (method not in offer.methods or method in support.without):
                 return f"offers no {method.value} there"
+            if workload.four_bit and self.architecture.num_experts > 1:
+                family = self.architecture.family
+                if not tool.reaches_experts(method, family):
+                    return f"keeps the experts of {family} in 16 bits"
             if text and workload.preference and workload.preference not in offer.preference:
                 return f"offers no {workload.preference.value.upper()}"
         return ""

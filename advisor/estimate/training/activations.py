@@ -16,7 +16,7 @@ from advisor.architecture.table.operators import (
     SavedTensor,
 )
 from advisor.architecture.table.operators import SavedWhen as When
-from advisor.estimate.fold import LAST_PRODUCT, kept_products
+from advisor.estimate.fold import LAST_PRODUCT, adapted, kept_products
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES, PrecisionRecipe
@@ -178,7 +178,7 @@ def _kept(tensor: SavedTensor, policy: SavedPolicy, scores: bool) -> bool:
     }[tensor.when]
 
 
-def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
+def _policy(run: TrainingRun, *, selective: bool, operator: Operator | None = None) -> SavedPolicy:
     switches = run.switches
     lora = run.method is FineTuningMethod.LORA
     plain = not switches.adapter_autocast
@@ -186,6 +186,8 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
     # layers pass the input on to their adapters unchanged.
     apart = switches.adapter_format == "fp32" and (lora or switches.base_raised)
     kept = LORA_TARGETS if switches.base_inputs_kept and not lora else run.lora_targets
+    if operator is not None and operator.division is Division.EXPERT and not run.adapts_experts:
+        kept = ()
     return SavedPolicy(
         recipe=run.recipe,
         stack=run.stack,
@@ -255,7 +257,7 @@ def transient_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
     """Gradients that pass through one layer of a row, without its kept tensors. [bytes/token]"""
     if not any(tensor.backward for tensor in operator.saved):
         return SavedBytes()
-    policy = _policy(run, selective=False)
+    policy = _policy(run, selective=False, operator=operator)
     kept = _resolve(operator, policy)
     return _resolve(operator, policy, backward=True).plus(kept, -1.0)
 
@@ -290,12 +292,11 @@ def backward_bytes(operators: Iterable[Operator], run: TrainingRun) -> tuple[Sav
 
 
 def _fold(operators: Iterable[Operator], run: TrainingRun, *, selective: bool) -> SavedBytes:
-    policy = _policy(run, selective=selective)
     total = SavedBytes()
     for operator in operators:
+        policy = _policy(run, selective=selective, operator=operator)
         total = total.plus(_resolve(operator, policy), operator.layers * operator.largest)
-        targeted = operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
-        if run.frozen and targeted:
+        if adapted(operator, run):
             # The product with the adapter's first matrix is the input of its second.
             size = policy.format_bytes(SavedFormat.COMPUTE) * run.lora_rank
             size *= operator.positions_per_token

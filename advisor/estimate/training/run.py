@@ -110,6 +110,8 @@ class TrainingRun:
     """None for pretraining."""
     lora_rank: int = 0
     lora_targets: tuple[str, ...] = ()
+    adapts_experts: bool = True
+    """Whether adapters are on routed experts, too."""
     assumptions: tuple[str, ...] = ()
     switches: MemorySwitches = MemorySwitches()
     evaluation_tokens: float = 0.0
@@ -241,6 +243,13 @@ def resolve_training(
             f"{software.title} computes all {architecture.num_experts} experts of "
             f"{architecture.family} on every token"
         )
+    reaches = True
+    if tool is not None and architecture.num_experts > 1:
+        reaches = tool.reaches_experts(method, architecture.family)
+    if tool is not None and not reaches:
+        assumptions.append(
+            f"{tool.title} puts no adapters on the routed experts of {architecture.family}"
+        )
     loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
         architecture=architecture,
@@ -254,6 +263,7 @@ def resolve_training(
         method=method,
         lora_rank=tuned.lora_rank if tuned else 0,
         lora_targets=tuned.lora_targets if tuned else (),
+        adapts_experts=reaches,
         assumptions=tuple(assumptions),
         cross_entropy=cross_entropy,
         preference=preference,

@@ -56,18 +56,37 @@ def _stack(setup: Setup) -> str:
     return "deepspeed" if uses_deepspeed(setup) else "huggingface"
 
 
-def _trl_means(setup: Setup) -> Mapping[str, object]:
-    """Return what TRL decides: neither trainer ever builds the whole logits."""
-    loss = None if setup.run.stack.trainer_options else CrossEntropy.LINEAR
-    decided = fused(loss, waits=uses_fsdp(setup))
+def _attention(setup: Setup) -> str:
+    """Return the attention that the file asks of transformers."""
     if setup.run.attention is AttentionKernel.EAGER:
+        return "eager"
+    return launch_models().attention.names.get(setup.model.family, "sdpa")
+
+
+def _decided(setup: Setup, loss: CrossEntropy | None) -> Mapping[str, object]:
+    decided = fused(loss, waits=uses_fsdp(setup))
+    if _attention(setup) == "eager":
         return {**decided, "attention": AttentionKernel.EAGER}
     return decided
 
 
+def _trl_means(setup: Setup) -> Mapping[str, object]:
+    """Return what TRL decides: neither trainer ever builds the whole logits."""
+    loss = None if setup.run.stack.trainer_options else CrossEntropy.LINEAR
+    return _decided(setup, loss)
+
+
 def _means(setup: Setup) -> Mapping[str, object]:
     """Return what both decide: without Liger's kernels they build the whole logits."""
-    return fused(None if _liger(setup) else CrossEntropy.PLAIN, waits=uses_fsdp(setup))
+    return _decided(setup, None if _liger(setup) else CrossEntropy.PLAIN)
+
+
+def _factory_means(setup: Setup) -> Mapping[str, object]:
+    """Return what LLaMA-Factory decides, which knows no flex attention."""
+    decided = _means(setup)
+    if _attention(setup) == "sdpa":
+        return decided
+    return {**decided, "attention": AttentionKernel.EAGER}
 
 
 def _deepspeed_shares_4_bits(setup: Setup) -> bool:
@@ -98,6 +117,19 @@ def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     return held.changed(recompute=Recompute.FULL)
 
 
+def _packs_experts(setup: Setup) -> bool:
+    return quantized(setup) and setup.model.num_experts > 1
+
+
+def _expert_parameters(setup: Setup) -> tuple[str, ...]:
+    """Return the parameters of all routed experts that get adapters, named as in transformers 5."""
+    if not setup.run.frozen or setup.model.num_experts == 1:
+        return ()
+    read = {"gate": "gate_up_proj", "up": "gate_up_proj", "down": "down_proj"}
+    names = dict.fromkeys(read[name] for name in setup.run.lora_targets if name in read)
+    return tuple(f"mlp.experts.{name}" for name in names)
+
+
 def _autocast_under_deepspeed(setup: Setup) -> bool:
     wide = not setup.run.frozen and setup.estimate.precision == "bf16_amp"
     return wide and uses_deepspeed(setup)
@@ -107,9 +139,7 @@ _SHARES: Final[Mapping[str, Fact]] = {"deepspeed_shares_4_bits": _deepspeed_shar
 TRL: Final = Tool(
     "trl",
     facts={
-        "attention": lambda setup: (
-            "eager" if setup.run.attention is AttentionKernel.EAGER else "sdpa"
-        ),
+        "attention": _attention,
         "bitsandbytes": lambda setup: (
             quantized(setup) or setup.run.optimizer in {*SMALL, Optimizer.LION}
         ),
@@ -121,6 +151,9 @@ TRL: Final = Tool(
             ("--fsdp", *((fsdp_words(setup),) if quantized(setup) else ())),
         ),
         "liger_option": lambda setup: "use_liger_kernel" in setup.run.stack.trainer_options,
+        "older_transformers": lambda setup: (
+            quantized(setup) and (uses_fsdp(setup) or setup.model.num_experts > 1)
+        ),
         "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
         "script": lambda setup: setup.run.preference or "sft",
         "trainer_options": lambda setup: tuple(
@@ -141,7 +174,12 @@ DEEPSPEED: Final = Tool(
 AXOLOTL: Final = Tool(
     "axolotl",
     facts={
+        "attention": _attention,
+        "adapts_all": lambda setup: (
+            setup.run.frozen and adapts_all(setup) and not _packs_experts(setup)
+        ),
         "chatml": lambda setup: setup.run.preference is not None and not chats(setup.weights),
+        "expert_parameters": _expert_parameters,
         "fsdp_4_bits_pairs": lambda setup: (
             quantized(setup) and uses_fsdp(setup) and setup.run.preference is not None
         ),
@@ -155,11 +193,16 @@ AXOLOTL: Final = Tool(
 LLAMA_FACTORY: Final = Tool(
     "llama-factory",
     facts={
+        "attention": lambda setup: "sdpa" if _attention(setup) == "sdpa" else "disabled",
         "autocast_under_deepspeed": _autocast_under_deepspeed,
         "bitsandbytes": lambda setup: quantized(setup) or setup.run.optimizer in SMALL,
         "demo": lambda setup: "dpo_en_demo" if setup.run.preference else "alpaca_en_demo",
         "keeps_all": lambda setup: setup.layout.recompute is Recompute.NONE,
         "liger": _liger,
+        "older_transformers": lambda setup: (
+            setup.run.frozen
+            and (setup.model.num_experts > 1 or (quantized(setup) and uses_fsdp(setup)))
+        ),
         "lora_target": lambda setup: "all" if adapts_all(setup) else ",".join(targets(setup)),
         "stage": lambda setup: "dpo" if setup.run.preference else "sft",
         "template": _template,
@@ -167,7 +210,7 @@ LLAMA_FACTORY: Final = Tool(
     },
     chosen_stack=_stack,
     arranged=_factory_arranged,
-    means=_means,
+    means=_factory_means,
 )
 TRAINER: Final = Tool(
     "transformers",

@@ -56,6 +56,8 @@ class LaunchModels(Noun):
     maxtext: ModelNames
     llama_factory: ModelNames
     timm: ModelNames
+    attention: ModelNames
+    """Attention of transformers' families that take no ``sdpa``."""
     torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
     rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]
 

@@ -19,6 +19,8 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.stacks import DEGREES
+from advisor.nouns.software.tools import Tool as Software
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
@@ -156,6 +158,11 @@ class Tool:
     def says(self) -> Description:
         """Its description."""
         return descriptions()[self.key]
+
+    @property
+    def row(self) -> Software | None:
+        """Its row of the table of software; None without one."""
+        return known_tools().get(self.key)
 
     def image(self, setup: Setup) -> str:
         """Return the container image with its libraries, built for the card of a plan."""

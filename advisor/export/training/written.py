@@ -37,7 +37,12 @@ def written(setup: Setup, tool: Tool) -> Setup:
     precision = tool.says.recipes[plan.precision]
     for layout in _layouts(setup, tool):
         workload = _workload(setup, tool, layout, precision)
-        placement = replace(setup.placement, layout=layout, precision=precision)
+        placement = replace(
+            setup.placement,
+            layout=layout,
+            precision=precision,
+            tool=tool.row or setup.placement.tool,
+        )
         case = setup.case.changed(workload=workload, layout=layout)
         asked = ResolvedCase(case, setup.model, setup.calibration)
         estimate = estimate_configuration(asked, placement)
@@ -45,14 +50,15 @@ def written(setup: Setup, tool: Tool) -> Setup:
             break
     else:
         needed, usable = estimate.memory.total_bytes.high, estimate.memory.usable_bytes
+        changes = " ".join(_changes(setup, workload, layout, precision, tool))
         raise cannot(
             f"the plan does not fit as {tool.says.title} runs it: "
-            + (" ".join(_changes(setup, workload, layout, precision)) or "its memory differs"),
+            + (changes or "its memory differs"),
             value=f"{memory(needed)} on each",
             allowed=f"up to {memory(usable)}",
             remedy=(way_out(plan, offloads=bool(tool.says.offload)) or "Choose more cards") + ".",
         )
-    notes = tuple(_changes(setup, workload, layout, precision))
+    notes = tuple(_changes(setup, workload, layout, precision, tool))
     return replace(
         setup,
         case=case,
@@ -121,6 +127,16 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "Choose --to torchrun, which writes for the network's own program.",
     )
     pretrains = run.method is None
+    yield (
+        run.four_bit
+        and setup.model.num_experts > 1
+        and tool.row is not None
+        and not tool.row.reaches_experts(run.method, setup.model.family),
+        f"keeps the experts of {setup.model.family} in 16 bits",
+        "qlora",
+        "lora; or qlora with Unsloth, which packs them",
+        "Choose --to unsloth with --count 1, or --task lora.",
+    )
     yield (
         unit is Unit.TOKEN and not generates(setup.model),
         "trains only models that write text",
@@ -229,11 +245,11 @@ def _workload(setup: Setup, tool: Tool, layout: ParallelLayout, precision: str) 
 
 
 def _changes(
-    setup: Setup, workload: Training, layout: ParallelLayout, precision: str
+    setup: Setup, workload: Training, layout: ParallelLayout, precision: str, tool: Tool
 ) -> Iterator[str]:
     """Yield a sentence for each way in which the file differs from the plan."""
     plan, run = setup.estimate, setup.run
-    new = resolve_training(workload, setup.model, recipe_named(precision))
+    new = resolve_training(workload, setup.model, recipe_named(precision), tool.row)
     if new.global_batch != run.global_batch:
         yield (
             f"Uses batches of {new.global_batch:,}, because the ranks cannot share "
@@ -252,5 +268,7 @@ def _changes(
         yield f"Uses optimizer {new.optimizer.value}."
     if new.stack.name != run.stack.name:
         yield f"Estimated as {new.stack.title}; the plan took {run.stack.title}."
+    if new.adapts_experts != run.adapts_experts:
+        yield f"Puts {'' if new.adapts_experts else 'no '}adapters on the routed experts."
     if run.evaluation_tokens:
         yield "Does not evaluate during the run."

@@ -132,6 +132,11 @@ class TrainingOffer(Noun):
     sharding_4bit: tuple[Sharding, ...] = (Sharding.DDP,)
     """The same with 4-bit weights: a tool that first loads the whole model on every card is not
     sharded."""
+    lora_experts: str = ""
+    """Mixtures whose routed experts get adapters (a key of ``experts`` in
+    ``data/tool_choice.yaml``); empty: all."""
+    qlora_experts: str = ""
+    """The same under QLoRA, where the experts also have 4 bits."""
     sharded_by: str = ""
     """What shards: FSDP, DeepSpeed ZeRO …"""
     hybrid_sharding: bool = False

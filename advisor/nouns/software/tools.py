@@ -19,6 +19,7 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.inputs import Labelled
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
+from advisor.nouns.training_choices import FineTuningMethod
 
 TOOLS: Final = "tools.yaml"
 CHOICE: Final = "tool_choice.yaml"
@@ -115,6 +116,15 @@ class Tool(Noun):
     def still_does(self, duty: Duty) -> bool:
         """Whether it does a duty and was not retired."""
         return duty in self.does and self.status is not Status.RETIRED
+
+    def reaches_experts(self, method: FineTuningMethod | None, family: str) -> bool:
+        """Whether adapters of a method reach the routed experts of a family's mixtures."""
+        offer = self.training
+        if method is None or offer is None:
+            return True
+        four_bit = method is FineTuningMethod.QLORA
+        held = offer.qlora_experts if four_bit else offer.lora_experts
+        return not held or family in tool_choice().experts[held]
 
     @property
     def named(self) -> str:
@@ -240,6 +250,8 @@ class ToolChoice(Noun):
     """By engine; ``default`` for the others."""
     speech: dict[str, Speech]
     """Model families that recognise speech."""
+    experts: dict[str, tuple[str, ...]]
+    """Families of mixtures, by how libraries hold their routed experts."""
     terms: dict[str, Term]
 
 
@@ -285,6 +297,12 @@ def tool_choice() -> ToolChoice:
             for name in names:
                 if name not in known_tools():
                     refuse(CHOICE, name, "Name a row of tools.yaml.", entry=duty, field=backend)
+    for tool in known_tools().values():
+        offer = tool.training
+        for held in (offer.lora_experts, offer.qlora_experts) if offer else ():
+            if held and held not in choice.experts:
+                allowed = f"Name one of {', '.join(choice.experts)}."
+                refuse(TOOLS, held, allowed, entry=tool.name, field="lora_experts")
     for name in choice.few.tools:
         if name not in known_tools():
             refuse(CHOICE, name, "Name a row of tools.yaml.", entry="few", field="tools")

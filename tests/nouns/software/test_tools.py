@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from advisor.architecture.families.registry import family_of, supported_types
 from advisor.catalog import load_catalog
 from advisor.errors import CatalogError, InputError
 from advisor.export.versions import version_of
@@ -27,6 +28,7 @@ from advisor.nouns.software.tools import (
     tool_named,
     usual_tools,
 )
+from advisor.nouns.training_choices import FineTuningMethod
 
 CATALOG = load_catalog()
 NAMES = list(known_tools())
@@ -267,3 +269,31 @@ def test_a_wrong_row_is_named(
     with pytest.raises(CatalogError, match="vllm") as caught:
         known_tools()
     assert field in str(caught.value)
+
+
+# transformers 5.23.0, integrations/bitsandbytes.py: only Linear gets 4 bits. peft 0.21.2,
+# utils/transformers_weight_conversion.py: all-linear goes on to the experts of Qwen 3 MoE, not of
+# gpt-oss. unsloth_zoo 2026.10.9, temporary_patches/moe_utils_bnb4bit.py: all experts.
+@pytest.mark.parametrize(
+    ("tool", "method", "family", "reached"),
+    [
+        ("trl", "lora", "Qwen 3 MoE", True),
+        ("trl", "lora", "gpt-oss", False),
+        ("trl", "qlora", "gpt-oss", False),
+        ("trl", "qlora", "Mixtral", True),
+        ("trl", "qlora", "Qwen 3.5 MoE", False),
+        ("unsloth", "qlora", "gpt-oss", True),
+        ("axolotl", "qlora", "Qwen 3.5 MoE", True),
+        ("llama-factory", "lora", "gpt-oss", False),
+    ],
+)
+def test_adapters_reach_the_experts_that_a_tool_names(
+    tool: str, method: str, family: str, reached: bool
+) -> None:
+    assert known_tools()[tool].reaches_experts(FineTuningMethod(method), family) is reached
+
+
+def test_families_of_experts_are_known_families() -> None:
+    titles = {family_of(kind).title for kind in supported_types()}
+    for families in tool_choice().experts.values():
+        assert {*families} <= titles
