@@ -11,7 +11,7 @@ from advisor.fleet.results import Alternative, ConstraintPrice
 from advisor.fleet.sentences import FASTER, MIXED
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
-from advisor.fleet.solving.solver import solve
+from advisor.fleet.solving.solver import Programs, solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
@@ -128,7 +128,7 @@ def faster(problem: Problem, best: Account) -> Variant | None:
     return found if found.solution.feasible else None
 
 
-def budget_curve(problem: Problem, best: Account) -> tuple[Alternative, ...]:
+def budget_curve(problem: Problem, best: Account, programs: Programs) -> tuple[Alternative, ...]:
     """Return the best plan under each of some purchase budgets, the smallest first."""
     most = best.purchase_usd
     if most <= 0:
@@ -138,19 +138,23 @@ def budget_curve(problem: Problem, best: Account) -> tuple[Alternative, ...]:
         budget = share * most
         changed = replace(problem, limits=replace(problem.limits, purchase_usd=budget))
         title = f"With {money(budget)} for machines" if budget else "Without buying"
-        variant = Variant(f"{share:g}", title, changed, solve(changed, rough=True))
+        solution = solve(changed, rough=True, programs=programs)
+        variant = Variant(f"{share:g}", title, changed, solution)
         found.append(variant.result(best.total_usd))
     whole = Variant("1", f"With {money(most)} for machines", problem, best.solution)
     return (*found, whole.result(best.total_usd))
 
 
-def limit_prices(problem: Problem, best: Account) -> tuple[ConstraintPrice, ...]:
+def limit_prices(
+    problem: Problem, best: Account, programs: Programs
+) -> tuple[ConstraintPrice, ...]:
     """Return what each limit costs: the saving of the best plan under a looser one."""
     looser = list(_looser(problem))
     total = best.total_usd
     found = []
     for limit, words, changed in looser:
-        solution = solve(changed, rough=True)
+        alike = programs if changed.supplies is problem.supplies else None
+        solution = solve(changed, rough=True, programs=alike)
         saves = total - Account(changed, solution).total_usd if solution.feasible else 0.0
         saves = saves if saves > WORTH_TELLING * total else 0.0
         told = f"{words} would save {money(saves) if saves else 'nothing'}."

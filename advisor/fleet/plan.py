@@ -135,7 +135,7 @@ class _Planned:
         self, others: tuple[Variant, ...], *, feasible: bool, alternatives: bool
     ) -> FleetPlan:
         """Return the plan as a noun."""
-        account, problem = self.account, self.problem
+        account, problem, programs = self.account, self.problem, self.chosen.programs
         purchases = self.purchases()
         total = cents.rounded(account.total_usd)
         energy, carbon = self._energy
@@ -167,8 +167,8 @@ class _Planned:
             carbon_kg=carbon,
             peak_kw=self._peak_kw,
             alternatives=shown,
-            curve=budget_curve(problem, account) if more else (),
-            limit_prices=limit_prices(problem, account) if more else (),
+            curve=budget_curve(problem, account, programs) if more else (),
+            limit_prices=limit_prices(problem, account, programs) if more else (),
             headroom=headroom(problem) if more and bounded else None,
             notes=self.notes(),
         )

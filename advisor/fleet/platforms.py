@@ -1,7 +1,7 @@
 """One software platform for a plan: which one, and what mixing them would save."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final
 
 from advisor.fleet.account import Account
@@ -9,7 +9,7 @@ from advisor.fleet.machines import PLATFORMS
 from advisor.fleet.portfolio import Means
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Job, Problem, Way
-from advisor.fleet.solving.solver import least_cost, solve
+from advisor.fleet.solving.solver import Programs, least_cost, solve
 from advisor.foundation.record import record
 
 TIE: Final = 0.05
@@ -33,6 +33,8 @@ class Chosen:
     """Whether no choice of a platform does all work."""
     obstacles: tuple[str, ...] = ()
     """What would let all work be done, if the limits do not."""
+    programs: Programs = field(default_factory=Programs)
+    """Of the problem, for others that differ in their limits only."""
 
 
 def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:
@@ -51,16 +53,18 @@ def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:
     for allowed in _candidates(problem, names):
         changed = on_platforms(problem, allowed)
         most = least - max(TIE * least, means.other_platform_usd)
-        if best is not None and least_cost(changed) >= most:
+        programs = Programs()
+        if best is not None and least_cost(changed, programs) >= most:
             continue
-        found = solve(changed, rough=rough)
+        found = solve(changed, rough=rough, programs=programs)
         if not found.feasible:
             continue
         usd = Account(changed, found).total_usd
         if best is None or usd < most:
             if best is not None:
                 others.append((" and ".join(best.platforms), least))
-            best, least = Chosen(changed, found, allowed, single=True), usd
+            best = Chosen(changed, found, allowed, single=True, programs=programs)
+            least = usd
         else:
             others.append((" and ".join(allowed), usd))
     if best is None:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from copy import copy
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,19 @@ class Program:
         dearest = self._add_jobs(leave_out, whole_loads)
         self._weigh(dearest)
         self._add_capacity()
+        self._unlimited = len(self.rows), len(self.entries[0])
         self._add_limits()
+
+    def under(self, problem: Problem) -> Self:
+        """Return the program of a problem that differs in nothing but its limits."""
+        changed = copy(self)
+        rows, entries = self._unlimited
+        changed.problem = problem
+        changed.rows = self.rows[:rows]
+        row, column, value = self.entries
+        changed.entries = row[:entries], column[:entries], value[:entries]
+        changed._add_limits()
+        return changed
 
     def column(self, key: Column, cost: float, upper: float, *, whole: bool) -> int:
         """Add a column and return its place."""

@@ -48,6 +48,21 @@ STAGES: Final = (Stage(12, 1e-3, 2, 2e-2), Stage(30, 5e-3, 12, 5e-3), Stage(60, 
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
 
 
+class Programs:
+    """The programs of a problem, built once for all problems that differ in their limits only."""
+
+    def __init__(self) -> None:
+        self._built: dict[tuple[bool, bool], Program] = {}
+
+    def of(self, problem: Problem, *, leave_out: bool, whole_loads: bool) -> Program:
+        """Return the program of a problem."""
+        key = leave_out, whole_loads
+        if key not in self._built:
+            self._built[key] = Program(problem, leave_out=leave_out, whole_loads=whole_loads)
+        known = self._built[key]
+        return known if known.problem.limits == problem.limits else known.under(problem)
+
+
 def solve(
     problem: Problem,
     *,
@@ -55,24 +70,28 @@ def solve(
     leave_out: bool = False,
     gap: float = GAP,
     rough: bool = False,
+    programs: Programs | None = None,
 ) -> Solution:
     """Return the plan of least present cost; without values if no plan meets the limits.
 
     Purchases of ``fixed`` are decided; all others are free. With ``leave_out``, work that the
     limits do not allow is left out, the least important first. ``gap`` is the share of the cost
     within which a small program is solved; ``rough`` solves a large one to within one percent only.
+    ``programs``: of a problem that differs in its limits only.
 
     References
     ----------
     .. [1] Huangfu and Hall, Parallelizing the dual revised simplex method, 2018,
        doi:10.1007/s12532-017-0130-5 (HiGHS, through ``scipy.optimize.milp``).
     """
+    programs = programs or Programs()
     if _ways(problem) > MANY:
         gap = ROUGH_GAP if rough else COVER_GAP
-        found = _by_covers(problem, gap=gap, fixed=fixed or {}, leave_out=leave_out, rough=rough)
+        program = programs.of(problem, leave_out=leave_out, whole_loads=True)
+        found = _by_covers(program, gap=gap, fixed=fixed or {}, rough=rough)
         if found is not None:
             return found
-    program = Program(problem, leave_out=leave_out)
+    program = programs.of(problem, leave_out=leave_out, whole_loads=False)
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
     lower, upper = _bounds(program, fixed or {})
@@ -80,9 +99,9 @@ def solve(
     return _solution(program, best, best.bound)
 
 
-def least_cost(problem: Problem) -> float:
+def least_cost(problem: Problem, programs: Programs) -> float:
     """Return a cost that no plan stays under; infinite if nothing meets the limits. [USD]"""
-    program = Program(problem, leave_out=False, whole_loads=_ways(problem) > MANY)
+    program = programs.of(problem, leave_out=False, whole_loads=_ways(problem) > MANY)
     if program.impossible:
         return math.inf
     if not program.columns:
@@ -109,14 +128,13 @@ def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Float
 
 
 def _by_covers(
-    problem: Problem, *, gap: float, fixed: Mapping[Buy, float], leave_out: bool, rough: bool
+    program: Program, *, gap: float, fixed: Mapping[Buy, float], rough: bool
 ) -> Solution | None:
     """Return a plan of a large problem, or None if covers find none.
 
     The relaxed program prices every way to do the work. The plan comes from the ways and machines
     that it likes best; the bound from all of them, with whole machines and fractions of services.
     """
-    program = Program(problem, leave_out=leave_out, whole_loads=True)
     if program.impossible or not program.columns:
         return None
     lower, upper = _bounds(program, fixed)
@@ -126,6 +144,8 @@ def _by_covers(
     found = _Found(None, math.inf, -math.inf, timed_out=False)
     bound = relaxed.cost
     for stage in STAGES:
+        if rough and stage is STAGES[-1] and found.values is not None:
+            break
         if found.cost - bound > stage.gap * found.cost or found.values is None:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
             more = _best(program, lower, few, gap=max(gap, stage.gap))
