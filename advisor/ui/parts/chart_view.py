@@ -12,6 +12,7 @@ from advisor import api, frames
 from advisor.charts import Figure, Theme, narrowed, theme_named
 from advisor.ui.parts.widgets import csv_button
 from advisor.ui.parts.wording import PHONE_PX, WINDOW, on_phone, text_table
+from advisor.ui.session.address import ONE_ENTRY
 
 PICTURE: Final = "picture"
 """Session's key of the format in which charts are saved."""
@@ -48,7 +49,7 @@ export default function ({ data, setStateValue, setTriggerValue }) {
 
 def follow_window() -> None:
     """Run the page anew as soon as the theme or the kind of width changes: charts have both."""
-    watch = st.components.v2.component(WINDOW_KEY, js=WATCH_WINDOW)
+    watch = st.components.v2.component(WINDOW_KEY, js=ONE_ENTRY + WATCH_WINDOW)
     with st.container(key=WINDOW_KEY):
         drawn = {"drawn": st.context.theme.type, "narrow": on_phone(), "most": PHONE_PX}
         watch(

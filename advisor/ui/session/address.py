@@ -5,7 +5,6 @@ that a reload, a second tab and another server show the same. While the session 
 authority: an address that a quick second edit brings along is older than the first edit.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import streamlit as st
@@ -17,12 +16,23 @@ from advisor.ui.session import links
 from advisor.ui.session.links import Opened, Page, Value, Values
 
 WRITTEN: Final = "address_written"
-SHOWN: Final = "address_page"
-CLICKS: Final = "address_clicks"
-"""Page and parameters that stand in the browser's history on the way of a click only.
+ONE_ENTRY: Final = """
+if (!window.oneEntryForEachAct) {
+  window.oneEntryForEachAct = true
+  let acted = false
+  for (const act of ["pointerdown", "click", "keydown", "input"])
+    window.addEventListener(act, () => { acted = true }, { capture: true })
+  const push = history.pushState
+  history.pushState = (...entry) => {
+    (acted ? push : history.replaceState).apply(history, entry)
+    acted = false
+  }
+}
+"""
+"""Makes one press of Back undo one act of the reader.
 
-The browser takes page and inputs one after the other, in either order: a page without its inputs,
-or the page before with them.
+Streamlit tells the browser a page and its inputs one after the other, in either order; the first
+alone would be a step of its own: the page before with inputs of the next.
 """
 HOUR_S: Final = 3600
 
@@ -31,7 +41,7 @@ def open_page(page: Page) -> Opened:
     """Fill the inputs of a page where its address decides; return the address as it was read."""
     parameters = st.query_params.to_dict()
     new = _opened(page) not in st.session_state
-    back = _goes_back(page, parameters)
+    back = _goes_back()
     if new or back:
         # Where the server died under an open page, its boxes hold what the reader sees.
         boxes = _sent() if new else frozenset()
@@ -43,11 +53,6 @@ def open_page(page: Page) -> Opened:
                 value = found.values[name]
                 st.session_state[field.key] = list(value) if isinstance(value, tuple) else value
         st.session_state[_opened(page)] = found
-    before = st.session_state.get(SHOWN, page.name)
-    if before != page.name and not back and (wanted := links.encode(page, values(page))):
-        steps = {_step(page.name, {}), _step(before, wanted)}
-        st.session_state[CLICKS] = st.session_state.get(CLICKS, frozenset()) | steps
-    st.session_state[SHOWN] = page.name
     _corrections(opened(page))
     return opened(page)
 
@@ -107,20 +112,10 @@ def _opened(page: Page) -> str:
     return f"address_opened_{page.name}"
 
 
-def _goes_back(page: Page, parameters: dict[str, str]) -> bool:
+def _goes_back() -> bool:
     """Return whether the reader went back or forward to another address."""
     context = get_script_run_ctx()
-    if context is None or not context.is_history_navigation:
-        return False
-    clicks, step = st.session_state.get(CLICKS, frozenset()), _step(page.name, parameters)
-    if step not in clicks or (not parameters and st.session_state.get(SHOWN) != page.name):
-        return True
-    st.session_state[CLICKS] = clicks - {step}
-    return False
-
-
-def _step(name: str, parameters: Mapping[str, str]) -> tuple[str, frozenset[tuple[str, str]]]:
-    return name, frozenset(parameters.items())
+    return context is not None and context.is_history_navigation
 
 
 def _sent() -> frozenset[str]:
