@@ -33,7 +33,7 @@ from advisor.owning.results import (
     RentCost,
     RentKind,
 )
-from advisor.owning.sentences import answer, assumptions, in_host
+from advisor.owning.sentences import answer, assumptions, in_host, sold_apart
 from advisor.owning.work import Work, work_of
 from advisor.planning.beside_api import Hosted
 from advisor.planning.explain.sentences import missed_limits
@@ -228,7 +228,12 @@ def rent_or_buy(
     verdict = answer(estimate, compared, rents, main, hours, size.accelerators)
     return Ownership(
         answer=" ".join(
-            (verdict, *in_host(estimate, inputs), *missed_limits(estimate, case.limits))
+            (
+                verdict,
+                *sold_apart(accelerator, size.accelerators),
+                *in_host(estimate, inputs),
+                *missed_limits(estimate, case.limits),
+            )
         ),
         accelerator=accelerator.key,
         accelerator_name=accelerator.name,

@@ -174,17 +174,19 @@ def _hardware_notes(
         yield (
             f"the bill is of all {groups} groups of {count}; processors are compared with one group"
         )
-    pack = sold_together(accelerator)
-    if count * groups % pack:
-        yield (
-            f"{accelerator.name} is sold in sets of {pack}: {count * groups} are priced as a "
-            "share of the sets"
-        )
     off = owning.idle_share is None and unused_off(groups_of(accelerator), owning)
     if off and hours < HOURS_PER_MONTH:
         yield OFF
     if owning.hours_per_month is None:
         yield f"{hours:,.0f} hours in use each month"
+
+
+def sold_apart(accelerator: Accelerator, number: int) -> Iterator[str]:
+    """Yield that nobody sells this number of cards, if they come in larger machines."""
+    pack = sold_together(accelerator)
+    if number % pack:
+        share = f"owning {whole(number)} is priced as a share of one"
+        yield f"{accelerator.name} is sold in machines of {pack}: {share}."
 
 
 def break_even_text(rent: RentCost) -> str:
