@@ -62,6 +62,7 @@ TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
     Format.AXOLOTL: starts.config_file,
     Format.LLAMA_FACTORY: starts.config_file,
     Format.TORCHTUNE: starts.config_file,
+    Format.MLX: starts.config_file,
     Format.SLURM: starts.slurm_file,
     Format.KUBERNETES: clusters.kubernetes_file,
     Format.SKYPILOT: clusters.skypilot_file,

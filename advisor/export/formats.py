@@ -40,6 +40,8 @@ class Format(StrEnum):
     """Shell script that trains with Optimum Habana."""
     MAXTEXT = "maxtext"
     """Shell script that trains with MaxText."""
+    MLX = "mlx-lm"
+    """Configuration of ``mlx_lm.lora``, for Apple's chips."""
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
     SKYPILOT = "skypilot"
@@ -87,6 +89,7 @@ KINDS: Final = {
     Format.TORCHTITAN: Kind("Launch with torchtitan (shell)", "train.sh", "text/x-shellscript"),
     Format.GAUDI: Kind("Gaudi: Optimum Habana (shell)", "train.sh", "text/x-shellscript"),
     Format.MAXTEXT: Kind("TPU: MaxText (shell)", "train.sh", "text/x-shellscript"),
+    Format.MLX: Kind("Apple: MLX-LM (YAML)", "mlx_lora.yaml", "application/yaml"),
     Format.SLURM: Kind("Slurm (sbatch)", "job.sbatch", "text/x-shellscript"),
     Format.KUBERNETES: Kind("Kubernetes (YAML)", "kubernetes.yaml", "application/yaml"),
     Format.SKYPILOT: Kind("SkyPilot (YAML)", "sky.yaml", "application/yaml"),
@@ -128,6 +131,7 @@ TRAINS: Final = (
     Format.TORCHTITAN,
     Format.GAUDI,
     Format.MAXTEXT,
+    Format.MLX,
     Format.SLURM,
     Format.KUBERNETES,
     Format.SKYPILOT,

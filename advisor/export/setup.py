@@ -53,8 +53,7 @@ NATIVE: Final = {
     "Google": "TPUs train with MaxText: choose --to maxtext.",
     "AWS": "Trainium trains with Optimum Neuron (huggingface.co/docs/optimum-neuron, "
     "optimum-cli neuron), which no export writes; export a report.",
-    "Apple": "Apple's chips train with MLX (mlx_lm.lora of mlx-lm), which no export writes; "
-    "export a report.",
+    "Apple": "Apple's chips fine-tune with MLX-LM: choose --to mlx-lm.",
 }
 """Vendor -> the software that trains on its cards, and how to get a file for it."""
 GAUDI_EXAMPLES: Final = {Unit.IMAGE: "image-classification", Unit.SAMPLE: "speech-recognition"}

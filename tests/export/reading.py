@@ -627,7 +627,38 @@ def torchtitan(text: str, count: int) -> dict[str, Any]:
     }
 
 
+def mlx(text: str, count: int) -> dict[str, Any]:
+    """Read the file of ``mlx_lm.lora``, whose iterations are micro-batches (tuner/trainer.py)."""
+    config = yaml.safe_load(text)
+    assert config["num_layers"] == -1
+    batch = config["batch_size"] * config["grad_accumulation_steps"]
+    length = config["max_seq_length"]
+    method = "qlora" if "--q-bits 4" in text else "lora"
+    keys = config["lora_parameters"].get("keys")
+    return {
+        "workload": {
+            "kind": "fine_tuning",
+            "method": method,
+            "tokens": config["iters"] * config["batch_size"] * length,
+            "sequence_length": length,
+            "global_batch": batch,
+            "precision": "bf16_mixed",
+            "optimizer": config["optimizer"],
+            "software": "plain",
+            "cross_entropy": "plain",
+            "lora_rank": config["lora_parameters"]["rank"],
+            "lora_targets": [TARGETS[key.partition(".")[2]] for key in keys] if keys else ALL,
+        },
+        "layout": {
+            "data": 1,
+            "micro_batch": config["batch_size"],
+            "recompute": "full" if config["grad_checkpoint"] else "none",
+        },
+    }
+
+
 READERS = {
+    "mlx-lm": mlx,
     "accelerate": trl,
     "axolotl": axolotl,
     "llama-factory": llama_factory,

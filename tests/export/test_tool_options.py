@@ -96,6 +96,9 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
     cases["instruct torchtune"] = ("torchtune", {**instruct, **one})
     cases["instruct unsloth"] = ("unsloth", {**instruct, **one})
     cases["pairs unsloth"] = ("unsloth", {**dpo, **one})
+    mac = {"hardware": {"accelerator": "apple-m4-max", "count": 1}}
+    some = tuned("llama-3.1-8b", "qlora", tokens=1e6, lora_targets=["q", "v", "down"])
+    cases["MLX"] = ("mlx-lm", {**some, **mac})
     cases["Gaudi"] = ("gaudi", placed("LoRA 8B", "Gaudi"))
     return cases
 
@@ -140,7 +143,7 @@ def program_of(text: str, to: str) -> str:
 
 def used(text: str, to: str) -> Iterator[tuple[str, Any]]:
     """Yield each option of a file with its value; parts of a part as ``part.option``."""
-    if to in ("axolotl", "llama-factory", "torchtune", "accelerate"):
+    if to in ("axolotl", "llama-factory", "torchtune", "accelerate", "mlx-lm"):
         yield from flat(yaml.safe_load(text))
         return
     if program_of(text, to) in ("unsloth", "transformers"):

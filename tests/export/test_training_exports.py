@@ -60,7 +60,8 @@ COUNTS = {
     "SDXL LoRA": 1,
 }
 NVIDIA = {"LoRA 8B": "rtx-4090", "QLoRA 70B": "rtx-4090", "SDXL LoRA": "rtx-4090"}
-CARDS = {"AMD": "mi300x", "Gaudi": "gaudi2", "TPU": "tpu-v5p"}
+CARDS = {"AMD": "mi300x", "Gaudi": "gaudi2", "TPU": "tpu-v5p", "Apple": "apple-m4-max"}
+OTHERS = ("AMD", "Gaudi", "TPU")
 REFUSED = {
     ("torchrun", "Gaudi", "QLoRA 70B"): "Optimum Habana offers no qlora",
     ("torchrun", "Gaudi", "DPO 7B"): "NVIDIA or AMD",
@@ -89,7 +90,7 @@ def placed(work: str, vendor: str) -> Case:
 
 def pairs() -> Iterator[tuple[str, str, str]]:
     for work in WORK:
-        for vendor in ("NVIDIA", *CARDS):
+        for vendor in ("NVIDIA", *OTHERS):
             yield "torchrun", vendor, work
     for to in ("accelerate", "axolotl", "llama-factory"):
         for vendor in ("NVIDIA", "AMD"):
@@ -97,6 +98,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
     for work in ("QLoRA 70B", "full 8B"):
         yield "torchtune", "NVIDIA", work
     yield "unsloth", "NVIDIA", "LoRA 8B"
+    yield "mlx-lm", "Apple", "LoRA 8B"
     yield "gaudi", "Gaudi", "full 8B"
     yield "maxtext", "TPU", "pretrain 70B"
     yield "torchtitan", "NVIDIA", "pretrain 70B"
@@ -435,6 +437,12 @@ def test_a_description_names_only_known_values(tool: Tool) -> None:
 
 
 OSS: Case = {**tuned("gpt-oss-20b", "lora", tokens=1e6, lora_rank=8)}
+
+
+def test_apple_chips_start_mlx() -> None:
+    case = placed("LoRA 8B", "Apple")
+    assert advisor.export(case, "torchrun").content.endswith("mlx_lm.lora --config mlx_lora.yaml\n")
+    assert "mlx_lm.lora --config" in advisor.export(case, "checklist").content
 
 
 def test_adapters_of_gpt_oss_are_on_its_attention() -> None:

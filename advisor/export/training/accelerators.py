@@ -1,12 +1,27 @@
-"""Cards with training software of their own: Gaudi with Optimum Habana, TPUs with MaxText."""
+"""Training software of Gaudi (Optimum Habana), TPUs (MaxText) and Apple's chips (MLX-LM)."""
 
 from typing import Final
 
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
-from advisor.export.training.sharded import held_apart, uses_deepspeed
+from advisor.export.training.sharded import (
+    held_apart,
+    micro_steps,
+    quantized,
+    uses_deepspeed,
+)
 from advisor.export.training.tool import Tool, fused
-from advisor.export.training.words import chats
+from advisor.export.training.words import (
+    ALPHA_PER_RANK,
+    CONVERSATIONS,
+    INNER,
+    chats,
+    rate,
+    save_steps,
+    steps,
+    targets,
+    warm_up,
+)
 from advisor.export.versions import version_of
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.training_choices import CrossEntropy
@@ -72,4 +87,25 @@ MAXTEXT: Final = Tool(
         ),
         "zero1": lambda setup: setup.layout.sharding is Sharding.ZERO1,
     },
+)
+
+
+def _keys(setup: Setup) -> list[str]:
+    """Return the paths of adapted projections inside a block, as MLX-LM's models name them."""
+    return [f"{'mlp' if name in INNER else 'self_attn'}.{name}" for name in targets(setup)]
+
+
+MLX: Final = Tool(
+    "mlx-lm",
+    facts={
+        "data": lambda setup: CONVERSATIONS if chats(setup.weights) else "mlx-community/WikiSQL",
+        # The schedule counts updates: those of the rise, then those of the decay to zero.
+        "decay": lambda setup: [float(rate(setup)), steps(setup) - warm_up(setup)],
+        "keys": _keys,
+        "loaded": lambda setup: "weights-4bit" if quantized(setup) else setup.weights,
+        "micro_batches": lambda setup: steps(setup) * micro_steps(setup),
+        "saved": lambda setup: save_steps(setup) * micro_steps(setup),
+        "scale": lambda _: float(ALPHA_PER_RANK),
+    },
+    means=lambda _: fused(CrossEntropy.PLAIN),
 )

@@ -93,7 +93,8 @@ class Description(Noun):
     program: tuple[Text, ...]
     starter: tuple[str, ...] = ("torchrun",)
     """Starts one process for each accelerator; empty if the program needs none."""
-    image: Text
+    image: str = ""
+    """In ``data/launch_versions.yaml``; empty without one."""
     clone: Clone | None = None
     pip: Lines = ()
     pip_options: tuple[str, ...] = ()
@@ -166,7 +167,7 @@ class Tool:
 
     def image(self, setup: Setup) -> str:
         """Return the container image with its libraries, built for the card of a plan."""
-        return image_of(self.says.image, setup.accelerator.vendor)
+        return image_of(self.says.image, setup.accelerator.vendor) if self.says.image else ""
 
     def stack(self, setup: Setup) -> str:
         """Return the software stack whose estimate holds for the file."""

@@ -5,7 +5,7 @@ from typing import Final
 from advisor.architecture.table.model import Unit
 from advisor.export.formats import Format, cannot
 from advisor.export.setup import Setup
-from advisor.export.training.accelerators import GAUDI, MAXTEXT
+from advisor.export.training.accelerators import GAUDI, MAXTEXT, MLX
 from advisor.export.training.hugging_face import (
     AXOLOTL,
     DEEPSPEED,
@@ -34,6 +34,7 @@ OWN: Final = {
     Format.TORCHTITAN: TORCHTITAN,
     Format.GAUDI: GAUDI,
     Format.MAXTEXT: MAXTEXT,
+    Format.MLX: MLX,
 }
 """Formats of one program. The others start the program that the plan is for."""
 
@@ -52,6 +53,7 @@ NAMED: Final = {
     "megatron-core": MEGATRON,
     "optimum-habana": GAUDI,
     "maxtext": MAXTEXT,
+    "mlx-lm": MLX,
 }
 """Tools of ``data/tools.yaml`` that files start."""
 
@@ -78,8 +80,8 @@ def tool_for(setup: Setup, to: Format) -> Tool:
         return TIMM if unit is Unit.IMAGE else WHISPER
     if setup.accelerator.key.startswith("gaudi"):
         return GAUDI
-    if vendor == "Google":
-        return MAXTEXT
+    if vendor in ("Google", "Apple"):
+        return MAXTEXT if vendor == "Google" else MLX
     return _for_text(setup)
 
 
@@ -88,12 +90,14 @@ def trains_on(to: Format, card: Accelerator) -> bool:
     if to in OWN:
         gaudi = OWN[to] is not GAUDI or card.key.startswith("gaudi")
         return gaudi and card.vendor in OWN[to].says.vendors
+    if to is Format.TORCHRUN and card.vendor == "Apple":
+        return True
     return card.vendor in (*TRL.says.vendors, "Google") or card.key.startswith("gaudi")
 
 
 def most_cards(to: Format, limit: int) -> int:
     """Return how many cards a format can start, up to a limit."""
-    return 1 if to is Format.UNSLOTH else limit
+    return 1 if to in (Format.UNSLOTH, Format.MLX) else limit
 
 
 def _for_text(setup: Setup) -> Tool:

@@ -54,6 +54,8 @@ PROJECTIONS: Final = {
     "down": "down_proj",
 }
 """Adapted projections by their names in transformers' decoders."""
+INNER: Final = ("gate_proj", "up_proj", "down_proj")
+"""Those of the feed-forward layer."""
 CONVERSATIONS: Final = "trl-lib/Capybara"
 """Dialogues in the column ``messages``, from TRL's documentation."""
 TEXTS: Final = "trl-lib/tldr"
