@@ -141,6 +141,8 @@ def _power(card: ComparedCard) -> str:
 
 def _pcie(card: ComparedCard) -> str:
     generation = card.accelerator.pcie_generation
+    if generation is None and card.accelerator.shares_host_memory:
+        return NONE
     return UNKNOWN if generation is None else f"gen {generation} x{card.accelerator.pcie_lanes}"
 
 

@@ -10,6 +10,7 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, with_commitments
+from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
@@ -200,9 +201,18 @@ def prepared(
 ) -> PricedCase:
     """Resolve a case's model, with the prices and constants for its hardware.
 
-    ``searching``: for all hardware, as a search ignores the case's own.
+    ``searching``: for all hardware, as a search ignores the case's own. Raises InputError for a
+    quote, which belongs to one machine.
     """
     case = as_case(case)
+    if searching and case.renting.usd_per_hour is not None:
+        raise InputError(
+            "renting.usd_per_hour is the rent of one machine, and a search compares many",
+            value=f"{case.renting.usd_per_hour:g}",
+            allowed="in own, for the hardware that you name",
+            remedy="Give the quote as an offer in --catalog FILE (docs/data.md), or leave it out.",
+            field="renting.usd_per_hour",
+        )
     only = case.hardware.accelerator if case.hardware and not searching else None
     catalog, calibration = with_measured(
         priced(case, catalog), load_calibration(), case.limits, only=only

@@ -43,6 +43,14 @@ def test_most_cards_are_in_the_database() -> None:
         ("rtx-pro-5000-blackwell", lambda card: card.peak_flops_per_s["fp32"], 65e12),
         ("rtx-pro-5000-blackwell", lambda card: card.peak_flops_per_s["fp4"], 1032e12),
         ("rtx-4090", lambda card: card.pcie_lanes, 16),
+        ("rtx-pro-4500-blackwell-server", lambda card: card.memory_bandwidth_bytes_per_s, 800e9),
+        ("rtx-4000-sff-ada", lambda card: card.memory_bandwidth_bytes_per_s, 280e9),
+        ("tenstorrent-p150", lambda card: card.peak_flops_per_s["fp8"], 664e12),
+        # Limits that nvidia-smi prints.
+        *(
+            (key, lambda c: c.board_power_w, w)
+            for key, w in {"a10g": 300, "h20": 500, "l20": 350}.items()
+        ),
         *(
             (key, lambda card: card.pcie_lanes, 8)
             for key in (
@@ -53,7 +61,9 @@ def test_most_cards_are_in_the_database() -> None:
         ),
     ],
 )
-def test_a_mended_fact_stays(key: str, read: Callable[[Accelerator], float], value: float) -> None:
+def test_a_mended_fact_stays(
+    key: str, read: Callable[[Accelerator], float | str | None], value: float | str
+) -> None:
     assert read(CATALOG.accelerator(key)) == value
 
 

@@ -78,6 +78,21 @@ def test_estimate_and_compare_know_your_card(
     assert cli.main(["compare", "acme-1"]) == 2  # only with the file
 
 
+def test_measurements_of_your_card_are_scored(
+    tmp_path: Path, quotes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs.csv"
+    runs.write_text(
+        "id,source,workload,model,accelerator,num_accelerators,sequence_length,micro_batch,"
+        "global_batch,precision,primary_quantity,tokens_per_s_per_accelerator\n"
+        "1,our log,pretraining,llama-3.1-8b,acme-1,4,4096,1,64,bf16_mixed,"
+        "tokens_per_s_per_accelerator,4000\n"
+    )
+
+    assert cli.main(["validate", str(runs), "--catalog", quotes]) == 0
+    assert "1 rows predicted, 0 not" in capsys.readouterr().out
+
+
 def test_a_table_and_the_environment_work_too(
     tmp_path: Path, quotes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -476,3 +476,8 @@ def test_a_run_of_years_names_the_deadline() -> None:
 
     case["workload"] = {"kind": "pretraining", "tokens": 1e8}
     assert not any(item.code == "long-run" for item in advisor.recommend(case).advice)
+
+
+def test_a_search_refuses_the_rent_of_one_machine() -> None:
+    with pytest.raises(advisor.InputError, match="--catalog"):
+        advisor.recommend({**LORA, "renting": {"usd_per_hour": 1.0}})
