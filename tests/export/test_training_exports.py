@@ -223,6 +223,33 @@ def test_slurm_limits_the_job_to_the_high_end_of_its_run() -> None:
     assert hours - 1 < int(high[1]) / 60 <= hours
 
 
+def test_a_run_of_days_is_a_chain_of_jobs_that_go_on_from_the_last_checkpoint() -> None:
+    """slurm.schedmd.com/sbatch.html: --dependency=singleton, --requeue."""
+    case = {**WORK["pretrain 70B"], "hardware": {"accelerator": "h100-sxm", "count": 512}}
+    text = advisor.export(case, "slurm").content
+    assert "#SBATCH --time=1-00:00:00\n" in text
+    assert {"#SBATCH --requeue", "#SBATCH --dependency=singleton"} <= set(text.splitlines())
+    assert "--load" in text
+    parts = re.search(r"for part in \$\(seq (\d+)\)", text)
+    days = re.search(r"; \d+ days \(\d+\D(\d+)\)", said(text))
+    assert parts
+    assert days
+    assert int(days[1]) <= int(parts[1]) <= 1.1 * int(days[1]) + 2
+
+
+def test_a_training_pod_requests_processors_and_memory() -> None:
+    case = {
+        **WORK["LoRA 8B"],
+        "hardware": {"accelerator": "rtx-4090", "count": 1},
+        "limits": {"owned": [{"accelerator": "rtx-4090", "count": 1}]},
+    }
+    *_, job = yaml.safe_load_all(advisor.export(case, "kubernetes").content)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    requests = container["resources"]["requests"]
+    assert int(requests["cpu"]) >= 1
+    assert int(requests["memory"].removesuffix("Gi")) >= 30  # 16 GiB beside 8.03e9 x 2 bytes
+
+
 def test_skypilot_rents_where_the_plan_is_priced_with_room_for_the_weights() -> None:
     case = {**LORA, "limits": {"providers": ["AWS", "GCP", "Lambda"]}}
     text = advisor.export(case, "skypilot").content

@@ -4,7 +4,12 @@ from math import ceil
 from typing import Final
 
 from advisor.export.formats import cannot
-from advisor.export.hosts.kubernetes import LABELS, SHARED_MEMORY
+from advisor.export.hosts.kubernetes import (
+    CPUS_PER_CARD,
+    HOST_MEMORY_BYTES,
+    LABELS,
+    SHARED_MEMORY,
+)
 from advisor.export.hosts.names import node_label
 from advisor.export.hosts.orders import (
     Content,
@@ -90,7 +95,14 @@ def _manifests(setup: Setup, launch: Launch) -> list[Content]:
 def _pod(setup: Setup, launch: Launch) -> Content:
     name, vendor = setup.slug, setup.accelerator.vendor
     cards = {RESOURCES[vendor]: setup.per_machine}
-    requests = host_requests(setup.offer, setup.per_machine)
+    hosted = setup.estimate.memory.host_bytes.high * setup.per_machine
+    loaded = 0 if setup.run.method is None else STORED_BYTES * setup.estimate.parameters.total
+    requests = host_requests(
+        setup.offer,
+        setup.per_machine,
+        cpus=CPUS_PER_CARD * setup.per_machine,
+        memory=HOST_MEMORY_BYTES * setup.per_machine + hosted + loaded,
+    )
     script = _script(
         setup,
         launch,

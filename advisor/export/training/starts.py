@@ -27,6 +27,9 @@ from advisor.export.training.sharded import accelerate_config
 FIRST_HOST: Final = Variable("MASTER_ADDR")
 RANK: Final = Variable("NODE_RANK")
 DAY_H: Final = 24
+PART_H: Final = 23
+"""Hours of a day that a chained job trains. Assumed: the rest is start-up, and the steps after its
+last checkpoint."""
 SHARING: Final = {"--deepspeed", "--fsdp", "--fsdp_config"}
 """Options in place of which Accelerate's configuration says how states are shared out."""
 
@@ -103,17 +106,26 @@ def accelerate_file(setup: Setup) -> str:
     return text_of(comments(head)) + accelerate_config(setup)
 
 
-def time_limit(setup: Setup) -> str:
-    """Return the run's high end in whole hours, as Slurm writes times."""
-    assert setup.estimate.time is not None
-    days, hours = divmod(ceil(setup.estimate.time.run_hours.high), DAY_H)
-    return f"{days}-{hours:02d}:00:00"
-
-
 def slurm_file(setup: Setup) -> str:
-    """Return a job with one task on each machine."""
-    launch = launch_of(setup)
-    orders = setup.slurm_orders(time_limit(setup))
+    """Return a job with one task on each machine; a long run that resumes is a chain of days."""
+    assert setup.estimate.time is not None
+    assert setup.tool is not None
+    launch, longest = launch_of(setup), setup.estimate.time.run_hours.high
+    days, hours = divmod(ceil(longest), DAY_H)
+    resumes = setup.tool.says.resumes
+    chained = resumes and longest > DAY_H
+    orders = setup.slurm_orders("1-00:00:00" if chained else f"{days}-{hours:02d}:00:00")
+    if resumes:
+        orders += ["#SBATCH --requeue", "#SBATCH --open-mode=append"]
+    if chained:
+        parts = ceil(longest / PART_H)
+        orders.append("#SBATCH --dependency=singleton")
+        note = (
+            "A day for each job, as clusters accept; Slurm runs one at a time, and each goes on "
+            f"from the last checkpoint. Submit {parts}: "
+            f"for part in $(seq {parts}); do sbatch {KINDS[Format.SLURM].file_name}; done"
+        )
+        launch = replace(launch, notes=(*launch.notes, note))
     first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
     # Every task expands its own rank, so the command needs its own script.
     job = text_of((STRICT,), start(setup, launch, rank=Variable("SLURM_NODEID")))

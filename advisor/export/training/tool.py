@@ -80,6 +80,8 @@ class Description(Noun):
     sharding: dict[Sharding, Sharding]
     stack: str = ""
     vendors: tuple[str, ...] = ("NVIDIA", "AMD")
+    resumes: bool = False
+    """Whether a file that starts again goes on from its last checkpoint."""
     units: tuple[Unit, ...] = (Unit.TOKEN,)
     recompute: dict[Recompute, Recompute] = WHOLE_BLOCKS
     divides: tuple[str, ...] = ()
