@@ -106,6 +106,18 @@ def first_hub_id(name: str) -> str | None:
     return next(iter(_load().presets[name].hub), None)
 
 
+def hub_ids_beside(name: str) -> tuple[str, ...]:
+    """Return the hub ids that share the preset of a name or hub id; empty without a preset.
+
+    Examples
+    --------
+    >>> hub_ids_beside("Qwen/Qwen2.5-7B")
+    ('Qwen/Qwen2.5-7B', 'Qwen/Qwen2.5-7B-Instruct')
+    """
+    preset = find_preset(name)
+    return tuple(_load().presets[preset].hub) if preset else ()
+
+
 def find_preset(name: str) -> str | None:
     """Return the preset of a name, a hub id or ``org__name``; None if there is none."""
     spelled = name.strip().lower()

@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from advisor.architecture.pairs import writes_apart
-from advisor.architecture.presets import listed_hub_id
+from advisor.architecture.presets import hub_ids_beside, listed_hub_id
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
@@ -17,6 +17,7 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.export.engines.programs import Program
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
+from advisor.export.training.words import chats
 from advisor.export.versions import version_of
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import (
@@ -145,11 +146,15 @@ class Setup:
         return resolve_training(self.workload, self.model, recipe, tool)
 
     @property
-    def weights(self) -> str:
-        """Hub id or path of the weights to load."""
+    def _named(self) -> str | None:
         asked = self.case.model.preset or self.case.model.hub
         stated = listed_hub_id(asked) if asked else None
-        name = self.checkpoint or stated or self.model.hub_id
+        return self.checkpoint or stated or self.model.hub_id
+
+    @property
+    def weights(self) -> str:
+        """Hub id or path of the weights to load."""
+        name = self._named
         if name is None:
             raise cannot(
                 "the case does not say which weights to load",
@@ -236,10 +241,22 @@ class Setup:
             return []
         taken = workload.input_tokens + workload.output_tokens
         line = f"Requests may have {taken:,} tokens, prompt and answer together."
+        chat = self._chat
         if serving.max_context_tokens <= taken:
-            return [line]
+            return [line, *chat]
         longest = f"{count(serving.max_context_tokens)} each"
-        return [f"{line} The memory holds {longest} at this load: raise the limit for longer ones."]
+        room = f"The memory holds {longest} at this load: raise the limit for longer ones."
+        return [f"{line} {room}", *chat]
+
+    @property
+    def _chat(self) -> list[str]:
+        """Return a note on weights that only complete texts, if others of this shape chat."""
+        named = self._named
+        beside = hub_ids_beside(named) if named else ()
+        trained = next((each for each in beside if chats(each)), None)
+        if named not in beside or trained is None or chats(named):
+            return []
+        return [f"{named} completes texts and has no chat template. For chat: --model {trained}."]
 
     def _old_card(self) -> list[str]:
         """Return a note on the last PyTorch that has kernels for an old card."""

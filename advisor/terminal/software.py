@@ -141,7 +141,7 @@ def _cards(support: Support) -> Iterator[str]:
         yield f"compute capability {support.lowest}{top}"
     if not (support.chips or support.lowest):
         yield "all"
-    for name in ("plugin", "driver", "cuda", "cudnn", "rocm", "python"):
+    for name in ("plugin", "release", "driver", "cuda", "cudnn", "rocm", "python"):
         if value := getattr(support, name):
             yield f"{name} {value}"
     if support.without:

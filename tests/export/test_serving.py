@@ -559,7 +559,9 @@ def test_the_weights_that_were_named_are_served(name: str) -> None:
     case = serve(name, "l40s", 1)
     text = advisor.export(case, "vllm").content
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct" in text
-    assert "Instruct" not in advisor.export(serve("llama-3.1-8b", "l40s", 1), "vllm").content
+    base = advisor.export(serve("llama-3.1-8b", "l40s", 1), "vllm").content
+    assert "vllm serve meta-llama/Meta-Llama-3.1-8B \\" in base
+    assert "For chat: --model meta-llama/Llama-3.1-8B-Instruct." in base
 
 
 # 1_Pooling/config.json beside the weights: BGE takes the first token, all-MiniLM the mean. BERT has
@@ -594,3 +596,21 @@ def test_a_file_says_how_long_its_requests_may_be() -> None:
     text = advisor.export(serve("llama-3.1-8b", "h100-sxm", 1), "vllm").content
     assert "--max-model-len 1280 " in text
     assert "Requests may have 1,280 tokens, prompt and answer together. The memory holds" in text
+
+
+def test_speech_needs_more_packages_than_text() -> None:
+    """docs.vllm.ai, Transcriptions API: "To use this API, install with vllm[audio]"."""
+    text = advisor.export(serve("whisper-large-v3", "l4", 1), "vllm").content
+
+    [needs] = [line for line in text.splitlines() if line.startswith("# Needs:")]
+    assert needs.startswith("# Needs: pip install 'vllm[audio]==")
+    [image] = [line for line in text.splitlines() if "in the image" in line]
+    assert "vllm[audio]==" in image
+
+
+def test_vllm_on_gaudi_is_built_with_its_plugin() -> None:
+    """PyPI's wheel of vLLM is built for CUDA; vllm-gaudi's Dockerfile builds both from source."""
+    text = advisor.export(serve("llama-3.1-8b", "gaudi3", 1), "checklist").content
+
+    assert "vLLM with vllm-gaudi" in text
+    assert "pip install vllm" not in text

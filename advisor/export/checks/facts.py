@@ -4,6 +4,7 @@ import re
 from math import ceil
 from typing import Final
 
+from advisor.architecture.table.model import Unit
 from advisor.catalog import Catalog
 from advisor.estimate.results import Estimate
 from advisor.export.checks.steps import Platform, Situation, Way
@@ -57,29 +58,40 @@ def situation_of(
         platform=platform,
         backend=_backend(card, tool),
         work="serve" if isinstance(setup.workload, Serving) else "train",
-        way=_way(launch, tool),
+        way=_way(launch, tool, card),
         machines=setup.linked,
         cards=setup.per_machine,
         data_center=card.segment is Segment.DATACENTER,
-        packages=packages_of(launch, tool),
+        packages=packages_of(launch, tool, card),
         tool_check=tool.verify if tool else (),
     )
 
 
-def _way(launch: Launch | None, tool: Tool | None) -> Way:
+def _way(launch: Launch | None, tool: Tool | None, card: Accelerator) -> Way:
     if launch is None:
-        return "pip" if tool is None or tool.packages else "program"
+        by_pip = tool is None or (tool.packages and not _plugin(tool, card))
+        return "pip" if by_pip else "program"
     if launch.install:
         return "pip"
     return "image" if launch.image else "program"
 
 
-def packages_of(launch: Launch | None, tool: Tool | None) -> tuple[tuple[str, str], ...]:
+def _plugin(tool: Tool | None, card: Accelerator) -> str:
+    """Return the package without which a tool does not run on a card; empty if there is none."""
+    support = tool.support(card) if tool else None
+    return support[1].plugin if support else ""
+
+
+def packages_of(
+    launch: Launch | None, tool: Tool | None, card: Accelerator
+) -> tuple[tuple[str, str], ...]:
     """Return the packages that a plan installs with pip, and their versions."""
     if launch is not None:
         words = [word for command in launch.install for word in command]
         pinned = (re.fullmatch(r"([\w.-]+)(?:\[\w+\])?==([\w.]+)", word) for word in words)
         return tuple((found[1], found[2]) for found in pinned if found)
+    if _plugin(tool, card):  # builds the tool from its source
+        return ()
     if tool is not None and tool.packages and re.match(r"\d", tool.release):
         return ((tool.packages[0].partition("[")[0], tool.release),)
     return ()
@@ -149,18 +161,24 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[str, str | None]:
     """Return the lines that install the plan's software."""
+    card = setup.accelerator
+    support = tool.support(card) if tool else None
+    own = support[1] if support else None
+    plugin = _plugin(tool, card)
     install = " && ".join(installation(launch)) if launch else None
     if not install and tool is not None:
-        pinned = [f"{name}=={version}" for name, version in packages_of(None, tool)]
+        pinned = [f"{name}=={version}" for name, version in packages_of(None, tool, card)]
         install = "pip install " + " ".join((*pinned, *tool.packages[1:])) if pinned else None
     notes = " ".join(launch.notes[-1:]) if launch and not launch.install else ""
+    if launch is None and plugin and own is not None:
+        notes = own.note
     return {
         "install": install,
         "install_note": notes or "The versions were checked together.",
         "image": launch.image if launch else None,
-        "whole_image": launch.image if launch and not packages_of(launch, tool) else None,
-        "tool": tool.title if tool else None,
-        "release": tool.release if tool else None,
+        "whole_image": launch.image if launch and not packages_of(launch, tool, card) else None,
+        "tool": f"{tool.title} with {plugin}" if tool and plugin else tool.title if tool else None,
+        "release": (own.release if own else "") or (tool.release if tool else None),
     }
 
 
@@ -210,7 +228,7 @@ def _good_speed(plan: Estimate) -> str | None:
         return None
     first = milliseconds(served.ttft_ms.scaled(MILLISECOND), with_range=True)
     speed = rate(served.output_tokens_per_s, f"{served.unit.value}s/s", with_range=True)
-    if not served.streams:
+    if not served.streams or served.unit is not Unit.TOKEN:
         return f"{first} for a batch; {speed} in all"
     each = milliseconds(served.tpot_ms.scaled(MILLISECOND), with_range=True)
     return f"{first} to the first token, {each} per token, {speed} in all"

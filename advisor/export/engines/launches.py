@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
+from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines import gguf
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
@@ -196,13 +197,15 @@ def server_launch(servers: Servers) -> Launch:
     _check(servers)
     says, plan, stated = servers.program, Filler(partial(_value, servers)), weights_of(servers)
     build = says.backends[servers.backend]
-    packages = (*build.install, *stated.extra)
+    extra = (*says.extras.get(duty_of(servers.workload, servers.setup.model), ()), *stated.extra)
+    whole = {name.partition("[")[0] for name in extra if "[" in name}
+    packages = (*(name for name in build.install if name not in whole), *extra)
     return Launch(
         program=plan.texts(says.command),
         options=plan.options(says.options),
         install=(pip_install(*packages),) if packages else (),
         image=build.image_for(servers.setup.accelerator) or "",
-        image_extra=(pip_install(*stated.extra),) if stated.extra else (),
+        image_extra=(pip_install(*extra),) if extra else (),
         before=plan.texts(says.before),
         files={name: _file(plan.filled(content)) for name, content in says.files.items()},
         environment={

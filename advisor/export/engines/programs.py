@@ -85,6 +85,8 @@ class Program(Noun):
     """Format of keys and values -> the option's value; empty: the program's own 16 bits."""
     drafts: dict[Speculation, tuple[str, ...]] = Field(default_factory=dict)
     """Way to draft without a second checkpoint -> backends on which a file may ask for it."""
+    extras: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
+    """Duty -> packages that it takes beside the image."""
     steps: bool = False
     """Whether it takes the tokens of one step."""
     adapters: bool = False

@@ -137,5 +137,5 @@ def dstack_text(
         **({"backends": [cloud]} if cloud else {}),
         **({"spot_policy": "spot"} if setup.spot else {}),
     }
-    start = "Start it with: dstack apply -f .dstack.yml"
+    start = "Start it with: HF_TOKEN=... dstack apply -f .dstack.yml (HF_TOKEN= for open weights)"
     return yaml_file((*setup.header, *notes, start), whole)

@@ -33,6 +33,8 @@ DOCKER: Final = {
 """Options of ``docker run`` that pass accelerators to a container, by backend."""
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""
+HUB: Final = '-e HF_TOKEN -v "$HOME/.cache/huggingface:/root/.cache/huggingface"'
+"""Options of ``docker run`` that pass the rights to gated weights, and keep what was loaded."""
 SERVING_DAYS: Final = 1
 """Time of a Slurm job that serves. Assumed: many partitions allow no more. [d]"""
 
@@ -84,9 +86,14 @@ def head_of(servers: Servers, launch: Launch) -> tuple[str, ...]:
     found = [*needs(launch)]
     if launch.image:
         start = "Or start it" if found else "Start it"
-        words = ("docker run --rm -it", DOCKER.get(servers.backend, ""), IN_IMAGE)
+        hub = "" if servers.program.reads_gguf else HUB
+        words = ("docker run --rm -it", DOCKER.get(servers.backend, ""), hub, IN_IMAGE)
         run = " ".join(word for word in words if word)
-        found.append(f"{start} in the image: {run} {launch.image} FILE")
+        file = "FILE"
+        if launch.image_extra:
+            added = " && ".join(" ".join(map(shell_word, words)) for words in launch.image_extra)
+            file = f"-c {shell_word(f'{added} && bash FILE')}"
+        found.append(f"{start} in the image: {run} {launch.image} {file}")
     if servers.count > 1:
         ports = f"on ports from {servers.program.port}" if servers.on_each_machine > 1 else "each"
         found.append(f"{servers.count} servers, {ports}: put a load balancer in front.")

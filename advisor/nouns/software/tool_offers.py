@@ -66,6 +66,8 @@ class Support(Noun):
     backend."""
     plugin: str = ""
     """Package that adds the backend to the tool."""
+    release: str = ""
+    """Newest release of the tool there, if it is not the tool's."""
     driver: str = ""
     """Lowest driver."""
     cuda: str = ""
