@@ -506,3 +506,14 @@ def test_gpt_oss_in_4_bits_is_trained_by_unsloth() -> None:
     assert found.software.name == "unsloth"
     with pytest.raises(InputError, match=r"keeps the experts of gpt-oss in 16 bits.*--to unsloth"):
         advisor.export(case, "torchrun")
+
+
+def test_adapters_on_a_divided_model_name_the_recipe_of_megatron_bridge() -> None:
+    """Its v0.6.0: scripts/training/run_recipe.py, and llama31_70b_peft_config."""
+    case = {
+        **tuned("llama-3.1-70b", "lora", tokens=1e6, software="megatron"),
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+        "layout": {"tensor": 8},
+    }
+    with pytest.raises(InputError, match=r"run_recipe\.py --model llama31_70b --mode lora -tp 8"):
+        advisor.export(case, "torchrun")

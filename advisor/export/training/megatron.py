@@ -9,10 +9,11 @@ from typing import Final
 
 from advisor.architecture.table.operators import Operator
 from advisor.export.setup import Setup
-from advisor.export.training.model_names import ORIGINAL, rotary_of
+from advisor.export.training.model_names import ORIGINAL, launch_models, rotary_of
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import rate
 from advisor.nouns.layout import Sharding
+from advisor.nouns.training_choices import FineTuningMethod
 
 PLAIN_ROWS: Final = {
     f"{part}{name}"
@@ -28,6 +29,8 @@ PLAIN_ROWS: Final = {
 }
 """Rows of the decoders that ``pretrain_gpt.py`` builds: rotary or learned positions, feed-forward
 layers or experts without shared ones, and one kind of attention."""
+BRIDGE: Final = "v0.6.0"
+"""Release of Megatron Bridge whose options the remedy names."""
 LEAST_RATE: Final = 0.1
 """Last over highest rate of a cosine schedule (Llama 2, section 2.2)."""
 
@@ -117,11 +120,33 @@ def _one_connection(setup: Setup) -> bool:
     return not sharded and layout.tensor * layout.context > 1
 
 
+def _elsewhere(setup: Setup) -> str:
+    """Return what trains a plan that Megatron-LM's own script does not."""
+    if setup.run.method is None:
+        return (
+            "Add --software deepspeed and --to deepspeed for the model's own code, or pretrain it "
+            "with its recipe of Megatron Bridge (docs.nvidia.com/nemo/megatron-bridge)."
+        )
+    name, layout = launch_models().megatron_bridge.of(setup.model.hub_id), setup.layout
+    if name is None or setup.run.method is FineTuningMethod.QLORA:
+        return (
+            f"Megatron Bridge {BRIDGE} has no such recipe for {setup.model.name}: write one on its "
+            "AutoBridge, or add --sharding zero3 and --software trl."
+        )
+    mode = "lora" if setup.run.frozen else "sft"
+    return (
+        f"Start scripts/training/run_recipe.py --model {name} --mode {mode} -tp {layout.tensor} "
+        f"-pp {layout.pipeline} -ep {layout.expert} -mb {layout.micro_batch} of Megatron Bridge "
+        f"{BRIDGE}, or add --sharding zero3 and --software trl."
+    )
+
+
 MEGATRON: Final = Tool(
     "megatron-lm",
     facts={
         "biased": _biased,
         "counts_ends": _counts_ends,
+        "elsewhere": _elsewhere,
         "expert_width": lambda setup: _rows(setup)["block.feed_forward.experts.down"].in_features,
         "gated": _gated,
         "grouped": lambda setup: setup.model.num_key_value_heads < setup.model.num_attention_heads,

@@ -54,6 +54,7 @@ class LaunchModels(Noun):
 
     torchtitan: ModelNames
     maxtext: ModelNames
+    megatron_bridge: ModelNames
     llama_factory: ModelNames
     timm: ModelNames
     attention: ModelNames

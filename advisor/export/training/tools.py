@@ -104,7 +104,7 @@ def _for_text(setup: Setup) -> Tool:
     layout, run = setup.estimate.layout, setup.run
     split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
     if run.frozen:
-        return TRL
+        return MEGATRON if split and run.stack.launcher == "megatron" else TRL
     if run.stack.name == "compiled" and (split or run.method is None):
         return TORCHTITAN if split or knows(setup) else TRAINER
     pretrains = run.method is None and "pipeline" in run.stack.divides
