@@ -114,7 +114,7 @@ def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
     return (
         f"The fastest plan takes {_time_text(fast.time, axes)} instead of "
         f"{_time_text(cheap.time, axes)} ({faster} as fast) and costs "
-        f"{money(fast.cost)} instead of {money(cheap.cost)} ({dearer} as much)."
+        f"{_cost_text(fast)} instead of {_cost_text(cheap)} ({dearer} as much)."
     )
 
 
@@ -122,7 +122,7 @@ def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str
     """Return the chart in words: the finding, the axes and their range."""
     found = "; ".join(
         f"{item.pick}: {item.label}, {_time_text(item.time, axes)}"
-        + (f", {money(item.cost)}" if item.priced else "")
+        + (f", {_cost_text(item)}" if item.priced else "")
         for item in as_points(chosen)
     )
     spread = (
@@ -145,9 +145,10 @@ def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str
 
 def time_scale(axes: Axes, x_range: tuple[float, float]) -> TimeScale:
     """Return the unit that suits the middle of the time axis."""
+    middle = math.sqrt(x_range[0] * x_range[1])
     if axes.time_unit == "ms":
-        return TimeScale("ms", 1.0)
-    middle_hours = math.sqrt(x_range[0] * x_range[1])
+        return TimeScale("ms", 1.0) if middle < 1000 else TimeScale("s", 1000.0)
+    middle_hours = middle
     if middle_hours < 0.75:
         return TimeScale("minutes", 1 / 60)
     if middle_hours < 72:
@@ -275,7 +276,13 @@ def _cost_axis(axes: Axes, y_range: tuple[float, float], theme: Theme, *, compac
 
 def _hover(item: Point, axes: Axes) -> str:
     text = f"{escape(item.label, quote=False)}<br>{_time_text(item.time, axes)}"
-    return f"{text}, {money(item.cost)}" if axes.priced else text
+    return f"{text}, {_cost_text(item)}" if axes.priced else text
+
+
+def _cost_text(item: Point) -> str:
+    """Return a cost as a plan shows it: a list price in full, an estimate in two digits."""
+    listed = item.cost_low == item.cost_high
+    return money(item.cost if listed else round_significant(item.cost, 2))
 
 
 def _limit_shapes(

@@ -6,6 +6,7 @@ plain number of money or memory is a list price or a specification and keeps mor
 """
 
 import math
+import re
 from typing import Final
 
 from advisor.foundation.quantities import Range, Term
@@ -21,7 +22,7 @@ from advisor.foundation.rounding import (
 from advisor.foundation.units import DAY_S, GB, GIB, HOUR_S, MINUTE_S, TFLOP
 
 Value = float | Range
-
+NUMBER: Final = re.compile(r"\d[\d.]*")
 
 EN_DASH: Final = "\u2013"
 WIDE_SPAN: Final = 2.0
@@ -81,7 +82,7 @@ def memory(size_bytes: Value, *, with_range: bool = False) -> str:
 
 
 def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
-    """Return both figures in GiB, with enough decimals to tell them apart.
+    """Return both figures as `memory` does, or with enough decimals to tell them apart.
 
     A bound of ``needed_bytes`` that fits never looks too large, nor the reverse.
 
@@ -96,6 +97,10 @@ def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
     figures: list[tuple[float, Rounding]] = [(needed, "nearest")]
     if isinstance(needed_bytes, Range) and needed_bytes.low < needed_bytes.high:
         figures += [(needed_bytes.low / GIB, "down"), (needed_bytes.high / GIB, "up")]
+    usual = memory(needed_bytes, with_range=True), memory(usable_bytes)
+    *seen, most = (float(number) for text in usual for number in NUMBER.findall(text))
+    if [_sign(size - most) for size in seen] == [_sign(size - usable) for size, _ in figures]:
+        return usual
     for place in range(0, -10, -1):  # a byte is about 10^-9 GiB
         limit = round_place(usable, place, "nearest")
         shown = [round_place(size, place, rounding) for size, rounding in figures]

@@ -115,6 +115,7 @@ def describe_batch(
         serving=ServingEstimate(
             ttft_ms=latency.scaled(1 / MILLISECOND),
             tpot_ms=latency.scaled(1 / MILLISECOND),
+            streams=False,
             output_tokens_per_s=per_s,
             requests_per_s=per_s,
             max_concurrency=int(times.largest_batch[0]) * layout.data,

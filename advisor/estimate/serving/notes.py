@@ -126,7 +126,7 @@ def _engine_notes(
             f"{node.host_memory_bandwidth_bytes_per_s / GB:,.4g} GB/s (host.memory_bytes, "
             "host.memory_bandwidth_bytes_per_s)"
         )
-    if node.display_bytes:
+    if node.display_bytes and engine.backends:
         yield (
             f"{node.display_bytes / GB:.2g} GB of each card for screen and desktop "
             "(--display-memory, host.display_bytes)"

@@ -8,16 +8,21 @@ from advisor.catalog.catalog import PriceState
 from advisor.estimate.results import Estimate
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.dates import current_day, dated, is_stale
-from advisor.foundation.formatting import duration, hourly_price, memory, money, percent
+from advisor.foundation.formatting import duration, hourly_price, memory, money_at_most, percent
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
-from advisor.planning.explain.sentences import OBJECTIVE_WORDS, label, limits_in_reach, too_close
+from advisor.planning.explain.sentences import (
+    OBJECTIVE_WORDS,
+    cost_text,
+    label,
+    limits_in_reach,
+    too_close,
+)
 from advisor.planning.results import Advice, Plan, Ranking
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time
@@ -220,17 +225,14 @@ def _less_sure(case: Case, systems: Sequence[System], feasible: Sequence[Option]
     least = min(feasible, key=lambda option: (option.cost_usd, option.time))
     if least.cost_usd >= chosen.cost_usd:
         return []
-    figures = [
-        money(round_significant(value, 2)) for value in (least.cost_usd, least.cost_high_usd)
-    ]
     return [
         Advice(
             code="wider-range",
             severity="info",
             message=(
-                f"{label(least, systems[least.system])} is expected to cost less, {figures[0]}, "
-                f"but may cost up to {figures[1]}: fewer measurements support it. Plans are ranked "
-                "by the upper end of their range."
+                f"{label(least, systems[least.system])} is expected to cost less, "
+                f"{cost_text(least)}, but may cost up to {money_at_most(least.cost_high_usd)}: "
+                "fewer measurements support it. Plans are ranked by the upper end of their range."
             ),
         )
     ]
@@ -265,7 +267,7 @@ def _lower_precision(
     if ratio > WORTH_SAYING:
         return []
     figure = (
-        money(best.cost_usd)
+        cost_text(best)
         if best.cost_usd
         else duration(best.time if best.first_token_s is not None else best.time * HOUR_S)
     )

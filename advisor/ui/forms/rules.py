@@ -112,8 +112,14 @@ _OWN: Final = {
     "samples": _of("workload.samples", blank=""),
     "users": _of("workload.concurrency", networks=TEXT),
     "speed": _speed(),
-    "at_once": _of("workload.concurrency", label="Images at once", networks=SAMPLES),
-    "within": _of("limits.max_ttft_ms", label="Answer within", networks=SAMPLES, advanced=False),
+    "at_once": _of("workload.concurrency", label="Requests at once", networks=SAMPLES),
+    "within": _of(
+        "limits.max_ttft_ms",
+        label="Answer within",
+        networks=SAMPLES,
+        advanced=False,
+        blank="Usual, as the answer states",
+    ),
     "monthly_budget": _of("limits.budget_usd", label="Budget (USD/month)", tasks=SERVING),
     "rent": Rules(
         "Rent or own",
