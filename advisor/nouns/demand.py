@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from advisor.foundation.names import PathName
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_arrivals
-from advisor.nouns.inputs import TEXT, Labelled, Reads, asked
+from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
 
 HOURS_A_DAY: Final = 24
 HOURS_A_WEEK: Final = 168
@@ -74,7 +74,7 @@ class Demand(Noun):
         "--demand-shape",
         "Shape of the day",
         metavar="SHAPE",
-        networks=TEXT,
+        networks=WRITING,
         blank="No day: the same all the time",
     )
     peak_requests_per_s: RequestRate | None = asked(
@@ -82,7 +82,7 @@ class Demand(Noun):
         "--peak-requests",
         "Requests/s at the peak",
         reads=Reads.ARRIVALS,
-        networks=TEXT,
+        networks=WRITING,
         blank="Of the file",
     )
     """With a file, its busiest hour is scaled to this. [requests/s]"""
@@ -91,7 +91,7 @@ class Demand(Noun):
         "--growth",
         "Growth",
         reads=Reads.PLAIN,
-        networks=TEXT,
+        networks=WRITING,
         default=1.0,
     )
     min_replicas: Annotated[int, Field(ge=0, le=16384)] = asked(
@@ -99,7 +99,7 @@ class Demand(Noun):
         "--min-replicas",
         "Fewest replicas",
         reads=Reads.PLAIN,
-        networks=TEXT,
+        networks=WRITING,
         default=1,
     )
     cold_start_s: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] | None = asked(

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.inputs import SERVING, TEXT, Reads, asked
+from advisor.nouns.inputs import SERVING, WRITING, Reads, asked
 
 Bytes = Annotated[float, Field(ge=1e9, le=1e15, allow_inf_nan=False)]
 
@@ -20,7 +20,7 @@ class Host(Noun):
         "Host memory",
         unit="bytes",
         reads=Reads.BYTES,
-        networks=TEXT,
+        networks=WRITING,
         tasks=SERVING,
         blank="As usual for the card",
     )

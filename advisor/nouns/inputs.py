@@ -65,12 +65,17 @@ class Network(Labelled):
     VISION = "vision", "Vision"
     DIFFUSION = "diffusion", "Diffusion"
     RECURRENT = "recurrent", "Recurrent"
+    ENCODER = "encoder", "Encoder (embeddings)"
     PAIRS = "pairs", "Encoder-decoder"
 
 
 NETWORKS: Final = frozenset(Network)
-TEXT: Final = frozenset({Network.LANGUAGE, Network.RECURRENT})
+WRITING: Final = frozenset({Network.LANGUAGE, Network.RECURRENT})
+"""What answers token after token."""
+TEXT: Final = WRITING | {Network.ENCODER}
 """What is counted in tokens."""
+BATCHES: Final = NETWORKS - WRITING
+"""What answers a batch at once."""
 DIFFUSION: Final = frozenset({Network.DIFFUSION})
 VISION: Final = frozenset({Network.VISION})
 IMAGES: Final = VISION | DIFFUSION

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, PriceKind
-from advisor.nouns.inputs import SERVING, TEXT, TRAINING, Input, Labelled, Reads, asked
+from advisor.nouns.inputs import SERVING, TRAINING, WRITING, Input, Labelled, Reads, asked
 from advisor.nouns.software.kernels import KernelEfficiency
 from advisor.nouns.software.names import (
     ALLOWED,
@@ -99,7 +99,7 @@ class Constraints(Noun):
         "Time per token",
         reads=Reads.MS,
         tasks=SERVING,
-        networks=TEXT,
+        networks=WRITING,
         advanced=False,
         blank="200 (reading speed)",
     )
@@ -111,7 +111,7 @@ class Constraints(Noun):
         "Targets hold for",
         metavar="SHARE",
         tasks=SERVING,
-        networks=TEXT,
+        networks=WRITING,
         default="mean",
     )
     """A percentile needs a rate of requests (``workload.requests_per_s``)."""

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from advisor.foundation.names import Name, one_of
 from advisor.nouns.demand import Demand, RequestRate
-from advisor.nouns.inputs import DIFFUSION, TEXT, VISION, Labelled, Reads, asked
+from advisor.nouns.inputs import DIFFUSION, TEXT, VISION, WRITING, Labelled, Reads, asked
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.sizes import Length, Sized
 from advisor.nouns.software.names import SERVED_BY, EngineName
@@ -50,7 +50,7 @@ class Serving(Sized, Techniques):
         "--output-tokens",
         "Answer tokens",
         reads=Reads.LENGTH,
-        networks=TEXT,
+        networks=WRITING,
         default=256,
     )
     concurrency: Annotated[int, Field(ge=1, le=1_000_000)] = asked(
@@ -65,7 +65,7 @@ class Serving(Sized, Techniques):
         "--requests-per-second",
         "Requests per second",
         reads=Reads.ARRIVALS,
-        networks=TEXT,
+        networks=WRITING,
         advanced=False,
         blank="As the users send",
         explained="What arrives, in place of the users at once: 10/s, 600/min, 1M/day or "
@@ -79,7 +79,7 @@ class Serving(Sized, Techniques):
         "--arrivals",
         "Requests arrive",
         metavar="HOW",
-        networks=TEXT,
+        networks=WRITING,
         needs="requests_per_s",
         default=Arrivals.POISSON,
     )
@@ -88,7 +88,7 @@ class Serving(Sized, Techniques):
         "--input-tokens-p95",
         "Prompt tokens, 95 %",
         reads=Reads.LENGTH,
-        networks=TEXT,
+        networks=WRITING,
         blank="All alike",
         needs="requests_per_s",
     )
@@ -98,7 +98,7 @@ class Serving(Sized, Techniques):
         "--output-tokens-p95",
         "Answer tokens, 95 %",
         reads=Reads.LENGTH,
-        networks=TEXT,
+        networks=WRITING,
         blank="All alike",
         needs="requests_per_s",
     )
@@ -114,7 +114,7 @@ class Serving(Sized, Techniques):
         "add the provider's load balancer to the rent (no)",
         "--load-balancer",
         "Load balancer in the rent",
-        networks=TEXT,
+        networks=WRITING,
         blank="No",
     )
     frames_per_s: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None = asked(
@@ -158,7 +158,7 @@ class Serving(Sized, Techniques):
         "Key-value cache",
         metavar="FORMAT",
         choices=lambda: KV_CACHE_FORMATS,
-        networks=TEXT,
+        networks=WRITING,
         blank="Let the search choose",
     )
 

@@ -9,7 +9,7 @@ from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.images import ImageWork
-from advisor.nouns.inputs import TEXT, Labelled, Reads, asked
+from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
 
 TECHNIQUES: Final = "serving_techniques.yaml"
 
@@ -44,12 +44,16 @@ class Techniques(Noun):
         "--prefix-hits",
         "Prompt share in the cache",
         reads=Reads.PLAIN,
-        networks=TEXT,
+        networks=WRITING,
         blank="None",
     )
     """Shared system prompts, documents and earlier turns. None: every prompt is new."""
     speculation: Speculation | None = asked(
-        "speculative decoding", "--speculation", "Speculative decoding", networks=TEXT, blank="None"
+        "speculative decoding",
+        "--speculation",
+        "Speculative decoding",
+        networks=WRITING,
+        blank="None",
     )
     draft_tokens: Annotated[int, Field(ge=1, le=64)] | None = asked(
         "tokens drafted for one step (as published for the method)", "--draft-tokens"
@@ -73,7 +77,7 @@ class Techniques(Noun):
         "--adapters",
         "LoRA adapters at once",
         reads=Reads.PLAIN,
-        networks=TEXT,
+        networks=WRITING,
         blank="None",
     )
     adapter_rank: Annotated[int, Field(ge=1, le=512)] | None = asked(
@@ -84,7 +88,7 @@ class Techniques(Noun):
         "--images-per-request",
         "Images per request",
         reads=Reads.PLAIN,
-        networks=TEXT,
+        networks=WRITING,
         blank="None",
     )
     prompt_image_size: Annotated[int, Field(ge=1, le=65_536)] | None = asked(
@@ -93,7 +97,7 @@ class Techniques(Noun):
         "Image in a prompt",
         unit="pixels",
         metavar="PX",
-        networks=TEXT,
+        networks=WRITING,
         blank="1,024",
         needs="images_per_request",
     )

@@ -277,6 +277,22 @@ def test_time_is_told_in_images() -> None:
     assert describe_memory(run(), layout, CARD, CALIBRATION).fits
 
 
+@pytest.mark.parametrize("preset", ["sdxl-unet", "bge-base-en-v1.5"])
+def test_a_batch_has_no_pace_of_tokens(preset: str) -> None:
+    """On a page, "Tokens/s per user" of an image or an embedding would mean nothing."""
+    served = advisor.estimate(
+        {
+            "model": {"preset": preset},
+            "workload": {"kind": "serving", "concurrency": 8},
+            "hardware": {"accelerator": "rtx-4090"},
+        }
+    )
+    assert served.serving is not None
+    assert not served.serving.streams
+    # Only llama.cpp leaves room for a screen: what is not taken off is not told.
+    assert not [line for line in served.assumptions if "screen" in line]
+
+
 def test_guidance_and_steps_multiply_the_passes() -> None:
     def served(**fields: object) -> float:
         report = describe_batch(

@@ -263,6 +263,11 @@ def test_the_findings_say_what_the_charts_show() -> None:
     assert "(150 times as much)" in charts.cost_time_finding(chosen, frames.axes(found))
     assert not charts.cost_time_finding(chosen.head(1), frames.axes(found))
 
+    # A list price in full; an estimate in two digits, as its card shows it.
+    spread = {"cost_low": [900.0, 1812.0], "cost": [1292.0, 1812.0], "cost_high": [1800.0, 1812.0]}
+    chosen = chosen.assign(**spread)
+    assert "$1,812 instead of $1,300" in charts.cost_time_finding(chosen, frames.axes(found))
+
 
 @pytest.mark.parametrize(
     ("low", "high", "at_most", "expected"),

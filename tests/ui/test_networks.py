@@ -59,3 +59,21 @@ def test_the_fields_follow_a_model_that_was_typed(page: AppTest, asked: list[Cas
     workload = asked[-1].workload
     assert isinstance(workload, FineTuning)
     assert workload.samples == 10_000_000
+
+
+def test_an_encoder_is_asked_for_requests_at_once_and_no_tokens_per_second(
+    page: AppTest, asked: list[Case]
+) -> None:
+    page.run()
+    page.selectbox(key="in_model").set_value("bge-base-en-v1.5").run()
+    assert {"in_tokens", "in_deadline"} < fields(page)
+    page.selectbox(key="in_task").set_value("serve").run()
+
+    assert not page.exception
+    assert not page.error
+    assert {"in_at_once", "in_within"} < fields(page)
+    assert not fields(page) & {"in_users", "in_requests_per_second", "in_speed"}
+    workload = asked[-1].workload
+    assert isinstance(workload, Serving)
+    assert (workload.concurrency, workload.input_tokens) == (32, 512)  # 512: what its table holds
+    assert asked[-1].limits.max_tpot_ms is None

@@ -6,6 +6,7 @@ from typing import Final
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
+from advisor.estimate.batch.forward import generates
 from advisor.nouns.inputs import Network
 
 EXAMPLES: Final = {
@@ -13,6 +14,7 @@ EXAMPLES: Final = {
     Network.VISION: "resnet-50",
     Network.DIFFUSION: "sd-1.5-unet",
     Network.RECURRENT: "lstm-4x1024",
+    Network.ENCODER: "bge-base-en-v1.5",
     Network.PAIRS: "whisper-large-v3",
 }
 """The model that each kind opens with."""
@@ -28,7 +30,9 @@ def network_of(architecture: ModelArchitecture) -> Network:
     if architecture.unit is Unit.IMAGE:
         return Network.DIFFUSION if architecture.denoises else Network.VISION
     recurrent = any(op.kind is OperatorKind.RECURRENCE for op in architecture.operators)
-    return Network.RECURRENT if recurrent else Network.LANGUAGE
+    if recurrent:
+        return Network.RECURRENT
+    return Network.LANGUAGE if generates(architecture) else Network.ENCODER
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from typing import Final
 from advisor import api
 from advisor.foundation.record import record
 from advisor.nouns.hardware import PriceKind
-from advisor.nouns.inputs import ADAPTERS, TEXT, Task
+from advisor.nouns.inputs import ADAPTERS, TEXT, WRITING, Task
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import network_of, read, used
 from advisor.ui.forms.rules import OWN, RULES
@@ -56,7 +56,8 @@ def near_misses(inputs: Inputs, rejections: Iterable[api.Rejection]) -> Iterator
 def changes(inputs: Inputs) -> Iterator[Remedy]:
     """Yield other changes that need less, the smallest sacrifice first."""
     numbers = read(inputs).numbers
-    text = network_of(inputs) in TEXT
+    network = network_of(inputs)
+    text = network in (WRITING if inputs.task == Task.SERVE else TEXT)
     weights = vars(inputs)["weights"]
     if inputs.task == Task.SERVE:
         if text and weights not in ("fp8", "w4a16"):

@@ -14,13 +14,13 @@ from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import case_inputs
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import (
+    BATCHES,
     FINE_TUNING,
     NETWORKS,
-    SAMPLES,
     SERVING,
     TASKS,
-    TEXT,
     TRAINING,
+    WRITING,
     Declared,
     Network,
     Reads,
@@ -110,13 +110,13 @@ _OWN: Final = {
     "pretrain_tokens": _of("workload.tokens", tasks=_PRETRAIN, blank=""),
     "pretrain_deadline": _of("limits.deadline_hours", tasks=_PRETRAIN),
     "samples": _of("workload.samples", blank=""),
-    "users": _of("workload.concurrency", networks=TEXT),
+    "users": _of("workload.concurrency", networks=WRITING),
     "speed": _speed(),
-    "at_once": _of("workload.concurrency", label="Requests at once", networks=SAMPLES),
+    "at_once": _of("workload.concurrency", label="Requests at once", networks=BATCHES),
     "within": _of(
         "limits.max_ttft_ms",
         label="Answer within",
-        networks=SAMPLES,
+        networks=BATCHES,
         advanced=False,
         blank="Usual, as the answer states",
     ),
@@ -133,7 +133,7 @@ _OWN: Final = {
         explained="Different cards in one computer: type their keys, rtx-3090+rtx-3060-12gb.",
     ),
     "own_count": _of("limits.owned.count"),
-    "first_token": _of("limits.max_ttft_ms", networks=TEXT),
+    "first_token": _of("limits.max_ttft_ms", networks=WRITING),
     "steps": _of("workload.denoising_steps", blank=""),
     "shape_like": _of(
         "model.shape.like",

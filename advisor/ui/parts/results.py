@@ -143,8 +143,8 @@ def _out_of_sight(found: Answer) -> list[str]:
         shown = f"prompts of {workload.input_tokens:,} and answers of {workload.output_tokens:,}"
         if found.recommendation.batches:
             shown = f"sequences of {workload.input_tokens:,}"
-        asked = (numbers.get(name) for name in state.LENGTHS)
-        whole = tuple(asked) == (workload.input_tokens, workload.output_tokens)
+        held = zip(state.LENGTHS, (workload.input_tokens, workload.output_tokens), strict=True)
+        whole = all(numbers.get(name, length) == length for name, length in held)
         cut = "" if whole else ", which is what the model's positions hold"
         stated.append(f"{shown} tokens{cut}")
         if inputs.first_token:

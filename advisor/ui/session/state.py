@@ -304,7 +304,10 @@ def open_network() -> None:
     """Take the example of the chosen kind of network, and a task that it has; a callback."""
     network = Network(st.session_state[key("network")])
     st.session_state[key("model")] = EXAMPLES[network]
-    if network is not Network.LANGUAGE and st.session_state[key("task")] in ADAPTERS:
+    if (
+        network not in (Network.LANGUAGE, Network.ENCODER)
+        and st.session_state[key("task")] in ADAPTERS
+    ):
         st.session_state[key("task")] = Task.PRETRAIN.value
 
 
