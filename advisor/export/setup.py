@@ -54,7 +54,8 @@ NATIVE: Final = {
     "Google": "TPUs train with MaxText: choose --to maxtext.",
     "AWS": "Trainium trains with Optimum Neuron (huggingface.co/docs/optimum-neuron, "
     "optimum-cli neuron), which no export writes; export a report.",
-    "Apple": "Apple's chips fine-tune with MLX-LM: choose --to mlx-lm.",
+    "Apple": "Apple's chips train LoRA and QLoRA of language models with MLX-LM (--to mlx-lm); no "
+    "export writes other training: export a report.",
 }
 """Vendor -> the software that trains on its cards, and how to get a file for it."""
 GAUDI_EXAMPLES: Final = {Unit.IMAGE: "image-classification", Unit.SAMPLE: "speech-recognition"}

@@ -504,8 +504,9 @@ def test_gpt_oss_in_4_bits_is_trained_by_unsloth() -> None:
     found = advisor.estimate(case)
     assert found.software is not None
     assert found.software.name == "unsloth"
+    assert "train_unsloth.py" in advisor.export(case, "torchrun").content
     with pytest.raises(InputError, match=r"keeps the experts of gpt-oss in 16 bits.*--to unsloth"):
-        advisor.export(case, "torchrun")
+        advisor.export(case, "accelerate")
 
 
 def test_adapters_on_a_divided_model_name_the_recipe_of_megatron_bridge() -> None:

@@ -104,7 +104,11 @@ def _for_text(setup: Setup) -> Tool:
     layout, run = setup.estimate.layout, setup.run
     split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
     if run.frozen:
-        return MEGATRON if split and run.stack.launcher == "megatron" else TRL
+        if split and run.stack.launcher == "megatron":
+            return MEGATRON
+        used = setup.estimate.software
+        found = NAMED.get(used.name, TRL) if used else TRL
+        return TRL if found is MEGATRON else found
     if run.stack.name == "compiled" and (split or run.method is None):
         return TORCHTITAN if split or knows(setup) else TRAINER
     pretrains = run.method is None and "pipeline" in run.stack.divides
