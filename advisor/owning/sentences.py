@@ -212,12 +212,16 @@ def input_text(value: float, unit: str) -> str:
     '$0.145/kWh'
     >>> input_text(3517.8, "USD")
     '$3,520'
+    >>> input_text(18.32, "USD/h"), input_text(60.0, "USD per machine and month")
+    ('$18.32/h', '$60 per machine and month')
     """
+    if unit == "USD/h":
+        return hourly_price(value)
     if unit.startswith("of ") or unit == "per year":
         return f"{f'{100 * value:.1f}'.removesuffix('.0')} %"
     money, _, per = unit.partition("USD")
     if unit and not money:
-        return f"${plain(value, 3)}{per}"
+        return f"${plain(value, 3).removesuffix('.0')}{per}"
     return f"{plain(value, 3)} {unit}".rstrip()
 
 

@@ -1,6 +1,6 @@
 """What fits a GPU: known models on given cards, with the functions of ``estimate``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from advisor.estimate.tools.serving_formats import ladder_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.run import resolve_training, takes_adapters
 from advisor.foundation.formatting import count as in_words
-from advisor.foundation.units import MILLISECOND
+from advisor.foundation.units import GIB, MILLISECOND
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
@@ -143,9 +143,21 @@ def what_fits(
             f"fine-tuning in {recipe_named(precision).title}, adamw, Hugging Face software",
             "one training sequence per card at a time",
             "a model fits if the high end of its memory range fits",
+            *_kept_free(models, system.accelerator),
             *((f"no software for these weights on this card: {left_out}",) if without else ()),
         ),
     )
+
+
+def _kept_free(models: Sequence[ModelFit], card: Accelerator) -> Iterator[str]:
+    """Say how much of a card a server may fill, where it is less than all."""
+    whole = card.memory_reported_bytes / GIB
+    least = min((model.served.usable_bytes / GIB for model in models), default=whole)
+    if f"{least:.1f}" != f"{whole:.1f}" and least < whole:
+        yield (
+            f"a server may fill {least:.1f} of the card's {whole:.1f} GiB: driver, screen or "
+            "the engine's reserve keep the rest; training may fill all"
+        )
 
 
 def _verdict(fit: ServedFit, card: Accelerator, architecture: ModelArchitecture) -> Verdict:
