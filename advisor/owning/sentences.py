@@ -215,7 +215,7 @@ def input_text(value: float, unit: str) -> str:
     >>> input_text(18.32, "USD/h"), input_text(60.0, "USD per machine and month")
     ('$18.32/h', '$60 per machine and month')
     """
-    if unit == "USD/h":
+    if unit == "USD/h" and value >= 1:  # cents would say too little of less
         return hourly_price(value)
     if unit.startswith("of ") or unit == "per year":
         return f"{f'{100 * value:.1f}'.removesuffix('.0')} %"
