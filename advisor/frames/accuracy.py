@@ -155,8 +155,8 @@ def settings_table(run: PublishedRun) -> pd.DataFrame:
             }
             for name, value in (
                 *run.settings,
-                ("table row", run.row.id),
-                ("regime", run.row.regime),
+                ("row of the table", run.row.id),
+                ("scored with", run.row.regime.replace("|", ",")),
             )
         ]
     )

@@ -78,6 +78,12 @@ def test_the_pasted_text_is_previewed() -> None:
     assert "0: NVIDIA H200, 140 GiB (140 GiB free), in the catalog as h200-sxm" in shown
     assert "1: NVIDIA GeForce RTX 4090, 24 GiB (4.0 GiB free), in the catalog as rtx-4090" in shown
 
+    page.button(key="machine_smi_use").click().run()
+    assert not page.exception
+    asked = {name: page.session_state[f"in_{name}"] for name in ("rent", "own_accelerator")}
+    assert asked == {"rent": "own", "own_accelerator": "h200-sxm"}
+    assert "at the rates of its data sheet" in page.success[0].value
+
 
 def test_text_without_a_card_is_a_sentence() -> None:
     page = AppTest.from_file(str(PAGE), default_timeout=60).run()

@@ -2,6 +2,8 @@
 
 import functools
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -168,8 +170,8 @@ def _read_text() -> None:
         show_mistake(error)
         return
     catalog = api.load_catalog()
-    for device in devices:
-        key = catalog_key(device, catalog)
+    keys = [catalog_key(device, catalog) for device in devices]
+    for device, key in zip(devices, keys, strict=True):
         known = f"in the catalog as {key}" if key else "not in the catalog"
         st.markdown(
             plain(
@@ -177,6 +179,10 @@ def _read_text() -> None:
                 f"({memory(device.free_bytes)} free), {known}. Rates: unknown, only a probe tells."
             )
         )
+    cards = Counter(key for key in keys if key)
+    if cards:
+        owned = [OwnedHardware(accelerator=key, count=count) for key, count in cards.items()]
+        _offer(owned, key="machine_smi_use", rates="the rates of its data sheet.")
 
 
 def show(report: ProbeReport) -> None:
@@ -231,22 +237,30 @@ def _use(report: ProbeReport) -> None:
     except InputError as error:
         st.markdown(plain(state.sentence(error)))
         return
-    names = " and ".join(f"{item.count:,}x {_name(item)}" for item in owned)
+    _offer(
+        owned,
+        key="machine_use",
+        rates="its measured rates. A link does not carry the measurement: send the case file of "
+        "Share instead.",
+    )
+
+
+def _offer(owned: Sequence[OwnedHardware], *, key: str, rates: str) -> None:
+    """Draw the button that asks all pages about a machine; ``rates`` ends what it then says."""
+    titles = state.accelerator_names()
+    names = " and ".join(
+        f"{item.count:,}x "
+        + (item.measured.accelerator.name if item.measured else titles[item.accelerator])
+        for item in owned
+    )
     if st.button(
         f"Use this machine: {names}",
-        key="machine_use",
+        key=key,
         on_click=state.use_machine,
         args=(owned,),
         icon=":material/check:",
     ):
-        st.success(
-            "All pages now ask about this machine, at its measured rates. A link does not carry "
-            "the measurement: send the case file of Share instead."
-        )
-
-
-def _name(item: OwnedHardware) -> str:
-    return item.measured.accelerator.name if item.measured else item.accelerator
+        st.success(f"All pages now ask about this machine, at {rates}")
 
 
 def _sentence(rows: tuple[RateComparison, ...]) -> str:

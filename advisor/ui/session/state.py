@@ -193,8 +193,8 @@ def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str],
 
 
 def use_machine(owned: Sequence[OwnedHardware]) -> None:
-    """Ask the question of all pages about the machine of a report; a callback."""
-    st.session_state[MEASURED] = {item.accelerator: item for item in owned}
+    """Ask the question of all pages about a machine, with what was measured; a callback."""
+    st.session_state[MEASURED] = {item.accelerator: item for item in owned if item.measured}
     first = max(owned, key=lambda item: item.count)
     st.session_state[key("rent")] = OWN
     st.session_state[key("own_accelerator")] = first.accelerator
