@@ -25,7 +25,8 @@ def test_training_arguments_spell_the_case() -> None:
     assert spelled(
         "recommend --model llama-3.1-8b --task qlora --tokens 50M --sequence 4k "
         "--global-batch 64 --precision bf16-mixed --optimizer adamw-8bit --software liger "
-        "--lora-rank 32 --deadline 1d12h --budget $1.5k --provider AWS --provider Gcore "
+        "--lora-rank 32 --lora-targets q,v "
+        "--deadline 1d12h --budget $1.5k --provider AWS --provider Gcore "
         "--region us-east-1 --accelerator l40s --owned rtx-4090:2 --owned a10 --spot "
         "--max-accelerators 64 --objective best-value"
     ) == {
@@ -40,6 +41,7 @@ def test_training_arguments_spell_the_case() -> None:
             "optimizer": "adamw_8bit",
             "software": "liger",
             "lora_rank": 32,
+            "lora_targets": ["q,v"],
         },
         "limits": {
             "deadline_hours": 36.0,

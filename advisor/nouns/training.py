@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from advisor.foundation.names import Name, one_of
 from advisor.nouns.inputs import ADAPTERS, SAMPLES, TEXT, VISION, Reads, asked
@@ -177,7 +177,13 @@ class FineTuning(_Training):
     lora_rank: Annotated[int, Field(ge=1, le=4096)] = asked(
         "rank of the adapters", "--lora-rank", "LoRA rank", tasks=ADAPTERS, default=16
     )
-    lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
+    lora_targets: tuple[LoraTarget, ...] = asked(
+        "projections with adapters, e.g. q,k,v,o: attention alone",
+        "--lora-targets",
+        metavar="WHAT",
+        tasks=ADAPTERS,
+        default=LORA_TARGETS,
+    )
     preference: Preference | None = asked(
         "pairs of answers, with a reference model (dpo) or without (orpo)",
         "--preference",
@@ -186,6 +192,15 @@ class FineTuning(_Training):
         blank="None",
     )
     """Pairs of answers: ``global_batch`` and ``micro_batch`` count pairs, of two sequences each."""
+
+    @field_validator("lora_targets", mode="before")
+    @classmethod
+    def _apart(cls, given: object) -> object:
+        """Take names joined by commas, as people type them."""
+        if not isinstance(given, (list, tuple)):
+            return given
+        parts = (each.split(",") if isinstance(each, str) else [each] for each in given)
+        return tuple(dict.fromkeys(name for names in parts for name in names))
 
     @property
     def four_bit(self) -> bool:

@@ -518,3 +518,28 @@ def test_adapters_on_a_divided_model_name_the_recipe_of_megatron_bridge() -> Non
     }
     with pytest.raises(InputError, match=r"run_recipe\.py --model llama31_70b --mode lora -tp 8"):
         advisor.export(case, "torchrun")
+
+
+def test_adapters_on_attention_alone_let_a_mixture_fit() -> None:
+    case = {
+        **tuned("qwen3-30b-a3b", "qlora", tokens=1e6),
+        "hardware": {"accelerator": "rtx-5090", "count": 1},
+    }
+    found = advisor.estimate(case)
+    assert not found.memory.fits
+    assert any("--lora-targets q,k,v,o" in way.change for way in found.ways_out)
+    case["workload"]["lora_targets"] = ["q,k,v,o"]  # as people type it
+    assert advisor.estimate(case).memory.fits
+    text = advisor.export(case, "torchrun").content
+    assert "--lora_target_modules q_proj k_proj v_proj o_proj" in text
+
+
+def test_stated_software_that_does_not_fit_names_the_way_without_it() -> None:
+    """DeepSpeed's plain loss holds the whole logits; TRL computes it in chunks."""
+    case = {
+        **tuned("llama-3.1-8b", "lora", tokens=1e6, software="deepspeed"),
+        "hardware": {"accelerator": "rtx-4090", "count": 1},
+    }
+    found = advisor.estimate(case)
+    assert not found.memory.fits
+    assert any("no --software" in way.change for way in found.ways_out)

@@ -24,7 +24,6 @@ NOT_TYPED = {
     "model.stack": "--model names the file",
     "workload.kind": "--task and the page's first row choose it",
     "workload.method": "--task and the page's first row choose it",
-    "workload.lora_targets": "a list that only a case file states",
     "workload.demand.hourly": "a list that only a case file states; --demand names a file",
     "workload.image_work": "follows from the model and the images' number and size",
     "layout.sequence_parallel": "on, as every stack does where it splits tensors",

@@ -31,6 +31,8 @@ SACRIFICES: Final = ("time", "load", "numerics", "method", "host", "cards")
 training; more memory in the computer; more money."""
 LIKE: Final = 0.9
 """A card with less than this share of what a like card needs is not tried."""
+ATTENTION: Final = ("q", "k", "v", "o")
+"""Projections of attention that adapters can sit on."""
 HOST_GB: Final = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Memory of desktop computers (up to 256 GB) and of servers with one or two processors."""
 NARROWEST: Final = 0.6
@@ -114,6 +116,7 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
         if not any(change.title.startswith(way.change) for way in found):
             found.extend(_with_layouts(tight, change, layouts))
     for changes in (
+        _other_software(case),
         _more_host_memory(case, placement, estimate),
         _more_cards(case, placement),
         _larger_cards(case, placement, asked.catalog),
@@ -261,6 +264,10 @@ def _changes(
         eight_bit = changed(optimizer=Optimizer.ADAMW_8BIT)
         yield Change("8-bit AdamW states", "numerics", eight_bit)
     if isinstance(workload, FineTuning):
+        tuned = workload.method is not FineTuningMethod.FULL
+        if tuned and {*workload.lora_targets} - {*ATTENTION}:
+            fewer = changed(lora_targets=ATTENTION)
+            yield Change("adapt attention alone (--lora-targets q,k,v,o)", "method", fewer)
         methods = list(FineTuningMethod)
         for method in methods[methods.index(workload.method) + 1 :]:
             title = "LoRA" if method is FineTuningMethod.LORA else "QLoRA"
@@ -276,6 +283,14 @@ def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement)
     free = case.workload.changed(weight_format=None)
     ways = ways_of((tool, found[1]), placement.accelerator, free, architecture)
     return tuple(way.weight_format for way in ways)
+
+
+def _other_software(case: Case) -> Iterator[Change]:
+    """Yield the training without the stated software, whose loss may hold less."""
+    workload = case.workload
+    if not isinstance(workload, Serving) and workload.software is not None:
+        free = case.changed(workload=workload.changed(software=None))
+        yield Change("leave the software to the advisor (no --software)", "time", free)
 
 
 def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
