@@ -543,3 +543,14 @@ def test_stated_software_that_does_not_fit_names_the_way_without_it() -> None:
     found = advisor.estimate(case)
     assert not found.memory.fits
     assert any("no --software" in way.change for way in found.ways_out)
+
+
+def test_blocks_are_recomputed_where_peft_adds_adapters_to_all_experts() -> None:
+    """peft 0.21.2, tuners/lora/layer.py: a parameter gets the sum with its adapters."""
+    case = {
+        **tuned("mixtral-8x7b", "lora", tokens=1e6),
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+    }
+    text = advisor.export(case, "torchrun").content
+    assert "--gradient_checkpointing true" in text
+    agrees(text, "torchrun", case)

@@ -109,6 +109,20 @@ def _template(setup: Setup) -> str:
     return launch_models().llama_factory.of(setup.weights) or ""
 
 
+def _trl_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
+    """Return the layout; blocks are recomputed where PEFT adds adapters to all experts' weights.
+
+    Otherwise the graph keeps that sum of every layer (peft 0.21.2, tuners/lora/layer.py,
+    ``_LoraParameterProxy``).
+    """
+    held, run = held_apart(setup, layout), setup.run
+    row = TRL.row
+    added = run.method is FineTuningMethod.LORA and setup.model.num_experts > 1
+    if added and row is not None and row.reaches_experts(run.method, setup.model.family):
+        return held.changed(recompute=Recompute.FULL)
+    return held
+
+
 def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     """Return the layout; activations move to the host's memory only between recomputed blocks."""
     held = held_apart(setup, layout)
@@ -161,7 +175,7 @@ TRL: Final = Tool(
         ),
     },
     chosen_stack=_trl_stack,
-    arranged=held_apart,
+    arranged=_trl_arranged,
     means=_trl_means,
 )
 DEEPSPEED: Final = Tool(
