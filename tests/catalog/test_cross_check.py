@@ -51,6 +51,26 @@ def test_most_cards_are_in_the_database() -> None:
             (key, lambda c: c.board_power_w, w)
             for key, w in {"a10g": 300, "h20": 500, "l20": 350}.items()
         ),
+        # ROCm's list of GPUs, and LLVM's of processors.
+        *(
+            (key, lambda card: card.compute_capability, target)
+            for target, keys in {
+                "gfx906": ["mi50-16gb", "mi50-32gb"],
+                "gfx908": ["mi100"],
+                "gfx90a": ["mi210", "mi250", "mi250x"],
+                "gfx942": ["mi300a", "mi300x", "mi325x"],
+                "gfx950": ["mi350x", "mi355x"],
+                "gfx1030": ["rx-6900-xt"],
+                "gfx1100": [
+                    *("radeon-pro-w7800", "radeon-pro-w7900", "rx-7900-gre", "rx-7900-xt"),
+                    "rx-7900-xtx",
+                ],
+                "gfx1101": ["radeon-pro-v710", "rx-7800-xt"],
+                "gfx1151": ["ryzen-ai-max-395"],
+                "gfx1201": ["radeon-ai-pro-r9700", "rx-9070", "rx-9070-xt"],
+            }.items()
+            for key in keys
+        ),
         *(
             (key, lambda card: card.pcie_lanes, 8)
             for key in (
