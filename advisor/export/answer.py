@@ -15,7 +15,7 @@ from advisor.export.checks.guide import Run, guide
 from advisor.export.checks.steps import Platform, platform_named, usual_platform
 from advisor.export.engines.choice import expressed, program_for, with_program
 from advisor.export.engines.launches import server_launch
-from advisor.export.engines.programs import programs
+from advisor.export.engines.programs import Program, programs
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import (
     ENGINES,
@@ -227,8 +227,7 @@ class _Writer:
         workload, program = self.asked.case.workload, None
         differences: tuple[str, ...] = (note,) if note else ()
         if isinstance(workload, Serving):
-            planned = plan.software.name if plan.software else None
-            program = program_for(self.to, self.asked.case, self.asked.architecture, card, planned)
+            program = self._program(card, plan)
             as_told = expressed(program, self.asked.case, self.asked.architecture, plan, card)
             workload = as_told.case.workload
             rentable = _rentable(as_told.case, self.to)
@@ -267,7 +266,7 @@ class _Writer:
         card = self.asked.catalog.accelerator(plan.accelerator)
         platform = platform or usual_platform(card, rented=plan.cost.offer is not None)
         try:
-            form = self._starting(platform, card)
+            form = self._starting(platform, card, plan)
             setup, run = _started(replace(self, to=form).setup(plan), form)
         except InputError as refusal:
             reason = f"No file starts this plan: {refusal.what}."
@@ -275,14 +274,18 @@ class _Writer:
             return guide(setup, self.to, self.asked.catalog, platform)
         return guide(setup, self.to, self.asked.catalog, platform, run)
 
-    def _starting(self, platform: Platform, card: Accelerator) -> Format:
+    def _starting(self, platform: Platform, card: Accelerator, plan: Estimate) -> Format:
         """Return the format that starts a plan on a platform."""
         on_clusters = {Platform.SLURM: Format.SLURM, Platform.KUBERNETES: Format.KUBERNETES}
         if platform in on_clusters:
             return on_clusters[platform]
         if not isinstance(self.asked.case.workload, Serving):
             return Format.TORCHRUN
-        return Format(program_for(self.to, self.asked.case, self.asked.architecture, card).name)
+        return Format(self._program(card, plan).name)
+
+    def _program(self, card: Accelerator, plan: Estimate) -> Program:
+        planned = plan.software.name if plan.software else None
+        return program_for(self.to, self.asked.case, self.asked.architecture, card, planned)
 
     def _placement(
         self, plan: Estimate, card: Accelerator, node: Node, offer: Offer | None

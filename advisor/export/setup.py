@@ -14,6 +14,7 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
+from advisor.estimate.serving.notes import limit_notes
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.export.engines.programs import Program
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
@@ -147,7 +148,8 @@ class Setup:
         return resolve_training(self.workload, self.model, recipe, tool)
 
     @property
-    def _named(self) -> str | None:
+    def named(self) -> str | None:
+        """Hub id or path of the weights that the case names, or of the model's own."""
         asked = self.case.model.preset or self.case.model.hub
         stated = listed_hub_id(asked) if asked else None
         return self.checkpoint or stated or self.model.hub_id
@@ -155,7 +157,7 @@ class Setup:
     @property
     def weights(self) -> str:
         """Hub id or path of the weights to load."""
-        name = self._named
+        name = self.named
         if name is None:
             raise cannot(
                 "the case does not say which weights to load",
@@ -220,6 +222,8 @@ class Setup:
                 f"{self.program.date}."
             )
             lines += self._longest()
+            for note in limit_notes(self.accelerator, estimate.memory):
+                lines.append(f"{note[0].upper()}{note[1:]}.")
         if self.tool is not None:
             lines.append(
                 f"Written for {self.tool.says.title} {version_of(self.tool.says.package)}; "
@@ -252,7 +256,7 @@ class Setup:
     @property
     def _chat(self) -> list[str]:
         """Return a note on weights that only complete texts, if others of this shape chat."""
-        named = self._named
+        named = self.named
         beside = hub_ids_beside(named) if named else ()
         trained = next((each for each in beside if chats(each)), None)
         if named not in beside or trained is None or chats(named):

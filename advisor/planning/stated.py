@@ -251,7 +251,7 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
 
     Serving takes the largest weight format that fits in the leanest layout, or else the narrowest.
 
-    ``short``: the search has layouts, and none of them fits.
+    ``short``: the search has layouts, and none of them fits or carries the load.
     """
     if not asked.serving:
         return asked.usual
@@ -269,9 +269,12 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     ]
     if not arranged:
         return asked.usual
-    narrowest = min(arranged, key=lambda how: WEIGHT_FORMATS[how.precision].bytes_per_parameter)
-    fitting = (how for how in arranged if _fits(asked, system, how))
-    return narrowest if short else next(fitting, narrowest)
+    first = next((how for how in arranged if _fits(asked, system, how)), None)
+    if first is not None and not short:
+        return first
+    # Where the memory holds the model, but too few requests, no other tool takes the work over.
+    rest = [how for how in arranged if first is None or how.tool is first.tool]
+    return min(rest, key=lambda how: WEIGHT_FORMATS[how.precision].bytes_per_parameter)
 
 
 def _fits(asked: _Asked, system: System, how: Arranged) -> bool:

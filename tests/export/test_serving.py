@@ -614,3 +614,31 @@ def test_vllm_on_gaudi_is_built_with_its_plugin() -> None:
 
     assert "vLLM with vllm-gaudi" in text
     assert "pip install vllm" not in text
+
+
+def test_amd_cards_serve_in_the_image() -> None:
+    """docs.vllm.ai, installation on GPUs: wheels for ROCm are in an index of their own."""
+    text = advisor.export(serve("llama-3.1-8b", "mi300x", 1), "vllm").content
+    assert "pip install vllm" not in text
+    assert "# Start it in the image: docker run" in text
+
+
+def test_images_of_tei_keep_weights_in_the_folder_that_is_kept() -> None:
+    """Dockerfile-cuda of text-embeddings-inference sets HUGGINGFACE_HUB_CACHE=/data."""
+    text = advisor.export(serve("bert-base", "l4", 1), "compose").content
+    [script] = yaml.safe_load(text)["services"]["server-0"]["command"]
+    lines = script.splitlines()
+    assert "export HF_HOME=/weights" in lines
+    assert 'export HUGGINGFACE_HUB_CACHE="$${HF_HOME:-$$HOME/.cache/huggingface}/hub"' in lines
+
+
+def test_gguf_files_are_made_of_the_weights_that_were_named() -> None:
+    text = advisor.export(serve("llama-3.1-8b-instruct", "rtx-4090", 1), "llama-cpp").content
+    assert "in a folder with meta-llama/Llama-3.1-8B-Instruct; or name" in text
+
+
+def test_a_file_says_how_to_give_a_large_model_the_shared_memory() -> None:
+    """macOS gives the GPU three quarters; DeepSeek-R1 in five bits needs more of 512 GB."""
+    text = advisor.export(serve("deepseek-r1", "apple-m3-ultra", 1), "llama-cpp").content
+    assert "By default, the GPU gets 384 GiB" in text
+    assert "sudo sysctl iogpu.wired_limit_mb=" in text

@@ -255,3 +255,20 @@ def test_a_hostile_name_stays_a_name(name: str, tmp_path: Path) -> None:
     assert {call.split()[0] for call in calls} <= {line.split()[0] for line in READY}
     listed = advisor.export(case, "checklist", checkpoint="org/name").content
     assert sections(listed)[-1] == "Sources"
+
+
+def test_a_checklist_starts_the_program_that_the_plan_is_of() -> None:
+    """gpt-oss-120b on one RTX 4090 keeps experts in the host's memory, as llama.cpp alone does."""
+    case = serve("gpt-oss-120b", "rtx-4090", 1, concurrency=16)
+    text = advisor.export(case, "checklist").content
+    assert "No file starts this plan" not in text
+    assert "--n-cpu-moe" in text
+    assert "start it with `bash serve.sh`, in the image as its head says." in text
+
+
+def test_a_program_without_a_version_of_its_own_need_only_answer() -> None:
+    """whisper-cli --help prints no version (ggml-org/whisper.cpp, examples/cli/README.md)."""
+    text = advisor.export(serve("whisper-large-v3", "apple-m3-ultra", 1), "checklist").content
+    assert "Install whisper.cpp 1.9.3. Its own page says how." in text
+    assert "whisper-cli --help" in text
+    assert "its version" not in text

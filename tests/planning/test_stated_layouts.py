@@ -10,7 +10,7 @@ import pytest
 import advisor
 from advisor.errors import InputError
 from advisor.terminal.estimate import arrangement
-from tests.cases import every_field, tune
+from tests.cases import every_field, serve, tune
 
 LORA: dict[str, Any] = tune("llama-3.1-8b", method="qlora", sequence_length=4096, global_batch=64)
 LARGE: dict[str, Any] = {
@@ -136,3 +136,14 @@ def test_a_host_that_is_too_small_is_not_a_card_that_is_short() -> None:
     messages = [item.message for item in found.rejections]
     assert not any("is -" in message for message in messages)
     assert any("host's memory is too small" in message for message in messages)
+
+
+def test_a_load_beyond_a_card_does_not_change_the_engine() -> None:
+    """A server's engine holds 70B in four bits on 80 GB; for more load, it takes more cards."""
+    found = advisor.estimate(serve("llama-3.1-70b", "h100-sxm", 1, requests_per_s=5))
+    assert found.software is not None
+    assert (found.software.name, found.precision) == ("vllm", "w4a16")
+    assert found.memory.fits
+    assert found.serving is not None
+    assert found.serving.arrivals is not None
+    assert found.serving.arrivals.load > 1

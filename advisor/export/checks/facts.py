@@ -169,12 +169,14 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
     if not install and tool is not None:
         pinned = [f"{name}=={version}" for name, version in packages_of(None, tool, card)]
         install = "pip install " + " ".join((*pinned, *tool.packages[1:])) if pinned else None
-    notes = " ".join(launch.notes[-1:]) if launch and not launch.install else ""
+    notes = "The versions were checked together." if install else "Its own page says how."
+    if launch and not launch.install:
+        notes = " ".join(launch.notes[-1:]) or notes
     if launch is None and plugin and own is not None:
         notes = own.note
     return {
         "install": install,
-        "install_note": notes or "The versions were checked together.",
+        "install_note": notes,
         "image": launch.image if launch else None,
         "whole_image": launch.image if launch and not packages_of(launch, tool, card) else None,
         "tool": f"{tool.title} with {plugin}" if tool and plugin else tool.title if tool else None,

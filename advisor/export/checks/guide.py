@@ -30,8 +30,10 @@ class Run(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command that starts it."""
-        return f"{STARTS.get(self.form, 'bash')} {KINDS[self.form].file_name}"
+        """The command that starts it, in Markdown."""
+        in_image = self.launch.image and not self.launch.install and self.form not in STARTS
+        where = ", in the image as its head says" if in_image else ""
+        return f"`{STARTS.get(self.form, 'bash')} {KINDS[self.form].file_name}`{where}"
 
 
 def guide(
@@ -63,7 +65,7 @@ def _checklist(setup: Setup, platform: Platform, steps: Iterable[Step], run: Run
         items = [_item(step) for step in found if step.stage is stage]
         if stage is Stage.RUN and run:
             items += [
-                f"- [ ] **Start.** Save this file and start it with `{run.command}`.",
+                f"- [ ] **Start.** Save this file and start it with {run.command}.",
                 _block(run.content.rstrip("\n")),
             ]
         if items:

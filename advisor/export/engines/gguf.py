@@ -55,8 +55,8 @@ def making(servers: Servers) -> tuple[str, ...]:
         return ()
     whole, form = f"{_stem(servers)}-bf16.gguf", weights_of(servers).gguf
     _, made = _weights(servers)
-    origin = servers.setup.model.hub_id or "the model"
-    make = f"Make the weights once, with llama.cpp's tools, in a folder with {origin}"
+    make = "Make the weights once, with llama.cpp's tools, in a folder with "
+    make += servers.setup.named or "the model"
     lines = [
         f"{make}; or name a published file with --checkpoint org/name-GGUF:",
         f"  python3 convert_hf_to_gguf.py FOLDER --outtype bf16 --outfile {whole}",
