@@ -94,8 +94,8 @@ def grid_finding(frame: pd.DataFrame) -> str:
         return f"Fastest: {fastest}.{out}"
     cheap = works.sort_values("usd").iloc[0]
     return (
-        f"Cheapest: {_named(cheap)}, {cheap['text_usd']} in {cheap['text_time']}. Fastest shown: "
-        f"{fastest} for {fast['text_usd']}.{out}"
+        f"Cheapest: {_named(cheap)}, about {cheap['text_usd']}, {cheap['text_time']}. Fastest "
+        f"shown: {fastest}, about {fast['text_usd']}.{out}"
     )
 
 

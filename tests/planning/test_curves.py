@@ -120,3 +120,22 @@ def test_memory_never_falls_as_more_is_asked_for(variable: str) -> None:
     sizes = [point.memory_bytes.expected for point in curve(LORA, variable).points]
 
     assert sizes == sorted(sizes)
+
+
+def test_at_a_rate_the_curve_is_of_the_requests_that_the_rate_keeps_in_flight() -> None:
+    """With the rate itself, every number of requests would have the same speed."""
+    case = serve(
+        "llama-3.1-8b",
+        "h100-sxm",
+        1,
+        requests_per_s=2.0,
+        weight_format="bf16",
+        layout=every_field(),
+    )
+    served = advisor.estimate(case).serving
+    assert served is not None
+    assert served.arrivals is not None
+    found = curve(case, "concurrency")
+    assert found.chosen == max(1, round(served.arrivals.in_flight))
+    speeds = [point.speed_per_s.expected for point in found.points if point.fits]
+    assert speeds[0] < speeds[1] < speeds[2]

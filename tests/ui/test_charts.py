@@ -350,8 +350,8 @@ def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
     assert list(small.layout.yaxis.ticktext) == ["RTX 4090", "L4"]
     assert [list(row) for row in small.data[0].text] == [["2 h", ""], ["", "1.5 h"]]
     assert charts.grid_finding(frame) == (
-        "Cheapest: 1x NVIDIA GeForce RTX 4090, $1.00 in 2 h. Fastest shown: 2x NVIDIA L4, 1.5 h "
-        "for $4.00. 2 of 4 do not work: 1 too small, 1 too slow."
+        "Cheapest: 1x NVIDIA GeForce RTX 4090, about $1.00, 2 h. Fastest shown: 2x NVIDIA L4, "
+        "1.5 h, about $4.00. 2 of 4 do not work: 1 too small, 1 too slow."
     )
 
 

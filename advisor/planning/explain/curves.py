@@ -30,13 +30,19 @@ def memory_curves(asked: ResolvedCase, placement: Placement) -> tuple[Curve, ...
     ``placement``: the configuration; everything but the batch or the length stays.
     """
     case, architecture = asked.case, asked.architecture
+    workload, layout = case.workload, placement.layout
+    if isinstance(workload, Serving) and workload.requests_per_s is not None:
+        # At a rate, nothing would grow with the requests at once: they follow from it.
+        served = estimate_configuration(asked, placement).serving
+        held = served.arrivals.in_flight if served is not None and served.arrivals else 1.0
+        workload = workload.changed(
+            requests_per_s=None, demand=None, concurrency=max(1, round(held))
+        )
 
     def with_work(**fields: object) -> Estimate:
-        workload = case.workload.changed(**fields)
-        changed = asked.of(case.changed(workload=workload))
+        changed = asked.of(case.changed(workload=workload.changed(**fields)))
         return estimate_configuration(changed, placement)
 
-    workload, layout = case.workload, placement.layout
     has_length = architecture.unit is Unit.TOKEN
     if isinstance(workload, Serving):
         curves = [
