@@ -22,7 +22,6 @@ from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Plan, Recommendation
 from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
 from advisor.terminal.recommendation import (
-    SHOWN_TRADE_OFFS,
     TITLES,
     candidate_cost,
     candidate_time,
@@ -34,7 +33,8 @@ from advisor.terminal.recommendation import (
 STYLE: Final = "report.css"
 
 OPENS: Final = "Opens again at"
-SHOWN_REASONS: Final = 10
+SHOWN_REASONS: Final = 6
+TRADE_OFFS: Final = 7
 """Accelerators that lost; more would need a third page."""
 LONGEST_BAR: Final = 70.0
 """Of its column; the value stands behind it. [%]"""
@@ -112,11 +112,9 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
         plans = tuple(_plan(TITLES[item.objective], item.plans[0]) for item in answer.rankings)
         aims = ("Aim", "Plan", "Price")
         parts.append(Section("The best of each aim", columns=aims, rows=plans))
-    trade_offs = tuple(
-        (item.label, candidate_time(item), candidate_cost(item))
-        for item in spread(answer.frontier, SHOWN_TRADE_OFFS)
-    )
-    priced = [item for item in spread(answer.frontier, SHOWN_TRADE_OFFS) if item.cost_usd]
+    shown = spread(answer.frontier, TRADE_OFFS)
+    trade_offs = tuple((item.label, candidate_time(item), candidate_cost(item)) for item in shown)
+    priced = [item for item in shown if item.cost_usd]
     most = max((item.cost_usd.expected for item in priced if item.cost_usd), default=0.0)
     bars = tuple(
         Bar(item.label, candidate_cost(item), item.cost_usd.expected / most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Page
@@ -36,9 +36,24 @@ def test_the_report_is_not_clipped(
     ) < (350)
 
 
-def test_the_report_prints_on_two_pages_with_its_charts(page: Page) -> None:
-    page.set_content(advisor.export(CASE, "html", link="http://localhost/?tokens=50M").content)
+RATE = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {
+        "kind": "serving",
+        "requests_per_s": 10,
+        "input_tokens": 7168,
+        "output_tokens": 1024,
+    },
+    "limits": {"max_tpot_ms": 50, "max_ttft_ms": 2000},
+}
+
+
+@pytest.mark.parametrize(("case", "work"), [(CASE, "fine-tune"), (RATE, "serve")])
+def test_the_report_prints_on_two_pages_with_its_charts(
+    page: Page, case: dict[str, Any], work: str
+) -> None:
+    page.set_content(advisor.export(case, "html", link="http://localhost/?tokens=50M").content)
     assert page.get_by_role("img").count() == 2
-    assert page.get_by_role("heading", level=1).inner_text().startswith("Llama 3.1 8B: fine-tune")
+    assert page.get_by_role("heading", level=1).inner_text().startswith(f"Llama 3.1 8B: {work}")
     printed = page.pdf(prefer_css_page_size=True, print_background=True)
     assert len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= 2
