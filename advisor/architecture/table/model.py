@@ -139,6 +139,13 @@ class ModelArchitecture(Noun):
         return self.vocab_size == 1 and channels >= LATENT_CHANNELS
 
     @property
+    def generates(self) -> bool:
+        """Whether the network writes token after token, with a cache or a state."""
+        return self.unit is Unit.TOKEN and any(
+            op.cache_elements_per_token or op.state_elements_per_sequence for op in self.operators
+        )
+
+    @property
     def branches(self) -> int:
         """Residual branches of the whole network. Tensor parallelism reduces once in each."""
         return self.branches_per_layer * self.num_hidden_layers

@@ -59,10 +59,7 @@ def inputs_per_answer(architecture: ModelArchitecture, workload: Serving) -> int
 
 def generates(architecture: ModelArchitecture) -> bool:
     """Whether a network writes token after token, with a cache or a state."""
-    return architecture.unit is Unit.TOKEN and any(
-        op.cache_elements_per_token or op.state_elements_per_sequence
-        for op in architecture.operators
-    )
+    return architecture.generates
 
 
 @record

@@ -6,7 +6,6 @@ from typing import Final
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.estimate.batch.forward import generates
 from advisor.nouns.inputs import Network
 
 EXAMPLES: Final = {
@@ -32,7 +31,7 @@ def network_of(architecture: ModelArchitecture) -> Network:
     recurrent = any(op.kind is OperatorKind.RECURRENCE for op in architecture.operators)
     if recurrent:
         return Network.RECURRENT
-    return Network.LANGUAGE if generates(architecture) else Network.ENCODER
+    return Network.LANGUAGE if architecture.generates else Network.ENCODER
 
 
 @lru_cache(maxsize=256)
