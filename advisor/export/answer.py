@@ -12,7 +12,7 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.checks.guide import Run, guide
-from advisor.export.checks.steps import Platform, platform_named, usual_platform
+from advisor.export.checks.steps import Platform, check_platform, platform_named, usual_platform
 from advisor.export.engines.choice import expressed, program_for, with_program
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.programs import Program, programs
@@ -265,6 +265,7 @@ class _Writer:
         """Return the set-up of a plan, with the file that starts it if one can be written."""
         card = self.asked.catalog.accelerator(plan.accelerator)
         platform = platform or usual_platform(card, rented=plan.cost.offer is not None)
+        check_platform(platform, card)
         try:
             form = self._starting(platform, card, plan)
             setup, run = _started(replace(self, to=form).setup(plan), form)

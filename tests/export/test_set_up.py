@@ -272,3 +272,12 @@ def test_a_program_without_a_version_of_its_own_need_only_answer() -> None:
     assert "Install whisper.cpp 1.9.3. Its own page says how." in text
     assert "whisper-cli --help" in text
     assert "its version" not in text
+
+
+@pytest.mark.parametrize(
+    ("card", "platform"),
+    [("rtx-4090", "macos"), ("h100-sxm", "tpu"), ("apple-m3-ultra", "linux"), ("l4", "jetson")],
+)
+def test_a_platform_without_the_card_is_refused(card: str, platform: str) -> None:
+    with pytest.raises(InputError, match=f"the platform {platform} has no "):
+        advisor.export(on(card), "checklist", platform=platform)

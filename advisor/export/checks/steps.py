@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
+from advisor.errors import InputError
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.names import check_known
@@ -30,6 +31,10 @@ class Platform(Labelled):
     JETSON = "jetson", "Jetson"
     MACOS = "macos", "macOS"
     TPU = "tpu", "TPU VM"
+
+
+OWN_CARDS: Final = (Platform.JETSON, Platform.MACOS, Platform.TPU)
+"""Platforms with cards that no other machine takes."""
 
 
 class Stage(StrEnum):
@@ -139,6 +144,21 @@ def usual_platform(card: Accelerator, *, rented: bool) -> Platform:
     if card.vendor == "Apple":
         return Platform.MACOS
     return Platform.CLOUD if rented else Platform.LINUX
+
+
+def check_platform(platform: Platform, card: Accelerator) -> None:
+    """Refuse a platform that has no such card."""
+    own = usual_platform(card, rented=False)
+    if platform is own or (platform not in OWN_CARDS and own is not Platform.MACOS):
+        return
+    others = [item for item in Platform if item not in OWN_CARDS]
+    raise InputError(
+        f"the platform {platform} has no {card.name}",
+        value=platform.value,
+        allowed=", ".join(dict.fromkeys((own, *(() if own is Platform.MACOS else others)))),
+        remedy="Leave --platform out for the card's usual one.",
+        field="--platform",
+    )
 
 
 def steps_for(situation: Situation, facts: Mapping[str, str]) -> Iterator[Step]:
