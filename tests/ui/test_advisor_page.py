@@ -581,6 +581,10 @@ def test_an_own_config_is_asked_for_then_read_back(page: AppTest) -> None:
     # Grattafiori et al. 2024, arXiv:2407.21783, table 3: 8B has 32 layers.
     assert "Read as: Llama, 8.03B parameters, 32 layers." in texts(page)
 
+    page.text_area(key="in_config").set_value(CONFIG[:-1]).run()
+    assert "not valid JSON" in page.error[0].value
+    assert page.error[0].value.endswith("The answer is for the last inputs that worked.")
+
 
 def test_no_option_of_the_command_line_is_on_the_page() -> None:
     page = opened("advisor", {})

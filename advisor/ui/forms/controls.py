@@ -79,7 +79,7 @@ def show_problems(
         instead = getattr(inputs, name, "") if name in INSTEAD else ""
         if instead and same:
             text += f" The answer is for {instead}."
-        elif inputs is not None and not same:
+        elif inputs is not None and (not same or (name and name not in INSTEAD)):
             worked = "the page's example" if inputs == DEFAULTS else "the last inputs that worked"
             text += f" The answer is for {worked}."
         if name == "config" and not entered.config.strip():
