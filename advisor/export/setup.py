@@ -215,7 +215,10 @@ class Setup:
                 f"{hourly_price(cost.usd_per_hour)}, price of {dated(cost.price_date)}."
             )
         if self.machines > 1:
-            lines.append(f"{self.machines} machines, {self.per_machine} accelerators on each.")
+            held = (
+                "one accelerator" if self.per_machine == 1 else f"{self.per_machine} accelerators"
+            )
+            lines.append(f"{self.machines} machines, {held} on each.")
         if self.program is not None:
             lines.append(
                 f"Written for {self.program.release(self.accelerator)}; its options were read on "

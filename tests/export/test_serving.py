@@ -241,6 +241,7 @@ def test_a_server_over_machines_is_a_group_with_one_that_answers() -> None:
     group, service, *_ = manifests(case)
     template = group["spec"]["leaderWorkerTemplate"]
     assert (group["kind"], template["size"]) == ("LeaderWorkerSet", 2)
+    assert "add its RDMA resource" in advisor.export(case, "kubernetes").content
     leader, worker = (
         template[name]["spec"]["containers"][0] for name in ("leaderTemplate", "workerTemplate")
     )

@@ -188,7 +188,11 @@ def test_good_values_are_those_of_the_file_that_runs() -> None:
     [
         ("mi300x", "linux", ("rocminfo", "Name: gfx942", "amd-smi monitor")),
         ("apple-m3-ultra", None, ("sw_vers", "llama-server --version", "memory_pressure")),
-        ("jetson-agx-orin-64gb", None, ("nv_tegra_release", "nvpmodel", "tegrastats")),
+        (
+            "jetson-agx-orin-64gb",
+            None,
+            ("nv_tegra_release", "nvpmodel", "nvidia-ai-iot/vllm", "tegrastats"),
+        ),
         ("tpu-v6e", None, ("jax.local_device_count", "vllm-tpu==", "tpu-info")),
         ("rtx-4090", "windows", ("wsl --install", "Install none inside WSL", "nvidia-smi")),
         ("h100-sxm", "kubernetes", ("kubectl apply -f kubernetes.yaml", "NVIDIA-H100-80GB-HBM3")),

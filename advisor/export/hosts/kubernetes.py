@@ -68,7 +68,10 @@ def _notes(servers: Servers) -> list[str]:
         "Gated weights need a token: kubectl create secret generic hf --from-literal=HF_TOKEN=..."
     ]
     if servers.machines > 1:
-        notes.append("Needs the LeaderWorkerSet controller (lws.sigs.k8s.io).")
+        notes.append(
+            "Needs the LeaderWorkerSet controller (lws.sigs.k8s.io). Its pods talk over the "
+            "cluster's network: for the speed above, add its RDMA resource to their limits."
+        )
     elif servers.program.queue:
         notes += scaling_notes(servers)
     if servers.program.reads_gguf and servers.setup.checkpoint is None:
