@@ -72,6 +72,10 @@ class Asked:
         layout = ParallelLayout(**layout.model_dump())  # every field stated: nothing is searched
         case = self.on(self.plan.accelerator, layout.accelerators, layout)
         workload = self.case.workload.changed(**changes)
+        if isinstance(workload, Serving) and workload.requests_per_s is not None:
+            # A replica has its share of the requests; all of them would flood one.
+            share = layout.data / self.plan.layout.data
+            workload = workload.changed(requests_per_s=workload.requests_per_s * share)
         try:
             return estimate_configuration(*placed(case.changed(workload=workload), self.catalog))
         except InputError:

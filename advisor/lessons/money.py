@@ -135,7 +135,8 @@ def energy(asked: Asked) -> Figures:
     plan, sentences, bars = asked.plan, [], []
     if plan.cost.energy_kwh is not None:
         kwh = plan.cost.energy_kwh.expected
-        sentences.append(f"The plan takes {kwh:,.3g} kWh {'a month' if asked.serves else 'a run'}.")
+        taken = rate(plan.cost.energy_kwh, "kWh")
+        sentences.append(f"The plan takes {taken} {'a month' if asked.serves else 'a run'}.")
         for place in map(load_economy().place, PLACES):
             kg = float(carbon_kg(energy_kwh=kwh, g_per_kwh=place.carbon_g_per_kwh))
             bars.append(Bar.of(place.name, kg, f"{plain(kg, 2)} kg"))

@@ -61,6 +61,22 @@ def test_memory_is_the_memory_of_the_plan() -> None:
     assert drawn * GIB == pytest.approx(plan.memory.total_bytes.expected)
 
 
+def test_at_a_rate_one_replica_is_taught_with_its_share_of_the_requests() -> None:
+    """All requests at one replica would flood it: more cards then look slower."""
+    work = {"kind": "serving", "requests_per_s": 10, "input_tokens": 7168, "output_tokens": 1024}
+    limits = {"max_tpot_ms": 50, "max_ttft_ms": 2000}
+    case = {"model": {"preset": "llama-3.1-8b"}, "workload": work, "limits": limits}
+    answer = advisor.recommend(case)
+    plan = answer.plans[0].estimate
+    assert plan.layout.data > 1
+    assert plan.serving is not None
+    pace = [bar.value.expected for bar in lesson(case, "cards", recommendation=answer).figures.bars]
+    assert pace[0] == pytest.approx(plan.serving.tpot_ms.expected, rel=0.01)
+    assert pace == sorted(pace, reverse=True)
+    energy = " ".join(lesson(case, "energy", recommendation=answer).figures.sentences)
+    assert "e+" not in energy
+
+
 def test_rules_of_thumb_hold() -> None:
     """7 B parameters: 28 GB in fp32, 14 GB in fp16, 112 GB with Adam in mixed precision."""
     case = {"model": {"parameters": 7e9}, "workload": CASES["lora"]["workload"]}
