@@ -7,6 +7,7 @@ from advisor import api
 from advisor.errors import InputError
 from advisor.foundation.formatting import bandwidth, duration, flops_rate, milliseconds, percent
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.lessons.asked import Asked
 from advisor.lessons.memory import DEGREES, numbered
@@ -44,7 +45,8 @@ def processor(asked: Asked) -> Figures:
     cards = f"{plan.count}x {plan.accelerator_name}"
     sentences = (
         (
-            f"{best.accelerator_name} takes {best.slower.expected:,.2g} times as long as {cards}; "
+            f"{best.accelerator_name} takes "
+            f"{round_significant(best.slower.expected, 2):,.9g} times as long as {cards}; "
             f"{best.count:,} of them reach its throughput."
         ),
         *_small(asked, best),
@@ -83,7 +85,7 @@ def _small(asked: Asked, other: ProcessorOption) -> tuple[str, ...]:
 
 
 def _slower(item: ProcessorOption) -> str:
-    times = f"{item.slower.expected:,.2g} times"
+    times = f"{round_significant(item.slower.expected, 2):,.9g} times"
     return f"{times}, {duration(item.hours.expected * HOUR_S)}" if item.hours else times
 
 

@@ -26,7 +26,7 @@ from advisor.foundation.formatting import (
     term_value,
 )
 from advisor.foundation.quantities import Range, Term
-from advisor.foundation.rounding import plain
+from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.planning.explain.sentences import BOUND_WORDS, way_out_sentence
@@ -318,7 +318,7 @@ def _arrivals_rows(serving: ServingEstimate) -> Iterator[Row]:
         share = f"{name.upper()} of the"
         yield _row(f"  {share} first token", milliseconds, at.ttft_ms.scaled(MILLISECOND))
         yield _row(f"  {share} time per token", milliseconds, at.tpot_ms.scaled(MILLISECOND))
-    asked = f"{under.asked_requests_per_s:.3g} requests/s"
+    asked = f"{round_significant(under.asked_requests_per_s, 3):,.9g} requests/s"
     yield (f"Load by {asked}", percent(under.load), "derived")
     yield ("Requests in flight, mean", plain(under.in_flight, 3), "derived")
     most = partial(rate, unit="requests/s")

@@ -364,3 +364,11 @@ def test_a_phone_has_the_legend_in_lines_of_text() -> None:
     assert all(name in legend.text for name in names)
     assert len(legend.text.split("<br>")) <= 3
     assert charts.DARK.hues[0] in legend.text
+
+
+def test_no_size_reads_as_a_power_of_ten() -> None:
+    columns = ["plan", "accelerator", "group", "gib"]
+    columns += ["total_gib", "total_low_gib", "total_high_gib"]
+    row = ["Cheapest", "1x A", "Weights", 15.0, 15.0, 14.0, 16.0]
+    frame = pd.DataFrame([[*row, 164.0]], columns=[*columns, "usable_gib"])
+    assert "at least 150 GiB stay free" in charts.memory_finding(frame)

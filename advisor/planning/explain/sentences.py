@@ -250,7 +250,7 @@ def _tail(serving: ServingEstimate) -> str:
     )
     return (
         f" (95 % of requests: under {later} and {first}), {percent(under.load)} loaded by "
-        f"{under.asked_requests_per_s:.3g} requests/s"
+        f"{round_significant(under.asked_requests_per_s, 3):,.9g} requests/s"
     )
 
 
