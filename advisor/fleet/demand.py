@@ -23,10 +23,11 @@ from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.day import IMAGE_S, WEIGHTS_BYTES_PER_S
-from advisor.planning.prepared import resolved
+from advisor.planning.prepared import prepared, resolved
 from advisor.planning.search.options import Option, best_option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
+from advisor.planning.searched import Searched
 from advisor.planning.spot import aged_factor
 
 LEVELS, STEP = 5, 2
@@ -270,21 +271,51 @@ def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]
     )
 
 
-def _concurrency(workload: FleetWorkload) -> float:
+def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
+    """Return a service with the requests that its rate keeps in flight, in place of the rate.
+
+    They are those of the plan that ``recommend`` finds for it; faster hardware holds fewer. Other
+    work is returned as it is.
+
+    Raises
+    ------
+    InputError
+        If the service states a curve of demand, or if nothing carries its rate.
+    """
     serving = workload.case.workload
     if not isinstance(serving, Serving):
-        return 0.0
-    for name in ("requests_per_s", "demand"):
-        if getattr(serving, name) is not None:
-            raise InputError(
-                f"a portfolio counts the load of {workload.name!r} by its concurrency",
-                value=name,
-                allowed="concurrency at the peak, and quiet_share for other hours",
-                remedy=f"State concurrency in place of {name}: requests a second times the seconds "
-                "of an answer.",
-                field=f"workload.{name}",
-            )
-    return float(serving.concurrency)
+        return workload
+    if serving.demand is not None:
+        raise InputError(
+            f"a portfolio counts the load of {workload.name!r} at its peak",
+            value="demand",
+            allowed="requests_per_s or concurrency at the peak, and quiet_share for other hours",
+            remedy="State requests_per_s in place of demand.",
+            field="workload.demand",
+        )
+    if serving.requests_per_s is None:
+        return workload
+    asked = prepared(workload.case, catalog, searching=True)
+    searched = Searched.of(asked)
+    best = best_option(searched.feasible, Objective.CHEAPEST)
+    found = None if best is None else searched.estimate(best).serving
+    if found is None or found.arrivals is None:
+        raise InputError(
+            f"nothing carries {serving.requests_per_s:g} requests/s of {workload.name!r}",
+            value=f"{serving.requests_per_s:g}",
+            allowed="a rate that some rental carries within the limits on latency",
+            remedy="Loosen the limits, or state concurrency: requests a second times the seconds "
+            "of an answer.",
+            field="workload.requests_per_s",
+        )
+    held = max(1, math.ceil(found.arrivals.in_flight))
+    at_once = serving.changed(requests_per_s=None, concurrency=held)
+    return workload.changed(case=workload.case.changed(workload=at_once))
+
+
+def _concurrency(workload: FleetWorkload) -> float:
+    serving = workload.case.workload
+    return float(serving.concurrency) if isinstance(serving, Serving) else 0.0
 
 
 def _levels(peak: float, *, coarse: bool = False) -> list[int]:

@@ -21,6 +21,7 @@ from advisor.fleet.alternatives import (
     other_ways,
 )
 from advisor.fleet.build import Built, Tell, build, untold
+from advisor.fleet.demand import by_concurrency
 from advisor.fleet.machines import Machine, machine_reasons
 from advisor.fleet.platforms import Chosen, choose
 from advisor.fleet.portfolio import Portfolio, load_portfolio
@@ -34,6 +35,7 @@ from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.workload import Serving
 
 SIZING, SOLVED = 0.6, 0.75
 """Shares of the time when every workload is sized, and when the plan is found."""
@@ -80,6 +82,10 @@ def plan_fleet(
     if isinstance(portfolio, Mapping):
         portfolio = load_portfolio(portfolio)
     catalog, calibration, economy = catalog or load_catalog(), load_calibration(), load_economy()
+    asked = portfolio
+    portfolio = asked.changed(
+        workloads=tuple(by_concurrency(item, catalog) for item in asked.workloads)
+    )
     built = build(
         portfolio,
         catalog,
@@ -96,7 +102,7 @@ def plan_fleet(
         found = solve(built.problem, leave_out=True)
         chosen = replace(chosen, obstacles=obstacles(whole))
     tell(SOLVED, "Comparing other ways")
-    planned = _Planned(portfolio, built, Account(built.problem, found), economy, chosen)
+    planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
     others: tuple[Variant, ...] = ()
     if alternatives and feasible:
         others = other_ways(whole, portfolio.means)
@@ -120,7 +126,9 @@ def plan_fleet(
 class _Planned:
     """A solved portfolio."""
 
+    asked: Portfolio
     portfolio: Portfolio
+    """The same, with rates of requests as requests in flight."""
     built: Built
     account: Account
     economy: Economy
@@ -146,7 +154,7 @@ class _Planned:
             mode.supply is None for job in problem.jobs for mode in job.modes
         )
         return FleetPlan(
-            portfolio=self.portfolio,
+            portfolio=self.asked,
             sentence=answer(
                 self.portfolio, purchases, account, shown, self.chosen, feasible=feasible
             ),
@@ -289,6 +297,14 @@ class _Planned:
             ),
             "Work on cards without published runs is sized by the slow end of its range.",
         ]
+        for asked, counted in zip(self.asked.workloads, self.portfolio.workloads, strict=True):
+            serving, held = asked.case.workload, counted.case.workload
+            if isinstance(serving, Serving) and serving.requests_per_s and serving != held:
+                assert isinstance(held, Serving)
+                notes.append(
+                    f"{asked.name}: {serving.requests_per_s:g} requests/s count as "
+                    f"{held.concurrency:,} in flight, as on the cheapest hardware to rent for it."
+                )
         for title, pauses in self._stopping.items():
             notes.append(
                 f"{title} stops {duration(pauses.kept_s)} after the last request; the next answer "

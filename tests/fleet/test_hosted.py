@@ -1,10 +1,11 @@
 """Hosted models as a way to serve: what they cost, and when they are no way."""
 
+from math import ceil
 from typing import Any
 
 import pytest
 
-from advisor import InputError, load_catalog, plan_fleet
+from advisor import InputError, load_catalog, plan_fleet, recommend
 from advisor.foundation.dates import current_day
 
 
@@ -75,14 +76,35 @@ def test_what_may_not_leave_the_house_or_is_not_wanted_is_not_hosted(
     assert not hosted(plan({**service(), **workload}, **means))
 
 
-@pytest.mark.parametrize(
-    "load", [{"requests_per_s": 2.0}, {"demand": {"day_shape": "office", "peak_requests_per_s": 2}}]
-)
-def test_a_load_that_the_plan_would_not_count_is_refused(load: dict[str, Any]) -> None:
-    stated = service(**load)
+def test_a_curve_of_demand_is_refused() -> None:
+    """The plan has two levels, office hours and the rest: a curve would not be counted."""
+    stated = service(demand={"day_shape": "office", "peak_requests_per_s": 2})
     del stated["case"]["workload"]["concurrency"]
 
-    with pytest.raises(InputError, match="concurrency"):
+    with pytest.raises(InputError, match="requests_per_s"):
+        plan(stated)
+
+
+def test_a_rate_counts_as_the_requests_that_it_keeps_in_flight() -> None:
+    stated = service(requests_per_s=4.0)
+    del stated["case"]["workload"]["concurrency"]
+    serving = recommend(stated["case"]).plans[0].estimate.serving
+    assert serving is not None
+    assert serving.arrivals is not None
+    held = ceil(serving.arrivals.in_flight)
+
+    rated, counted = plan(stated), plan(service(concurrency=held))
+
+    assert rated.total_usd == counted.total_usd
+    assert any(f"4 requests/s count as {held} in flight" in note for note in rated.notes)
+
+
+def test_a_rate_that_nothing_carries_is_refused() -> None:
+    stated = service(requests_per_s=4.0)
+    del stated["case"]["workload"]["concurrency"]
+    stated["case"]["limits"] = {"max_ttft_ms": 1}
+
+    with pytest.raises(InputError, match=r"nothing carries 4 requests/s"):
         plan(stated)
 
 
