@@ -3,6 +3,8 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from advisor.architecture.resolve import resolve_model
+from advisor.estimate.batch.forward import passes_per_answer
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Network
 from advisor.nouns.workload import FineTuning, Pretraining, Serving
@@ -44,9 +46,24 @@ def test_serving_images_asks_for_a_batch_and_a_latency(page: AppTest, asked: lis
     assert not page.error
     workload = asked[-1].workload
     assert isinstance(workload, Serving)
-    assert (workload.concurrency, workload.denoising_steps, workload.guidance) == (4, 30, None)
+    assert (workload.concurrency, workload.denoising_steps, workload.guidance) == (4, 50, None)
     assert asked[-1].limits.max_ttft_ms == 3000
     assert asked[-1].limits.max_tpot_ms is None
+
+
+def test_a_batch_opens_as_the_command_line_answers_it(page: AppTest, asked: list[Case]) -> None:
+    """Diffusers' pipeline takes 50 steps; eight requests at once are the case's own default."""
+    page.run()
+    page.selectbox(key="in_network").set_value("diffusion").run()
+    page.selectbox(key="in_task").set_value("serve").run()
+
+    workload = asked[-1].workload
+    assert isinstance(workload, Serving)
+    plain = Serving()
+    assert workload.concurrency == plain.concurrency
+    assert passes_per_answer(resolve_model(asked[-1].model), workload) == passes_per_answer(
+        resolve_model(asked[-1].model), plain
+    )
 
 
 def test_the_fields_follow_a_model_that_was_typed(page: AppTest, asked: list[Case]) -> None:
@@ -75,5 +92,5 @@ def test_an_encoder_is_asked_for_requests_at_once_and_no_tokens_per_second(
     assert not fields(page) & {"in_users", "in_requests_per_second", "in_speed"}
     workload = asked[-1].workload
     assert isinstance(workload, Serving)
-    assert (workload.concurrency, workload.input_tokens) == (32, 512)  # 512: what its table holds
+    assert (workload.concurrency, workload.input_tokens) == (8, 512)  # 512: what its table holds
     assert asked[-1].limits.max_tpot_ms is None

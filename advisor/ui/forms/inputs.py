@@ -52,14 +52,13 @@ class Inputs:
     samples: str = "10M"
     users: str = "8"
     speed: str = "20"
-    at_once: str = "32"
     rent: str = PriceKind.ON_DEMAND
     own_accelerator: str = ""
     own_count: str = "1"
     prompt: str = "7168"
     answer: str = "1024"
     first_token: str = "2 s"
-    steps: str = "30"
+    steps: str = "50"
 
 
 DEFAULTS: Final = Inputs()
