@@ -19,7 +19,7 @@ from advisor.planning.search.systems import System
 from advisor.planning.search.training import search_training
 from advisor.planning.time_ranges import TimeSpreads
 
-TRIED_AT_ONCE = 3
+TRIED_AT_ONCE = 7
 """How many numbers between two known ones each round tries."""
 
 
