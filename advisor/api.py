@@ -257,9 +257,9 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     ----------
     case : Case or mapping
         ``owning`` and ``renting`` hold the assumptions; a missing one takes a cited default.
-        Without ``hardware``, it takes what ``owning.budget_usd`` buys, or the cheapest plan among
-        accelerators with a known price. Measured machines of ``limits.owned`` use their own
-        rates.
+        Without ``hardware``, it takes what ``owning.budget_usd`` buys, or what costs least to own
+        among accelerators with a known price, beside the cheapest rent of any. Measured machines
+        of ``limits.owned`` use their own rates.
 
     Returns
     -------

@@ -75,7 +75,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "own": {
         **_WORK,
         "price and limits": ("limits",),
-        "what to buy (what the cheapest plan uses, or a budget buys)": ("hardware",),
+        "what to buy (what costs least to own, or a budget buys)": ("hardware",),
         "buying (cited defaults where you give nothing)": ("owning",),
         "renting": ("renting",),
     },

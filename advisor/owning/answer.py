@@ -5,21 +5,27 @@ from datetime import date
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
+from advisor.catalog.nodes import sold_together
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory_against
 from advisor.nouns.case import Case, Hardware
-from advisor.nouns.hardware import PriceKind
-from advisor.nouns.limits import OwnedHardware
+from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.limits import Objective, OwnedHardware
+from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Size, purchase_price
 from advisor.owning.processors import compare_processors
-from advisor.owning.report import rent_or_buy
+from advisor.owning.rents import Elsewhere
+from advisor.owning.report import owned_usd, rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
 from advisor.planning.beside_api import hosted_models
+from advisor.planning.explain.devices import devices_to_buy
 from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import counted, recommend
+from advisor.planning.search.options import Option, best_option, meets_time
 from advisor.planning.search.systems import only_lowest_asks
+from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement
 
 
@@ -53,13 +59,13 @@ def answer_own(
             remedy="Leave it out; --months sets the horizon.",
             field="limits.commitment_months",
         )
-    size, groups = None, 1
+    size, groups, elsewhere = None, 1, None
     budget, stated = None, case.hardware is not None
     if not stated:
         budget = buy() if buy else None
         bought = _bought(budget)
         if bought is None:
-            chosen = _planned(asked)
+            chosen, elsewhere = _planned(asked, economy)
         else:
             chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
             size, groups = _size_of(bought, catalog), bought.groups
@@ -86,6 +92,7 @@ def answer_own(
         hosted=hosted_models(case, asked.architecture),
         groups=groups,
         size=size,
+        elsewhere=elsewhere,
     )
 
 
@@ -117,16 +124,20 @@ def _bought(budget: BudgetAnswer | None) -> Purchase | None:
     return max(budget.best, key=lambda item: item.usd)
 
 
-def _planned(asked: PricedCase) -> Hardware:
-    """Return the hardware of the cheapest plan whose purchase price is known."""
+def _planned(asked: PricedCase, economy: Economy) -> tuple[Hardware, Elsewhere | None]:
+    """Return what costs least to own, and to rent, of all that does the work within the limits.
+
+    Cards that are sold in machines of eight are bought by the machine.
+    """
     case, catalog = asked.case, asked.catalog
     allowed = {catalog.accelerator(key).key for key in case.limits.accelerators}
-    priced = tuple(
+    priced = {
         card.key
         for card in catalog.accelerators
         if card.purchase_usd is not None
+        and card.board_power_w is not None
         and (card.key in allowed if allowed else not only_lowest_asks(catalog.offers_for(card.key)))
-    )
+    }
     if not priced:
         raise InputError(
             "none of the allowed accelerators has a purchase price in the catalog",
@@ -135,18 +146,49 @@ def _planned(asked: PricedCase) -> Hardware:
             remedy="Name it with its price: --accelerator h100-sxm --purchase-price 25000.",
             field="limits.accelerators",
         )
-    limits = case.limits.changed(accelerators=priced)
-    answer = recommend(asked.of(case.changed(limits=limits)))
-    if not answer.plans:
+    limits = case.limits.changed(price_kind=PriceKind.ON_DEMAND)
+    asked = asked.of(case.changed(limits=limits))
+    searched = Searched.of(asked, advising=False)
+    ways = [(searched.systems[option.system].accelerator, option) for option in searched.feasible]
+    ways = [way for way in ways if way[0].key in priced]
+    ways += [
+        (catalog.accelerator(key), option)
+        for key, option in devices_to_buy(asked.of(searched.case)).items()
+        if meets_time(option, searched.case.limits) and not option.layout.host_options
+    ]
+    if not ways:
         raise InputError(
             "no hardware with a known purchase price does this work",
-            value=answer.answer,
+            value=recommend(asked).answer,
             allowed="work that some accelerator can do within the limits",
             remedy="Name the hardware: --accelerator h100-sxm --count 8.",
             field="hardware.accelerator",
         )
-    best = answer.plans[0].estimate
-    return Hardware(accelerator=best.accelerator, count=best.count)
+    bills: dict[tuple[str, int], float] = {}
+
+    def to_own(way: tuple[Accelerator, Option]) -> float:
+        card, option = way
+        key = card.key, _sold(card, option)
+        if key not in bills:
+            bills[key] = owned_usd(case, card, key[1], economy)
+        # A run takes its hours of what is bought; a service takes all of them.
+        work = 1.0 if isinstance(case.workload, Serving) else option.time
+        return bills[key] * work * (1.0 if option.proven else option.time_high / option.time)
+
+    card, option = min(ways, key=to_own)
+    rented = best_option(searched.feasible, Objective.CHEAPEST)
+    elsewhere = None
+    if rented is not None and rented.offer is not None:
+        other = searched.systems[rented.system].accelerator
+        if other.key != card.key and case.renting.usd_per_hour is None:
+            elsewhere = Elsewhere(other, rented)
+    return Hardware(accelerator=card.key, count=_sold(card, option)), elsewhere
+
+
+def _sold(card: Accelerator, option: Option) -> int:
+    """Return the cards of an option in the numbers in which they are sold."""
+    pack = sold_together(card)
+    return -(-option.cards // pack) * pack
 
 
 def _estimated(asked: PricedCase) -> Estimate:

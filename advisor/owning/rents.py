@@ -17,6 +17,7 @@ from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
 from advisor.planning.beside_api import Hosted
+from advisor.planning.search.options import Option
 from advisor.planning.search.systems import allowed_offers, price_usd_per_hour
 from advisor.planning.spot import Interruptions, upper_factor
 
@@ -50,6 +51,14 @@ class Tenancy:
         return self.kind is RentKind.COMMITTED
 
 
+@record
+class Elsewhere:
+    """The cheapest plan to rent for the work, on cards other than those that are bought."""
+
+    accelerator: Accelerator
+    option: Option
+
+
 def tenancies(
     case: Case,
     accelerator: Accelerator,
@@ -57,6 +66,7 @@ def tenancies(
     count: int,
     work: Work,
     hosted: Sequence[Hosted] = (),
+    elsewhere: Elsewhere | None = None,
     catalog: Catalog,
     economy: Economy,
     reliability: Reliability,
@@ -81,6 +91,7 @@ def tenancies(
         found += _offered(
             case, accelerator, count, catalog, economy, reliability, work=work, monthly=monthly
         )
+        found += [] if elsewhere is None else [_other(elsewhere, work, monthly)]
     found += _hosted(case, work, hosted)
     return tuple(found)
 
@@ -203,6 +214,22 @@ def _as_priced(offer: Offer) -> Range:
     if not offer.is_from:
         return Range.exact(1.0)
     return Range(low=1.0, expected=1.0, high=offer.price_factor, evidence=Evidence.ASSUMED)
+
+
+def _other(elsewhere: Elsewhere, work: Work, monthly: float) -> Tenancy:
+    """Return the rent of other cards for the same work: a run takes its own hours on them."""
+    option, offer = elsewhere.option, elsewhere.option.offer
+    assert offer is not None
+    longer = 1.0 if work.run_hours is None else option.time / work.run_hours.expected
+    return Tenancy(
+        RentKind.ON_DEMAND,
+        f"{offer.provider} on demand, {option.cards}x {elsewhere.accelerator.name}",
+        option.usd_per_hour,
+        _as_priced(offer).scaled(longer),
+        monthly,
+        instances=option.instances,
+        offer=offer,
+    )
 
 
 def _commitment(

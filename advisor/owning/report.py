@@ -20,10 +20,10 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import Size, Spread, resolve
+from advisor.owning.assumptions import Size, Spread, expected, resolve
 from advisor.owning.compare import Comparison, break_even_by_input
-from advisor.owning.costs import owning_cost
-from advisor.owning.rents import Tenancy, run_rent_usd, tenancies
+from advisor.owning.costs import owning_cost, present_usd
+from advisor.owning.rents import Elsewhere, Tenancy, run_rent_usd, tenancies
 from advisor.owning.results import (
     Assumption,
     BreakEven,
@@ -158,6 +158,22 @@ def _terms(compared: Comparison, paid_hours: float, total: float) -> tuple[Term,
     return tuple(terms)
 
 
+def hours_in_use(case: Case) -> float:
+    """Return the hours of a month in which owned hardware works. [h]"""
+    usual = HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH
+    return case.owning.hours_per_month or usual
+
+
+def owned_usd(case: Case, accelerator: Accelerator, count: int, economy: Economy) -> float:
+    """Return the present value of owning some cards over the horizon, all expected. [USD]"""
+    size = size_of(accelerator, count)
+    inputs = resolve(
+        accelerator, owning=case.owning, renting=case.renting, size=size, economy=economy
+    )
+    months = case.owning.months
+    return float(present_usd(expected(inputs), size, hours=hours_in_use(case), months=months))
+
+
 def rent_or_buy(
     case: Case,
     estimate: Estimate,
@@ -171,11 +187,12 @@ def rent_or_buy(
     hosted: Sequence[Hosted] = (),
     groups: int = 1,
     size: Size | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Ownership:
     """Compare buying the estimate's hardware with renting it, in present values.
 
     ``groups`` of the estimate's cards are bought and work side by side, in the machines of
-    ``size``, else in those of the estimate.
+    ``size``, else in those of the estimate. ``elsewhere`` is rented for the same work.
 
     Raises
     ------
@@ -185,9 +202,7 @@ def rent_or_buy(
     accelerator = catalog.accelerator(estimate.accelerator)
     size = size or size_of(accelerator, estimate.cards, groups)
     owning = case.owning
-    hours = owning.hours_per_month or (
-        HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH
-    )
+    hours = hours_in_use(case)
     host_bytes = estimate.memory.host_bytes.high * size.cards_in_one
 
     def resolved(months: int) -> tuple[Assumption, ...]:
@@ -209,6 +224,7 @@ def rent_or_buy(
         count=estimate.cards,
         work=work,
         hosted=hosted,
+        elsewhere=elsewhere,
         catalog=catalog,
         economy=economy,
         reliability=reliability,

@@ -98,7 +98,8 @@ def _short(console: Console, found: Ownership, *, owning: str) -> None:
     screen.say(1, owning)
     rents = [
         (rent.title, f"{rent.usd_per_hour:,.2f}", money(rent.total_usd), break_even_text(rent))
-        for rent in found.rents[:SHOWN_RENTS]
+        for place, rent in enumerate(found.rents)
+        if place < SHOWN_RENTS or place == found.against
     ]
     if rents:
         screen.add(

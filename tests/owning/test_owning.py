@@ -425,3 +425,43 @@ def test_no_card_is_compared_that_only_one_host_asks_a_price_for() -> None:
     found = advisor.own(serve("llama-3.1-8b", concurrency=16))
     offers = load_catalog().offers_for(found.accelerator)
     assert any(offer.tier != "marketplace, lowest" for offer in offers)
+
+
+def test_what_is_bought_is_sold_in_that_number() -> None:
+    """Once one B300 module, which is sold in machines of eight, because it was cheapest to rent."""
+    asked = serve("llama-3.1-70b", requests_per_s=5)
+    found = advisor.own(asked)
+    cards = load_catalog().accelerators
+    modules = {card.key for card in cards if "SXM" in card.name or "OAM" in card.name}
+    assert found.count % 8 == 0 or found.accelerator not in modules
+    assert "is sold in machines of" not in found.answer
+
+
+def test_buying_is_compared_with_the_cheapest_rent_of_any_card() -> None:
+    asked = serve("llama-3.1-70b", requests_per_s=5)
+    found = advisor.own(asked)
+    plan = advisor.recommend(asked).plans[0].estimate
+    assert found.against is not None
+    main = found.rents[found.against]
+    assert found.accelerator != plan.accelerator
+    assert plan.accelerator_name in main.title
+    assert plan.cost.usd_per_hour is not None
+    assert main.usd_per_hour == plan.cost.usd_per_hour.expected
+
+
+def test_a_run_on_rented_cards_takes_their_hours() -> None:
+    """Slower rented cards are paid for longer: both do the same work."""
+    asked = tune("llama-3.1-8b", None, method="lora", tokens=1e7)
+    found, plan = advisor.own(asked), advisor.recommend(asked).plans[0].estimate
+    bought = {"accelerator": found.accelerator, "count": found.count}
+    owned = advisor.estimate({**asked, "hardware": bought}).time
+    assert found.against is not None
+    assert plan.time is not None
+    assert owned is not None
+    assert plan.time.run_hours is not None
+    assert owned.run_hours is not None
+    main = found.rents[found.against]
+    assert plan.accelerator_name in main.title
+    longer = plan.time.run_hours.expected / owned.run_hours.expected
+    assert longer > 1
+    assert main.hours_per_month == pytest.approx(found.hours_per_month * longer, rel=0.02)
