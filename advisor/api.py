@@ -114,7 +114,8 @@ def recommend(
     *,
     catalog: Catalog | None = None,
     on_sentence: Callable[[str], object] = lambda _: None,
-    briefly: bool = False,
+    fewest: bool = True,
+    neighbours: bool = True,
 ) -> Recommendation:
     """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
 
@@ -124,8 +125,10 @@ def recommend(
         Model, workload and limits. ``hardware`` is not needed.
     on_sentence : callable, optional
         Receives the answer in one sentence once, as soon as it is known.
-    briefly : bool, optional
-        Leave out the fewest accelerators for the deadline and the layouts near those of the plans.
+    fewest : bool, optional
+        Also find the smallest number of each accelerator that meets the deadline.
+    neighbours : bool, optional
+        Also evaluate the layouts near those of the plans.
 
     Returns
     -------
@@ -138,7 +141,7 @@ def recommend(
         If the case names something unknown or cannot be computed.
     """
     asked = prepared(case, catalog, searching=True)
-    return _recommend(asked, on_sentence=on_sentence, briefly=briefly)
+    return _recommend(asked, on_sentence=on_sentence, fewest=fewest, neighbours=neighbours)
 
 
 def estimate(

@@ -309,7 +309,8 @@ def test_an_interrupt_is_quiet(
 def test_a_rejected_noun_inside_the_engine_is_a_sentence_too(
     monkeypatch: pytest.MonkeyPatch, case_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(api, "recommend", lambda _: Case.model_validate({"model": {"preset": "x"}}))
+    unfinished = {"model": {"preset": "x"}}
+    monkeypatch.setattr(api, "recommend", lambda _, **how: Case.model_validate(unfinished))
 
     assert cli.main(["recommend", case_file]) == 2
     assert capsys.readouterr().err.startswith("gpu-advisor: error: workload is missing: ")

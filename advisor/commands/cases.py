@@ -18,7 +18,8 @@ def recommend(arguments: Namespace) -> None:
     """Rank what to rent or use."""
     top = parse_count(arguments.top, field="--top")
     case = stated_case(arguments)
-    answered(arguments, advisor.recommend(case), top=top)
+    one_screen = top == 1 and not (arguments.json or arguments.everything)
+    answered(arguments, advisor.recommend(case, fewest=not one_screen), top=top)
 
 
 def estimate(arguments: Namespace) -> None:

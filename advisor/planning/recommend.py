@@ -28,7 +28,8 @@ def recommend(
     asked: PricedCase,
     *,
     on_sentence: Callable[[str], object] = lambda _: None,
-    briefly: bool = False,
+    fewest: bool = True,
+    neighbours: bool = True,
 ) -> Recommendation:
     """Search the catalog for a case.
 
@@ -39,8 +40,8 @@ def recommend(
     on_sentence : callable, optional
         It is called once with the answer's sentence. If a plan meets the limits, this happens
         before the explanation is computed.
-    briefly : bool, optional
-        Leave out ``fewest``, and ``neighbours`` of the plans.
+    fewest, neighbours : bool, optional
+        Also compute ``fewest``, and ``neighbours`` of the plans.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def recommend(
     best = best_option(searched.feasible, case.objective)
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
-    rankings = searched.rankings(around=not briefly)
+    rankings = searched.rankings(around=neighbours)
     bought = devices_to_buy(asked.of(searched.case))
     rejections = searched.rejections(rankings, best, bought)
     answer = _answer(rankings[0].plans, rejections, case.limits)
@@ -73,7 +74,7 @@ def recommend(
         rankings=rankings,
         frontier=tuple(item for item in candidates if item.on_frontier),
         candidates=candidates,
-        fewest=() if briefly else searched.fewest(),
+        fewest=searched.fewest() if fewest else (),
         rejections=rejections,
         nearest=None if best is not None else nearest(asked, rejections),
         advice=(
@@ -148,7 +149,8 @@ def counted(asked: PricedCase) -> Hardware | None:
     if alone and not missed_limits(found, case.limits):
         return stated
     limits = case.limits.changed(accelerators=(stated.accelerator,))
-    plans = recommend(asked.of(case.changed(limits=limits, hardware=None)), briefly=True).plans
+    searching = asked.of(case.changed(limits=limits, hardware=None))
+    plans = recommend(searching, fewest=False, neighbours=False).plans
     if not plans:
         return stated
     return stated.changed(count=plans[0].estimate.count)

@@ -70,7 +70,7 @@ def test_a_brief_answer_says_the_same() -> None:
         "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 2e7},
         "limits": {"deadline_hours": 24},
     }
-    whole, brief = advisor.recommend(case), advisor.recommend(case, briefly=True)
+    whole, brief = advisor.recommend(case), advisor.recommend(case, fewest=False, neighbours=False)
     assert able(brief) == len(whole.fewest)
     assert not brief.fewest
     around = [plan.estimate.neighbours for item in whole.rankings for plan in item.plans]

@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, fresh_caches: None) -> list[Case]:
     cases: list[Case] = []
 
     def recommend(
-        case: Case, on_sentence: Callable[[str], object] = str, *, briefly: bool = False
+        case: Case, on_sentence: Callable[[str], object] = str, **left_out: bool
     ) -> Recommendation:
         cases.append(case)
         return factory.recommend_aloud(case, on_sentence)

@@ -369,7 +369,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
     page.run()
 
     def refuse(
-        case: Case, on_sentence: Callable[[str], object] = str, *, briefly: bool = False
+        case: Case, on_sentence: Callable[[str], object] = str, **left_out: bool
     ) -> Recommendation:
         if case.workload.kind == "fine_tuning" and case.workload.tokens == 20e6:
             raise InputError(
@@ -395,7 +395,7 @@ def test_an_unexpected_error_shows_no_traceback(
     page: AppTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(
-        case: Case, on_sentence: Callable[[str], object] = str, *, briefly: bool = False
+        case: Case, on_sentence: Callable[[str], object] = str, **left_out: bool
     ) -> Recommendation:
         raise ZeroDivisionError("secret path")
 

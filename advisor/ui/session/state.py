@@ -233,7 +233,7 @@ def recommended(inputs: Inputs) -> api.Recommendation:
 def _recommended(case: Case, told: Callable[[str], object]) -> api.Recommendation:
     """Return the answer without what only folded parts of the page show."""
     return kept(
-        lambda: api.recommend(case, on_sentence=told, briefly=True),
+        lambda: api.recommend(case, on_sentence=told, fewest=False, neighbours=False),
         "recommend",
         case.to_json(indent=None),
     )
