@@ -43,6 +43,12 @@ def test_most_cards_are_in_the_database() -> None:
         ("rtx-pro-5000-blackwell", lambda card: card.peak_flops_per_s["fp32"], 65e12),
         ("rtx-pro-5000-blackwell", lambda card: card.peak_flops_per_s["fp4"], 1032e12),
         ("rtx-4090", lambda card: card.pcie_lanes, 16),
+        # NVIDIA's datasheet of December 2025; the workstation card has 1,792 GB/s and 126 TFLOPS.
+        *(
+            ("rtx-pro-6000-blackwell-server", lambda card, f=f: card.peak_flops_per_s[f], v * 1e12)
+            for f, v in {"fp32": 120, "bf16": 480, "fp8": 960, "fp4": 1920}.items()
+        ),
+        ("rtx-pro-6000-blackwell-server", lambda card: card.memory_bandwidth_bytes_per_s, 1597e9),
         ("rtx-pro-4500-blackwell-server", lambda card: card.memory_bandwidth_bytes_per_s, 800e9),
         ("rtx-4000-sff-ada", lambda card: card.memory_bandwidth_bytes_per_s, 280e9),
         ("tenstorrent-p150", lambda card: card.peak_flops_per_s["fp8"], 664e12),
@@ -67,6 +73,7 @@ def test_most_cards_are_in_the_database() -> None:
                 ],
                 "gfx1101": ["radeon-pro-v710", "rx-7800-xt"],
                 "gfx1151": ["ryzen-ai-max-395"],
+                "gfx1200": ["rx-9060-xt-16gb"],
                 "gfx1201": ["radeon-ai-pro-r9700", "rx-9070", "rx-9070-xt"],
             }.items()
             for key in keys
