@@ -150,10 +150,12 @@ class Searched:
 
     def _add_improvements(self, option: Option) -> None:
         place = placement(option, self.systems[option.system])
-        served = isinstance(self.case.workload, Serving)
-        better = served_improvements if served else improvements
-        update = {"improvements": better(self.asked, place)}
-        self.estimates[option] = self.estimate(option).changed(**update)
+        plan = self.estimate(option)
+        if isinstance(self.case.workload, Serving):
+            better = served_improvements(self.asked, place, plan)
+        else:
+            better = improvements(self.asked, place)
+        self.estimates[option] = plan.changed(improvements=better)
 
     def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
         ordered = best_per_accelerator(self.feasible, self.systems, objective)

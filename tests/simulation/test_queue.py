@@ -14,7 +14,14 @@ from advisor.equations.serving.engine import (
     time_per_output_token_s,
 )
 from advisor.equations.serving.queueing import state_grid, state_probabilities
-from advisor.estimate.serving.queue import PERCENTILES, Arrivals, EngineCurve, Queued, queued
+from advisor.estimate.serving.queue import (
+    PERCENTILES,
+    Arrivals,
+    EngineCurve,
+    Queued,
+    queued,
+    within_limit,
+)
 from tests.simulation.engine import Engine, poisson
 
 PROMPT, ANSWER, SPREAD = 1024, 256, 0.25
@@ -92,7 +99,7 @@ def simulated(
         figures[f"ttft {name}"] = float(np.quantile(first, share))
         figures[f"tpot {name}"] = float(np.quantile(later, share))
     arrivals = Arrivals(np.array([rate]), arrival_scv=scv, answer_scv=SPREAD, output_tokens=ANSWER)
-    return figures, queued(curve, arrivals)
+    return figures, queued(within_limit(curve), arrivals)
 
 
 def errors_of(figures: dict[str, float], found: Queued) -> dict[str, float]:

@@ -32,12 +32,12 @@ from advisor.catalog.nodes import node_for
 from advisor.equations.serving.bursts import overload_wait_s
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_interval, batch_times, image_kernels
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.sample import SIZES
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServingLoad, host_parts
-from advisor.estimate.serving.queue import EngineCurve, queued
+from advisor.estimate.serving.queue import queued
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.layout import ParallelLayout
@@ -286,8 +286,8 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
     token, first = found.latencies("mean" if at is None else cell(row, "percentile"))
     if not found.stable[0]:
         requests = integer(row, "burst_requests", BURST_REQUESTS)
-        token, full = _full(curve)
-        first = full + overload_wait_s(
+        token = curve.tpot_s[:, -1]
+        first = curve.first_token_s[:, -1] + overload_wait_s(
             requests=requests / layout.data,
             rate_per_s=found.rate_per_s,
             served_per_s=curve.most_per_s,
@@ -297,12 +297,3 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
     load = ServingLoad.of(workload)
     served = np.minimum(found.rate_per_s, curve.most_per_s) * layout.data
     return replace(load, concurrency=served * whole), BenchmarkTimes(first, token, whole)
-
-
-def _full(curve: EngineCurve) -> tuple[Floats, Floats]:
-    """Return time per token and time to the first, without a wait, of a full engine. [s]"""
-    limit = float(max(curve.limit[0], 1.0))
-    return (
-        np.array([np.interp(limit, curve.states, curve.tpot_s[0])]),
-        np.array([np.interp(limit, curve.states, curve.first_token_s[0])]),
-    )

@@ -14,7 +14,7 @@ from advisor.equations.serving.bursts import (
 from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
-from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued
+from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued, within_limit
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration
@@ -139,7 +139,7 @@ def engine_curves(
 
     room = table(times.capacity.max_concurrency / layout.expert)[:, 0]
     fits = np.broadcast_to(times.feasible, rows * numbers)[::numbers]
-    return EngineCurve(
+    curve = EngineCurve(
         states=STATES,
         completions_per_s=between(times.requests_per_s / layout.expert),
         tpot_s=between(times.tpot_s),
@@ -151,6 +151,7 @@ def engine_curves(
         need_bytes=table(times.capacity.high_bytes)[:, 0],
         usable_bytes=table(times.capacity.usable_bytes)[:, 0],
     )
+    return within_limit(curve)
 
 
 def arrivals_of(workload: Serving, ranks: Floats) -> Arrivals:

@@ -39,7 +39,10 @@ mean of such a correlation, squared weights included, is 2/3."""
 
 @record
 class EngineCurve:
-    """Engines in each number of requests in flight: one row each, one column for each state."""
+    """Engines in each number of requests in flight: one row each, one column for each state.
+
+    Beyond an engine's limit, its figures are those at the limit: see :func:`within_limit`.
+    """
 
     states: Floats
     """Increasing numbers of requests in flight, from 1."""
@@ -150,11 +153,10 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     for another to leave. Later tokens share their steps with the prompts that arrive
     (``equations.shared_steps``). The tails are gamma distributions of the same mean and variance.
     """
-    held = _within_limit(curve)
-    rate, most = arrivals.rate_per_s, held.completions_per_s[:, -1]
+    rate, most = arrivals.rate_per_s, curve.completions_per_s[:, -1]
     none, some, beyond = state_probabilities(
         states=curve.states,
-        completions_per_s=held.completions_per_s,
+        completions_per_s=curve.completions_per_s,
         rate_per_s=rate,
         arrival_scv=arrivals.arrival_scv,
         answer_scv=arrivals.answer_scv,
@@ -163,7 +165,7 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     some = some.copy()
     some[:, -1] += beyond
     outside = (some * (curve.states >= curve.limit[:, None])).sum(axis=1)
-    held, some = _reached(held, some)
+    held, some = _reached(curve, some)
     # Bursts lengthen the wait of those that find the engine full.
     variation = (arrivals.arrival_scv + arrivals.answer_scv) / 2
     drain = variation / np.maximum(most - rate, 1e-300)
@@ -194,7 +196,7 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     )
 
 
-def _within_limit(curve: EngineCurve) -> EngineCurve:
+def within_limit(curve: EngineCurve) -> EngineCurve:
     """Return engines whose figures beyond their limit are those at it."""
     limit = np.minimum(curve.limit, curve.states[-1])[:, None]
     last = np.argmax(curve.states >= limit, axis=1)[:, None]

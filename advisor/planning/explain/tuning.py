@@ -14,6 +14,7 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.results import Estimate
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
@@ -40,13 +41,15 @@ WORTH: Final = 0.95
 """A technique is told if a time falls to this share of it."""
 
 
-def served_improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
+def served_improvements(
+    asked: ResolvedCase, placement: Placement, plan: Estimate
+) -> tuple[str, ...]:
     """Return one sentence for each technique that is worth its effort on a plan.
 
     Each with the speeds before and after; empty for networks that do not write text, and for those
     whose prompts pass an encoder: engines neither cache nor draft for them.
 
-    ``asked``: of serving. What it states already is not offered.
+    ``asked``: of serving. What it states already is not offered. ``plan``: its estimate.
     """
     architecture, workload = asked.architecture, asked.case.workload
     if not isinstance(workload, Serving) or not generates(architecture):
@@ -54,18 +57,19 @@ def served_improvements(asked: ResolvedCase, placement: Placement) -> tuple[str,
     if writes_apart(architecture):
         return ()
 
-    def speeds(update: dict[str, Any]) -> tuple[Range, Range, Range]:
-        own = asked.case.changed(workload=workload.changed(**update))
-        found = estimate_configuration(asked.of(own), placement).serving
+    def speeds(estimate: Estimate) -> tuple[Range, Range, Range]:
+        found = estimate.serving
         if found is None:
             msg = "serving has no estimate"
             raise TypeError(msg)
         return found.ttft_ms, found.tpot_ms, found.output_tokens_per_s
 
-    first, token, output = speeds({})
+    first, token, output = speeds(plan)
     told = []
     for title, update in _offers(workload, architecture):
-        after_first, after_token, after_output = speeds(update)
+        own = asked.case.changed(workload=workload.changed(**update))
+        changed = estimate_configuration(asked.of(own), placement)
+        after_first, after_token, after_output = speeds(changed)
         faster = after_token.expected <= WORTH * token.expected
         sooner = after_first.expected <= WORTH * first.expected
         if not faster and not sooner:

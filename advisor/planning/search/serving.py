@@ -150,11 +150,10 @@ def _carried(table: Table, figures: Figures) -> dict[int, float]:
 def _best_places(table: Table, fits: NDArray[np.bool_], merits: Sequence[Floats]) -> list[int]:
     """Return, for each system and count, the rows with the least value of each figure."""
     places = np.flatnonzero(fits)
+    key = table[places, 0] * (table[:, 1].max() + 1) + table[places, 1]
     kept: set[int] = set()
     for merit in merits:
-        order = places[np.lexsort((merit[places], table[places, 1], table[places, 0]))]
-        keys = table[order, :2]
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-        kept.update(order[first].tolist())
+        order = np.lexsort((merit[places], key))
+        _, first = np.unique(key[order], return_index=True)
+        kept.update(places[order[first]].tolist())
     return sorted(kept)
