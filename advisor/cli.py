@@ -15,7 +15,6 @@ from advisor.errors import (
     MAX_PART,
     AdvisorError,
     CatalogError,
-    RefreshError,
     ResourceError,
     TransferError,
     shortened,
@@ -69,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prepare_streams()
         code = _run(argv)
         sys.stdout.flush()
-    except (CatalogError, RefreshError, ResourceError, TransferError) as error:
+    except (CatalogError, ResourceError, TransferError) as error:
         return _complain(error, BROKEN)
     except AdvisorError as error:
         return _complain(error, MISTAKE)

@@ -78,36 +78,21 @@ class ResourceError(AdvisorError):
     """A file that ships with the package is missing or unreadable."""
 
 
-class RefreshError(AdvisorError):
-    """Live prices were not updated; the prices in use stay unchanged.
-
-    Parameters
-    ----------
-    what : str
-        What went wrong.
-    remedy : str
-        The next step, as an instruction.
-    """
-
-    def __init__(self, what: str, *, remedy: str) -> None:
-        self.what, self.remedy = what, remedy
-        super().__init__(f"{what}. The prices in use stay as they are. {remedy}")
-
-
 class TransferError(AdvisorError):
-    """Data cannot be written or read: the disk is full, access is denied, a stream is closed.
+    """Data cannot be written or read: the disk is full, access is denied, a stream is closed."""
 
-    Parameters
-    ----------
-    what : str
-        What went wrong.
-    remedy : str
-        The next step, as an instruction.
-    """
+    outcome = ""
+    """What stays as it was, between what went wrong and the next step."""
 
     def __init__(self, what: str, *, remedy: str) -> None:
         self.what, self.remedy = what, remedy
-        super().__init__(f"{what}. {remedy}")
+        super().__init__(f"{what}. {self.outcome}{remedy}")
+
+
+class RefreshError(TransferError):
+    """Live prices were not updated; the prices in use stay unchanged."""
+
+    outcome = "The prices in use stay as they are. "
 
 
 class ProbeError(AdvisorError):

@@ -65,10 +65,7 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
         height=FRAME_PX + row_px * len(plans),
         x=axis(theme, "GiB on each accelerator", range=[0, longest * 1.08], rangemode="tozero"),
         y=names_axis(
-            theme,
-            tickvals=rows,
-            ticktext=names,
-            range=[len(plans) - 0.5, -0.5 - NOTE_ROOM],
+            theme, tickvals=rows, ticktext=names, range=[len(plans) - 0.5, -0.5 - NOTE_ROOM]
         ),
         barmode="stack",
         shapes=[_capacity_line(row, plans[row].usable_gib, theme) for row in rows],

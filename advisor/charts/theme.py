@@ -213,12 +213,7 @@ def axis(theme: Theme, title: str, **more: object) -> Drawn:
 
 
 def log_axis(
-    theme: Theme,
-    title: str,
-    low: float,
-    high: float,
-    ticks: Mapping[float, str],
-    **more: object,
+    theme: Theme, title: str, low: float, high: float, ticks: Mapping[float, str], **more: object
 ) -> Drawn:
     """Return a logarithmic axis between two values, with a text at each tick."""
     ends = [math.log10(low), math.log10(high)]

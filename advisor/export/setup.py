@@ -21,14 +21,7 @@ from advisor.export.formats import SERVES, TRAINS, Format, cannot
 from advisor.export.training.words import chats
 from advisor.export.versions import version_of
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import (
-    count,
-    duration,
-    hourly_price,
-    memory,
-    milliseconds,
-    money,
-)
+from advisor.foundation.formatting import count, duration, hourly_price, memory, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Offer

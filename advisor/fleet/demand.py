@@ -358,11 +358,7 @@ def machine_system(machine: Machine, *, training: bool) -> System:
         counts |= {cards * 2**power for power in range(1, 4) if 2**power <= MOST_MACHINES}
     assumptions = (mark(machine), *node.assumptions)
     return System(
-        machine.card,
-        node.changed(assumptions=assumptions),
-        (),
-        tuple(sorted(counts)),
-        owned=True,
+        machine.card, node.changed(assumptions=assumptions), (), tuple(sorted(counts)), owned=True
     )
 
 

@@ -49,8 +49,4 @@ def _repr(one: Any) -> str:
     return f"{type(one).__qualname__}({', '.join(shown)})"
 
 
-_SHARED: dict[str, Callable[..., object]] = {
-    "__eq__": _equal,
-    "__hash__": _hash,
-    "__repr__": _repr,
-}
+_SHARED: dict[str, Callable[..., object]] = {"__eq__": _equal, "__hash__": _hash, "__repr__": _repr}

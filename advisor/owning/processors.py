@@ -147,9 +147,7 @@ def compare_processors(
 
 
 def _clusters(
-    asked: ResolvedCase,
-    estimate: Estimate,
-    singles: Sequence[tuple[Accelerator, Estimate, Range]],
+    asked: ResolvedCase, estimate: Estimate, singles: Sequence[tuple[Accelerator, Estimate, Range]]
 ) -> list[int | None]:
     """Return how many of each processor match the estimate's speed; None if no number does.
 

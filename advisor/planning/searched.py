@@ -202,10 +202,7 @@ class Searched:
         return as_candidates(ordered, self.systems, spreads, serving=False, on_frontier=set())
 
     def rejections(
-        self,
-        rankings: Sequence[Ranking],
-        best: Option | None,
-        bought: Mapping[str, Option],
+        self, rankings: Sequence[Ranking], best: Option | None, bought: Mapping[str, Option]
     ) -> tuple[Rejection, ...]:
         """Return why each accelerator that is in no plan lost."""
         case, result = self.case, self.result

@@ -77,10 +77,7 @@ class _Asked(PricedCase):
 
 
 def best_placement(
-    asked: PricedCase,
-    *,
-    search: Search = SEARCH,
-    machines: Sequence[System] | None = None,
+    asked: PricedCase, *, search: Search = SEARCH, machines: Sequence[System] | None = None
 ) -> Placement:
     """Return the placement of a case on its hardware.
 

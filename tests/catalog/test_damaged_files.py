@@ -17,7 +17,7 @@ from advisor.architecture.presets import list_presets, load_preset
 from advisor.architecture.published_models import published_models
 from advisor.architecture.titles import model_title
 from advisor.architecture.weights.gguf_bytes import gguf_facts
-from advisor.arguments.commands import table
+from advisor.arguments.parser import table
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
 from advisor.calibration.fitting.serving import engine_fits
 from advisor.calibration.scoring.published import published_runs

@@ -270,7 +270,4 @@ def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[Attenti
         fields.refuse("num_sliding_attention_heads", what, heads, wanted)
     full = tuple(item for item in shape.windows if item.window is None)
     windowed = tuple(item for item in shape.windows if item.window is not None)
-    return [
-        shape.changed(windows=full),
-        shape.changed(windows=windowed, heads=heads),
-    ]
+    return [shape.changed(windows=full), shape.changed(windows=windowed, heads=heads)]

@@ -219,10 +219,7 @@ def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> 
 
 
 def range_of_groups(
-    bounds: Sequence[float],
-    source: str,
-    groups: int,
-    evidence: Evidence = Evidence.CALIBRATED,
+    bounds: Sequence[float], source: str, groups: int, evidence: Evidence = Evidence.CALIBRATED
 ) -> Interval:
     """Return fitted bounds as an interval that contains 1, with the digits of the file."""
     low, high = bounds

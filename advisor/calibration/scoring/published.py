@@ -11,13 +11,7 @@ from advisor.calibration.scoring.predictions import stored_predictions
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.calibration.scoring.validation import recognise
 from advisor.calibration.tables.context import shipped_engine
-from advisor.calibration.tables.reading import (
-    Row,
-    cell,
-    measurement_tables,
-    number,
-    shipped_rows,
-)
+from advisor.calibration.tables.reading import Row, cell, measurement_tables, number, shipped_rows
 from advisor.catalog import load_catalog
 from advisor.errors import InputError
 from advisor.foundation.data_records import refuse

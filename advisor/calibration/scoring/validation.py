@@ -16,7 +16,7 @@ from advisor.calibration.scoring.report import (
 )
 from advisor.calibration.tables.cache_rows import predict_cache_row
 from advisor.calibration.tables.context import Engine, shipped_engine, stored_configs
-from advisor.calibration.tables.memory_rows import predict_image_row, predict_memory_row
+from advisor.calibration.tables.memory_rows import predict_image_memory_row, predict_memory_row
 from advisor.calibration.tables.reading import Row, cell, flag, read_table
 from advisor.calibration.tables.serving_rows import predict_serving_row
 from advisor.calibration.tables.training_rows import judge_training_row, predict_training_row
@@ -50,7 +50,7 @@ KINDS: Final = (
         "memory peaks of image networks",
         frozenset({"model", "batch", "px", "mode", "peak_total"}),
         "peak_total",
-        predict_image_row,
+        predict_image_memory_row,
     ),
     TableKind(
         "cache sizes of engine logs",

@@ -129,7 +129,7 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ]
 
 
-def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
+def predict_image_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict a row that names the batch and the side of its images instead of a length.
 
     As :func:`predict_memory_row`; ``attn`` is read too, if stated.

@@ -51,7 +51,7 @@ IMAGE_KINDS: Final = ("vision", "diffusion")
 QUANTITY: Final = "images_per_s"
 
 
-def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
+def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """Predict the images per second of one batched run.
 
     Raises InputError if the row has no measured rate, the network takes no images, or a cell is
@@ -155,7 +155,7 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     if the row's model cannot be served or does not fit its card, or if a cell is unusable.
     """
     if cell(row, "kind") in IMAGE_KINDS:
-        return predict_image_row(row, engine)
+        return predict_image_rate_row(row, engine)
     choice(row, "kind", dict(zip(KINDS, KINDS, strict=True)))
     kind = row_kind(row)
     names = [cell(row, "primary_quantity"), cell(row, "secondary_quantity")]

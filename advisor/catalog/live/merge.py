@@ -27,7 +27,7 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
                 problem=(
                     f"The cached live prices are not used: {refused}. The shipped prices are. "
                     "Run 'gpu-advisor prices refresh' to fetch new ones."
-                ),
+                )
             ),
         )
     if live is None:

@@ -152,11 +152,7 @@ def reserved_base(*, billed: Floats, price_ratio: float) -> float:
 
 
 def load_balancer_usd_per_hour(
-    *,
-    usd_per_hour: Number,
-    usd_per_gb: Number,
-    requests_per_s: Number,
-    request_bytes: Number,
+    *, usd_per_hour: Number, usd_per_gb: Number, requests_per_s: Number, request_bytes: Number
 ) -> Number:
     r"""Price of an hour of a managed load balancer in front of served text. [USD/h]
 

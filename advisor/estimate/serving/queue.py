@@ -18,11 +18,7 @@ from advisor.equations.serving.queueing import (
     tail_quantile_s,
     weighted_quantile,
 )
-from advisor.equations.serving.shared_steps import (
-    MOST_READ,
-    token_time_s,
-    token_time_variance,
-)
+from advisor.equations.serving.shared_steps import MOST_READ, token_time_s, token_time_variance
 from advisor.estimate.candidates import Floats
 from advisor.foundation.record import record
 

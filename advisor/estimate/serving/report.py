@@ -24,10 +24,7 @@ from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingMemory, buffer_factors, context_of, loaded_factor
 from advisor.estimate.serving.queue import Queued
-from advisor.estimate.serving.terms import (
-    memory_substitutions,
-    time_substitutions,
-)
+from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
 from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card

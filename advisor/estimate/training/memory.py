@@ -89,8 +89,7 @@ def training_memory(
     if run.architecture.unit is not Unit.TOKEN:
         walk = backward_walk(run, facts)
     return functools.reduce(
-        larger,
-        (_peak_of_stage(run, layout, stage, facts, blocks, loss, walk) for stage in stages),
+        larger, (_peak_of_stage(run, layout, stage, facts, blocks, loss, walk) for stage in stages)
     )
 
 

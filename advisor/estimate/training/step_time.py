@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.equations.training.memory import stage_share
+from advisor.equations.offload import host_transfer_s, host_update_s
+from advisor.equations.training.memory import nf4_bytes, stage_share
 from advisor.equations.training.optimizers import update_bytes
 from advisor.equations.training.pipeline import (
     bubble_time_s,
@@ -22,8 +23,8 @@ from advisor.estimate.hardware.kernel_times import STEP_COPIES, copies_time, lau
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.loading import loading_time
+from advisor.estimate.training.memory import stored_per_micro_batch
 from advisor.estimate.training.micro_batch import one_micro_batch
-from advisor.estimate.training.offload import offload_time
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
@@ -39,7 +40,7 @@ from advisor.nouns.layout import Offload
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.efficiency import NetworkEfficiency
 from advisor.nouns.software.stacks import SoftwareFacts
-from advisor.nouns.training_choices import Optimizer
+from advisor.nouns.training_choices import FineTuningMethod, Optimizer
 
 
 @record
@@ -231,3 +232,57 @@ def _optimizer_time(run: TrainingRun, candidates: Candidates, updated: Floats) -
         gradient_bytes=gradient, master_bytes=master, state_bytes=states, working_bytes=written
     )
     return moving_s(moved * updated, hardware)
+
+
+def offload_time(
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    *,
+    updated: Floats,
+    weights: Floats,
+    micro_batches: Floats,
+    cover_s: Floats,
+) -> Floats:
+    """Exposed traffic with the host and the host's update, of one step. [s]
+
+    ``weights``: working weights of this rank that are on the host. [elements]
+
+    No computation hides gradients to the host and new weights back. Weights and activations cross
+    the link twice in each micro-batch, in parallel with computation. Paged states cross it twice
+    in each step. Cards of one machine share its memory; each has its own link.
+    """
+    layout, hardware = candidates.layout, candidates.hardware
+    link = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)
+    states = optimizer_bytes_per_parameter(run)
+    gradient = gradient_bytes_per_parameter(run)
+    adapter = run.switches.adapter_format
+    working = FORMAT_BYTES[adapter if run.frozen else run.recipe.working]
+    base = working
+    if run.frozen:
+        four_bit = run.method is FineTuningMethod.QLORA
+        base = float(nf4_bytes(parameters=1.0)) if four_bit else FORMAT_BYTES["bf16"]
+    master = FORMAT_BYTES[adapter if run.frozen else run.recipe.master or run.recipe.working]
+    cards = np.minimum(layout.accelerators, hardware.node_accelerators)
+
+    def transfer(moved: Floats) -> Floats:
+        return np.asarray(host_transfer_s(moved_bytes=moved, bytes_per_s=link))
+
+    def exposed(moved: Floats) -> Floats:
+        hidden = exposed_time_s(traffic_s=transfer(moved), cover_s=cover_s, overlap=network.overlap)
+        return np.asarray(micro_batches * hidden)
+
+    update = host_update_s(
+        parameters=updated * cards,
+        bytes_per_parameter=gradient + 2 * (master + states),
+        host_bytes_per_s=network.host_bytes_per_s,
+    )
+    optimizer = offloads(layout, Offload.OPTIMIZER)
+    paged = ~optimizer & (run.optimizer is Optimizer.PAGED_ADAMW_8BIT)
+    stored = stored_per_micro_batch(run, layout)
+    return np.asarray(
+        optimizer * (transfer(updated * (gradient + working)) + update)
+        + paged * transfer(2 * states * updated)
+        + offloads(layout, Offload.PARAMETERS) * exposed(2 * weights * base)
+        + offloads(layout, Offload.ACTIVATIONS) * exposed(2 * stored)
+    )

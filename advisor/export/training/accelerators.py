@@ -4,12 +4,7 @@ from typing import Final
 
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
-from advisor.export.training.sharded import (
-    held_apart,
-    micro_steps,
-    quantized,
-    uses_deepspeed,
-)
+from advisor.export.training.sharded import held_apart, micro_steps, quantized, uses_deepspeed
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import (
     ALPHA_PER_RANK,

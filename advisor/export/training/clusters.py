@@ -4,12 +4,7 @@ from math import ceil
 from typing import Final
 
 from advisor.export.formats import cannot
-from advisor.export.hosts.kubernetes import (
-    CPUS_PER_CARD,
-    HOST_MEMORY_BYTES,
-    LABELS,
-    SHARED_MEMORY,
-)
+from advisor.export.hosts.kubernetes import CPUS_PER_CARD, HOST_MEMORY_BYTES, LABELS, SHARED_MEMORY
 from advisor.export.hosts.names import node_label
 from advisor.export.hosts.orders import (
     Content,

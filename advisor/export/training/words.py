@@ -127,8 +127,3 @@ def targets(setup: Setup) -> tuple[str, ...]:
 def adapts_all(setup: Setup) -> bool:
     """Whether adapters are on every projection."""
     return set(setup.run.lora_targets) == set(PROJECTIONS)
-
-
-def true(value: bool) -> str:
-    """Return a switch as Hugging Face's command lines read it."""
-    return "true" if value else "false"

@@ -191,7 +191,6 @@ class ServingOffer(Noun):
     """What a serving tool offers. Weight formats are in ``Support``."""
 
     divides: tuple[Degree, ...] = ()
-    batches_continuously: bool = False
     unlike_cards: bool = False
     """Whether it divides a model over cards of different kinds."""
     adapters: bool = False

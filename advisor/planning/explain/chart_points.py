@@ -15,11 +15,7 @@ CHART_CANDIDATES = 240
 
 
 def chart_points(
-    options: Sequence[Option],
-    systems: Sequence[System],
-    spreads: TimeSpreads,
-    *,
-    serving: bool,
+    options: Sequence[Option], systems: Sequence[System], spreads: TimeSpreads, *, serving: bool
 ) -> tuple[Candidate, ...]:
     """Return the frontier and the best of each system, fastest first."""
     best = frontier(options)

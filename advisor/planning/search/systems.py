@@ -294,11 +294,7 @@ def serving_hosts(systems: Sequence[System], host: Host) -> list[System]:
             size = usual if host.memory_bytes else offer.host_memory_bytes or usual
             groups.setdefault(size, []).append(offer)
         parted += [
-            replace(
-                system,
-                offers=tuple(offers),
-                node=system.node.changed(host_memory_bytes=size),
-            )
+            replace(system, offers=tuple(offers), node=system.node.changed(host_memory_bytes=size))
             for size, offers in (groups or {usual: []}).items()
         ]
     return parted

@@ -53,10 +53,7 @@ def follow_window() -> None:
     with st.container(key=WINDOW_KEY):
         drawn = {"drawn": st.context.theme.type, "narrow": on_phone(), "most": PHONE_PX}
         watch(
-            key=WINDOW,
-            data=drawn,
-            on_switched_change=lambda: None,
-            on_narrow_change=lambda: None,
+            key=WINDOW, data=drawn, on_switched_change=lambda: None, on_narrow_change=lambda: None
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, fields, replace
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
 import streamlit as st
 
@@ -32,6 +32,7 @@ from advisor.ui.session.links import Page
 from advisor.ui.session.question import KEY, question
 from advisor.ui.session.question import beside as question_beside
 
+T = TypeVar("T")
 MEASURED: Final = "measured"
 """Session's key of measured cards, by catalog key."""
 VALID: Final = "valid"
@@ -322,14 +323,15 @@ def settle() -> None:
     gc.set_threshold(COLLECT_AFTER)
 
 
+def _of_catalog(names: Callable[[], T]) -> Callable[[], T]:
+    """Keep what is read of a catalog for all sessions, once for each of the last ``CATALOGS``."""
+    kept_names = functools.lru_cache(CATALOGS)(lambda version: names())
+    return functools.wraps(names)(lambda: kept_names(own_catalog.version()))
+
+
+@_of_catalog
 def provider_names() -> tuple[str, ...]:
     """Return every provider with an offer."""
-    return _provider_names(own_catalog.version())
-
-
-@st.cache_resource(show_spinner=False, max_entries=CATALOGS)
-def _provider_names(version: str) -> tuple[str, ...]:
-    del version
     return tuple(sorted({offer.provider for offer in api.load_catalog().offers}, key=str.lower))
 
 
@@ -339,26 +341,16 @@ def place_names() -> dict[str, str]:
     return {item.key: item.name for item in api.places()}
 
 
+@_of_catalog
 def accelerator_names() -> dict[str, str]:
     """Return every accelerator: catalog key to name, by name."""
-    return _accelerator_names(own_catalog.version())
-
-
-@st.cache_resource(show_spinner=False, max_entries=CATALOGS)
-def _accelerator_names(version: str) -> dict[str, str]:
-    del version
     cards = sorted(api.load_catalog().accelerators, key=lambda item: item.name.lower())
     return {item.key: item.name for item in cards}
 
 
+@_of_catalog
 def card_titles() -> dict[str, str]:
     """Return every accelerator: catalog key to name and memory, as a list shows them."""
-    return _card_titles(own_catalog.version())
-
-
-@st.cache_resource(show_spinner=False, max_entries=CATALOGS)
-def _card_titles(version: str) -> dict[str, str]:
-    del version
     return frames.card_titles(api.load_catalog().accelerators)
 
 
