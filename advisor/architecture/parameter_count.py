@@ -104,12 +104,8 @@ def architecture_from_parameters(
 def whole_shape(parameters: float, known: AssumedShape | None = None) -> AssumedShape:
     """Return the complete shape that `architecture_from_parameters` uses.
 
-    Its ``like`` names the published model that was scaled.
-
-    Raises
-    ------
-    InputError
-        As in `architecture_from_parameters`.
+    Its ``like`` names the published model that was scaled. Raises InputError as in
+    `architecture_from_parameters`.
     """
     _, published, shape = _shaped(parameters, known or AssumedShape())
     attention = shape.attention[0]

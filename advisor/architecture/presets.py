@@ -148,7 +148,8 @@ def load_preset(
 ) -> ModelArchitecture:
     """Return the architecture of a well-known model.
 
-    Cached; nouns are frozen.
+    Cached; nouns are frozen. Raises InputError if the name is unknown. The message suggests the
+    nearest ones.
 
     Parameters
     ----------
@@ -159,11 +160,6 @@ def load_preset(
         Size of one input, for networks whose table depends on it.
     pruning : float
         Share of heads and inner widths to remove.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown. The message suggests the nearest ones.
     """
     known, spelled = find_preset(name), name.strip().lower()
     if known is None:

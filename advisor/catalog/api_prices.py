@@ -54,10 +54,7 @@ class ApiPrice(Record):
 def load_api_prices() -> tuple[ApiPrice, ...]:
     """Read and check the table.
 
-    Raises
-    ------
-    CatalogError
-        If the table is missing or broken.
+    Raises CatalogError if the table is missing or broken.
 
     Examples
     --------

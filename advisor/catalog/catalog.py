@@ -103,13 +103,8 @@ class Catalog(Noun):
 
         Upper and lower case are the same; blanks and hyphens do not count: "RTX 4090" is rtx-4090.
 
-        Keys joined by ``+`` are unlike cards of one computer.
-
-        Raises
-        ------
-        InputError
-            If no accelerator has this key or name. The message suggests the nearest ones; none is
-            substituted.
+        Keys joined by ``+`` are unlike cards of one computer. Raises InputError if no accelerator
+        has this key or name. The message suggests the nearest ones; none is substituted.
         """
         wanted = key.casefold().strip()
         found = self._by_name.get(wanted) or self._by_compact_name.get(_compact(wanted))
@@ -148,10 +143,7 @@ class Catalog(Noun):
     def at_rate(self, currency: str, usd: float) -> Catalog:
         """Return the catalog with the prices of a currency (EUR) at a new rate. [USD for one unit]
 
-        Raises
-        ------
-        InputError
-            If no offer is quoted in that currency, or the rate is no possible one.
+        Raises InputError if no offer is quoted in that currency, or the rate is no possible one.
         """
         if currency not in self.exchange_rates:
             raise InputError(

@@ -177,10 +177,7 @@ class Economy(Noun):
     def place(self, key: str) -> Place:
         """Find a place by its key or name.
 
-        Raises
-        ------
-        InputError
-            If no place has this key or name. The message suggests the nearest ones.
+        Raises InputError if no place has this key or name. The message suggests the nearest ones.
         """
         wanted = key.casefold().strip()
         if wanted in self._by_place:
@@ -262,15 +259,12 @@ def billing_of(provider: str) -> Billing:
 def load_economy(directory: Path | None = None) -> Economy:
     """Read and check the tables; the result is cached for each folder.
 
+    Raises CatalogError if a table is missing or broken. The message names file, entry and field.
+
     Parameters
     ----------
     directory : Path, optional
         The folder with the tables. Default: the shipped one.
-
-    Raises
-    ------
-    CatalogError
-        If a table is missing or broken. The message names file, entry and field.
 
     Examples
     --------

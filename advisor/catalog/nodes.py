@@ -70,12 +70,8 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
 
     ``assumptions`` lists what the sources do not state. An accelerator without fast links, or an
     offer that does not name them, gets PCIe between its accelerators and a link domain of one.
-    ``inter_bytes_per_s`` is None if no network is stated.
-
-    Raises
-    ------
-    ValueError
-        If the offer is for another accelerator.
+    ``inter_bytes_per_s`` is None if no network is stated. Raises ValueError if the offer is for
+    another accelerator.
 
     Examples
     --------

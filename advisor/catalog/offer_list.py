@@ -84,12 +84,8 @@ def list_offers(
     """Return the offers that meet every condition, of ``count`` accelerators if it is given.
 
     No names leave accelerators, providers or regions open; ``h100`` names every H100. ``spot``
-    takes only offers with a spot price and sorts by it; ``order`` is one of ``ORDERS``.
-
-    Raises
-    ------
-    InputError
-        If a name or the order is unknown.
+    takes only offers with a spot price and sorts by it; ``order`` is one of ``ORDERS``. Raises
+    InputError if a name or the order is unknown.
     """
     check_known(order, ORDERS, what="order", field="--sort")
     keys = {key for name in accelerators for key in _meant(catalog, name)}

@@ -132,10 +132,7 @@ def stated_discounts() -> tuple[str, ...]:
 def discount_facts(stated: Sequence[str]) -> OwnFacts:
     """Return discounts that are written as ``AWS=22%``.
 
-    Raises
-    ------
-    InputError
-        If one has no provider or no share below 100 %.
+    Raises InputError if one has no provider or no share below 100 %.
 
     Examples
     --------
@@ -204,11 +201,7 @@ def with_own_facts(
     """Return the catalog with your cards and offers added and your discounts taken off.
 
     Rules, rates and cards of the ``shipped`` file are known to yours; messages call it ``name``.
-
-    Raises
-    ------
-    InputError
-        If a key exists already, or a card, a provider or a currency is unknown.
+    Raises InputError if a key exists already, or a card, a provider or a currency is unknown.
     """
     today = current_day().isoformat()
     source = SourceRecord(

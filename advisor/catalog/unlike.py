@@ -18,12 +18,8 @@ def _facts() -> UnlikeFacts:
 def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
     """Return cards of one computer as one device that holds a model's layers in turn.
 
-    ``key`` is what the user wrote, for messages.
-
-    Raises
-    ------
-    InputError
-        If the cards are of one kind, too many, of several vendors, or not cards for a slot.
+    ``key`` is what the user wrote, for messages. Raises InputError if the cards are of one kind,
+    too many, of several vendors, or not cards for a slot.
     """
     facts = _facts()
     _check(key, cards, facts)

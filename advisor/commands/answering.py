@@ -62,13 +62,8 @@ def case_mapping(
 ) -> dict[str, object]:
     """Return the case that the arguments of a command spell, laid over the content of a file.
 
-    `load_case` checks names and bounds.
-
-    Raises
-    ------
-    InputError
-        If an amount cannot be read, an option does not belong to the task, or model, task or
-        hardware is missing.
+    `load_case` checks names and bounds. Raises InputError if an amount cannot be read, an option
+    does not belong to the task, or model, task or hardware is missing.
     """
     case: dict[str, object] = dict(base or {})
     if arguments.model is not None:

@@ -45,10 +45,7 @@ class Comparison(Noun):
 def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
     """Compare cards of the catalog, by keys or exact product names.
 
-    Raises
-    ------
-    InputError
-        If a card is unknown or named twice, or there are too many.
+    Raises InputError if a card is unknown or named twice, or there are too many.
     """
     accelerators = [catalog.accelerator(key) for key in keys]
     names = [item.key for item in accelerators]

@@ -131,13 +131,8 @@ def estimate_configuration(
 ) -> Estimate:
     """Estimate memory, FLOPs, time and cost of one configuration.
 
-    ``run``: the resolved training workload, if the caller has it already.
-
-    Raises
-    ------
-    InputError
-        If the accelerator lacks the precision, or the layout does not use exactly ``count``
-        accelerators.
+    ``run``: the resolved training workload, if the caller has it already. Raises InputError if the
+    accelerator lacks the precision, or the layout does not use exactly ``count`` accelerators.
     """
     check_count(placement.layout, placement.count)
     case, architecture, workload = asked.case, asked.architecture, asked.case.workload

@@ -47,10 +47,7 @@ def sample_of(workload: Workload) -> SampleSize:
 def check_sample_fields(workload: Workload, architecture: ModelArchitecture) -> None:
     """Refuse fields of the workload that the network does not use.
 
-    Raises
-    ------
-    InputError
-        E.g. for a sequence length where the network takes images.
+    Raises InputError, e.g. for a sequence length where the network takes images.
     """
     for field, value, why, allowed in _useless(workload, architecture):
         raise InputError(

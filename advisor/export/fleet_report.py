@@ -19,10 +19,7 @@ ROWS: Final = 16
 def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) -> Export:
     """Write the plan of a fleet as a report of about two pages, with the address of its page.
 
-    Raises
-    ------
-    InputError
-        If the format is no report.
+    Raises InputError if the format is no report.
     """
     check_known(to, (Format.HTML, Format.MARKDOWN), what="report", field="to")
     name = plan.portfolio.name or f"{len(plan.portfolio.workloads)} workloads"

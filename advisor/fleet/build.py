@@ -57,12 +57,8 @@ def build(
 
     Without a ``length`` of the periods [months], the number of workloads chooses it. Machines of
     ``keep`` stay even if others replace them at less cost. ``tell`` receives the share that is done
-    and what is done next.
-
-    Raises
-    ------
-    InputError
-        If a machine is unknown, or nothing can do one of the workloads.
+    and what is done next. Raises InputError if a machine is unknown, or nothing can do one of the
+    workloads.
     """
     months = periods(portfolio, length)
     there = owned_supplies(portfolio, catalog, economy, months)

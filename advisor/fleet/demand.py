@@ -275,12 +275,8 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
     """Return a service with the requests that its rate keeps in flight, in place of the rate.
 
     They are those of the plan that ``recommend`` finds for it; faster hardware holds fewer. Other
-    work is returned as it is.
-
-    Raises
-    ------
-    InputError
-        If the service states a curve of demand, or if nothing carries its rate.
+    work is returned as it is. Raises InputError if the service states a curve of demand, or if
+    nothing carries its rate.
     """
     serving = workload.case.workload
     if not isinstance(serving, Serving):

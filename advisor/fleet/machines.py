@@ -248,10 +248,7 @@ def slices() -> tuple[Slice, ...]:
 def machine_named(key: str, catalog: Catalog, economy: Economy) -> Machine:
     """Return one machine by its key, e.g. ``desktop-1/rtx-5090``.
 
-    Raises
-    ------
-    InputError
-        If no machine has this key. The message names those with a similar one.
+    Raises InputError if no machine has this key. The message names those with a similar one.
     """
     known = {machine.key: machine for machine in machines(catalog, economy)}
     if key in known:

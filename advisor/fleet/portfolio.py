@@ -219,15 +219,12 @@ class Portfolio(Noun):
 def load_portfolio(source: str | Path | Mapping[str, Any]) -> Portfolio:
     """Read a portfolio from a file (YAML or JSON) or a mapping.
 
+    Raises InputError if the file cannot be read, or a field is missing, unknown or out of bounds.
+    The message names the field.
+
     Parameters
     ----------
     source : str, Path or mapping
         Path of a file, or the content itself; docs/fleet.md shows one.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a field is missing, unknown or out of bounds. The message
-        names the field.
     """
     return load_as(Portfolio, source)

@@ -67,12 +67,8 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     """Find what ``owning.budget_usd`` buys for a case within its ``limits``.
 
     The best mix of new machines by the low end of their throughput. Machines work side by side:
-    each trains runs of its own, or serves the workload's load.
-
-    Raises
-    ------
-    InputError
-        If no budget is given.
+    each trains runs of its own, or serves the workload's load. Raises InputError if no budget is
+    given.
     """
     case, owning, calibration = asked.case, asked.case.owning, asked.calibration
     budget = owning.budget_usd

@@ -32,12 +32,8 @@ def waiting(
 ) -> tuple[Waiting, ...]:
     """Simulate the queues of one period: for each workload and kind of machine that does runs.
 
-    ``deadlines`` are hours within which a run of each workload has to end, from its arrival.
-
-    Raises
-    ------
-    InputError
-        If SimPy is not installed.
+    ``deadlines`` are hours within which a run of each workload has to end, from its arrival. Raises
+    InputError if SimPy is not installed.
 
     Notes
     -----

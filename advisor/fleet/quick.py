@@ -40,6 +40,8 @@ def quick_portfolio(
 ) -> Portfolio:
     """Return the portfolio of a common question, for ``plan_fleet``.
 
+    Raises InputError if the question or a model is unknown, or an input is out of bounds.
+
     Parameters
     ----------
     question : str
@@ -51,11 +53,6 @@ def quick_portfolio(
         In the lab, or chatting at the same time.
     tune, serve : str, optional
         Presets of the models that are fine-tuned and served.
-
-    Raises
-    ------
-    InputError
-        If the question or a model is unknown, or an input is out of bounds.
     """
     check_known(question, Question, what="question", field="--ask")
     tuned = tune or DEFAULT_MODELS["tune"]

@@ -21,10 +21,8 @@ _READERS: Final = tuple(
 def read_text(path: Path) -> str:
     """Return the text of a data file, without a byte order mark.
 
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, is not UTF-8, has NUL bytes, or does not end with a newline.
+    Raises CatalogError if the file cannot be read, is not UTF-8, has NUL bytes, or does not end
+    with a newline.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -44,11 +42,8 @@ def read_text(path: Path) -> str:
 def read_yaml(path: Path) -> object:
     """Return the content of a YAML file; None if it is empty.
 
-    Raises
-    ------
-    CatalogError
-        If it cannot be read, is not YAML, gives a key twice, or uses anchors or tags; the message
-        names the line.
+    Raises CatalogError if it cannot be read, is not YAML, gives a key twice, or uses anchors or
+    tags; the message names the line.
 
     Notes
     -----

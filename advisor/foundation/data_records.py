@@ -65,13 +65,8 @@ def read_cells(
     """Read a table as text: one dict for each line, in file order.
 
     ``columns`` is the required header, by default any with unique names. Values of ``key`` together
-    must be unique.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, its header is wrong, it has no rows, a line has too many or
-        too few cells, or two lines share a key.
+    must be unique. Raises CatalogError if the file cannot be read, its header is wrong, it has no
+    rows, a line has too many or too few cells, or two lines share a key.
     """
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
     try:

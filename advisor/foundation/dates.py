@@ -20,10 +20,7 @@ LAUNCH_DAYS: Final = 365
 def current_day() -> date:
     """Return today, or the day that ``GPU_ADVISOR_TODAY`` names.
 
-    Raises
-    ------
-    InputError
-        If the variable names no day.
+    Raises InputError if the variable names no day.
     """
     given = os.environ.get(TODAY)
     if not given:
@@ -42,15 +39,12 @@ def current_day() -> date:
 def first_day(iso: str) -> date:
     """Return the first day that a possibly truncated date can mean.
 
+    Raises ValueError if the text has none of these forms, or is no valid date.
+
     Parameters
     ----------
     iso : str
         ``2026``, ``2026-10`` or ``2026-10-05``.
-
-    Raises
-    ------
-    ValueError
-        If the text has none of these forms, or is no valid date.
 
     Examples
     --------

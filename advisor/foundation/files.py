@@ -31,12 +31,8 @@ def opened(
 ) -> Iterator[tuple[BinaryIO, int]]:
     """Open a regular file for reading; yields it with its size. [bytes]
 
-    ``name`` is the file's in messages (``the case file``); the rest is as in `InputError`.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened or read, or is a folder, a pipe, a device or a socket.
+    ``name`` is the file's in messages (``the case file``); the rest is as in `InputError`. Raises
+    InputError if the file cannot be opened or read, or is a folder, a pipe, a device or a socket.
     """
     try:
         stream, size = _open(path)

@@ -12,12 +12,8 @@ def refuse_reach(noun: Noun) -> None:
     """Refuse a question that names a file of this machine or a model to download.
 
     Every door that strangers use calls it: pages, their links, HTTP and MCP. It checks every field
-    whose type carries a mark of `Reaches`, also in nouns and lists inside.
-
-    Raises
-    ------
-    InputError
-        If such a field is set.
+    whose type carries a mark of `Reaches`, also in nouns and lists inside. Raises InputError if
+    such a field is set.
     """
     _walk(noun, "")
 

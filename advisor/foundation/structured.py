@@ -65,10 +65,7 @@ class MalformedError(NotPlainError):
 def read_yaml(text: str) -> object:
     """Return the content of a YAML text, dates among its values; None if it is empty.
 
-    Raises
-    ------
-    NotPlainError
-        If the text is not YAML, or holds more than plain values within the bounds.
+    Raises NotPlainError if the text is not YAML, or holds more than plain values within the bounds.
 
     Examples
     --------
@@ -105,10 +102,7 @@ def many_digits() -> NoReturn:
 def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) -> object:
     """Return the content of a JSON text with at most so many levels, keys and values.
 
-    Raises
-    ------
-    NotPlainError
-        If the text is not JSON, or exceeds the bounds.
+    Raises NotPlainError if the text is not JSON, or exceeds the bounds.
 
     Examples
     --------

@@ -15,12 +15,8 @@ def write_whole(path: Path, text: str) -> None:
     """Write a file as UTF-8. A reader sees the old content or the new content, never a part.
 
     Its folder must exist. A symbolic link is followed and stays. A device or a named pipe receives
-    the text directly. A question mark replaces a character that UTF-8 cannot hold.
-
-    Raises
-    ------
-    TransferError
-        If the file cannot be written. An existing file is then unchanged.
+    the text directly. A question mark replaces a character that UTF-8 cannot hold. Raises
+    TransferError if the file cannot be written. An existing file is then unchanged.
     """
     content = text.encode("utf-8", errors="replace")
     with _told(path):
@@ -36,12 +32,8 @@ def write_whole(path: Path, text: str) -> None:
 def rewritten(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file, or a new one, to write it in parts.
 
-    A reader sees all or the old content.
-
-    Raises
-    ------
-    TransferError
-        If the file cannot be written. An existing file is then unchanged.
+    A reader sees all or the old content. Raises TransferError if the file cannot be written. An
+    existing file is then unchanged.
     """
     with _told(path):
         mode = _mode(path)

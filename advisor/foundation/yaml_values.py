@@ -44,10 +44,7 @@ _WITHOUT: Final = "Write it without: this reader does not support it."
 def parsed(text: str) -> object:
     """Return the content of a YAML text; None if it is empty.
 
-    Raises
-    ------
-    NotPlainError
-        If the text is not YAML, or holds more than plain values within the bounds.
+    Raises NotPlainError if the text is not YAML, or holds more than plain values within the bounds.
     """
     try:
         text.encode()

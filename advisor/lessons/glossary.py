@@ -32,10 +32,7 @@ class _Glossary(Noun):
 def glossary() -> Mapping[str, Term]:
     """Return all words in alphabetical order.
 
-    Raises
-    ------
-    CatalogError
-        If the file is damaged, or two words share a spelling.
+    Raises CatalogError if the file is damaged, or two words share a spelling.
     """
     from advisor.foundation.data_files import read_yaml
     from advisor.foundation.data_records import checked, refuse

@@ -92,6 +92,8 @@ def lesson(
 ) -> Lesson:
     """Answer one question with figures of a case.
 
+    Raises InputError if there is no such topic, or nothing does the work of the case.
+
     Parameters
     ----------
     case : Case or mapping
@@ -102,11 +104,6 @@ def lesson(
         The answer to this case, if it is known already.
     catalog : Catalog, optional
         Default: the shipped catalog.
-
-    Raises
-    ------
-    InputError
-        If there is no such topic, or nothing does the work of the case.
     """
     check_known(topic, FIGURES, what="topic", field="topic")
     catalog = catalog or load_catalog()

@@ -64,10 +64,7 @@ def load_as(kind: type[T], source: str | Path | Mapping[str, Any]) -> T:
 def load_sent(kind: type[T], content: Mapping[str, Any]) -> T:
     """Read a noun that a page, a link, HTTP or an assistant sends to a server.
 
-    Raises
-    ------
-    InputError
-        As for a case, or if it names a file of the server or a model to download.
+    Raises InputError as for a case, or if it names a file of the server or a model to download.
     """
     found = load_as(kind, content)
     refuse_reach(found)
@@ -136,10 +133,7 @@ def read_case(path: Path) -> Mapping[str, Any]:
 def case_text(content: bytes, *, name: str) -> str:
     """Decode the bytes of a case, of which the caller read at most ``MAX_CASE_BYTES + 1``.
 
-    Raises
-    ------
-    InputError
-        If there are more than ``MAX_CASE_BYTES``, or they are not UTF-8.
+    Raises InputError if there are more than ``MAX_CASE_BYTES``, or they are not UTF-8.
     """
     if len(content) > MAX_CASE_BYTES:
         raise too_large(name, MAX_CASE_BYTES, remedy=REMEDY)

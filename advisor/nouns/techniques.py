@@ -189,10 +189,7 @@ def traffic_facts() -> TrafficFacts:
 def reserved_rank(stated: Techniques) -> int:
     """Return the rank that an engine reserves for each adapter; 0 without adapters.
 
-    Raises
-    ------
-    InputError
-        If a rank is given and no adapters.
+    Raises InputError if a rank is given and no adapters.
     """
     if stated.adapters is None:
         if stated.adapter_rank is None:
@@ -247,10 +244,7 @@ def drafted(stated: Techniques) -> int:
 def speculated(stated: Techniques) -> Speculated:
     """Return what speculative decoding does to a step.
 
-    Raises
-    ------
-    InputError
-        If drafts are described and no way to make them.
+    Raises InputError if drafts are described and no way to make them.
     """
     if stated.speculation is None:
         given = {"draft_tokens": stated.draft_tokens, "acceptance": stated.acceptance}

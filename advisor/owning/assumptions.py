@@ -96,12 +96,8 @@ def resolve(
     with it.
 
     One machine needs no network; the rest of a machine has its own price. ``economy`` holds cited
-    defaults, tariffs and carbon intensities.
-
-    Raises
-    ------
-    InputError
-        If the accelerator has no price or the place no tariff, and the user gave none.
+    defaults, tariffs and carbon intensities. Raises InputError if the accelerator has no price or
+    the place no tariff, and the user gave none.
     """
     groups = groups_of(accelerator)
     place = economy.place(owning.place)

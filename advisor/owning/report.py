@@ -192,12 +192,8 @@ def rent_or_buy(
     """Compare buying the estimate's hardware with renting it, in present values.
 
     ``groups`` of the estimate's cards are bought and work side by side, in the machines of
-    ``size``, else in those of the estimate. ``elsewhere`` is rented for the same work.
-
-    Raises
-    ------
-    InputError
-        If price, tariff or power of the hardware is unknown and not given.
+    ``size``, else in those of the estimate. ``elsewhere`` is rented for the same work. Raises
+    InputError if price, tariff or power of the hardware is unknown and not given.
     """
     accelerator = catalog.accelerator(estimate.accelerator)
     size = size or size_of(accelerator, estimate.cards, groups)
@@ -293,10 +289,7 @@ def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
 def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
     """Return machines and power of groups of accelerators; small groups share a machine.
 
-    Raises
-    ------
-    InputError
-        If the catalog has no board power.
+    Raises InputError if the catalog has no board power.
     """
     if accelerator.board_power_w is None:
         reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""

@@ -65,12 +65,8 @@ def owned_hardware(
     """Return the machine of a report as owned hardware: one entry for each kind of measured device.
 
     Kernels that the probe does not measure (attention) take the constants of ``calibration``. A
-    device outside the catalog gets its own entry, whose peaks are the best measured rates.
-
-    Raises
-    ------
-    InputError
-        If the report has no device with a matrix product and a memory bandwidth.
+    device outside the catalog gets its own entry, whose peaks are the best measured rates. Raises
+    InputError if the report has no device with a matrix product and a memory bandwidth.
     """
     found = tuple(
         OwnedHardware(

@@ -234,10 +234,7 @@ class ProbeReport(Noun):
 def read_report(path: str | Path) -> ProbeReport:
     """Read a report from a file.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is too large, or is not a report of this version.
+    Raises InputError if the file cannot be read, is too large, or is not a report of this version.
     """
     return parse_report(
         read_file(
@@ -254,11 +251,8 @@ def read_report(path: str | Path) -> ProbeReport:
 def parse_report(content: bytes) -> ProbeReport:
     """Read a report from the bytes of a file.
 
-    Raises
-    ------
-    InputError
-        If it is too large, or not a report of this version. The message names the first wrong
-        field.
+    Raises InputError if it is too large, or not a report of this version. The message names the
+    first wrong field.
     """
     allowed = "a report of schema version 1, as 'gpu-advisor probe --output probe.json' writes it"
     if len(content) > MAX_REPORT_BYTES:

@@ -39,10 +39,7 @@ def _unpacked(packed: bytes) -> Catalog:
 def dask_address(text: str) -> str:
     """Return the address of a scheduler as Dask writes it.
 
-    Raises
-    ------
-    InputError
-        If the text is no address.
+    Raises InputError if the text is no address.
 
     Examples
     --------

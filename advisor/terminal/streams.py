@@ -12,12 +12,8 @@ def prepare_streams() -> None:
     """Make standard output and error fit to print to.
 
     A character that the encoding lacks becomes a question mark in what people read. A closed
-    standard error discards its text, so that messages do not end up in the answer.
-
-    Raises
-    ------
-    TransferError
-        If standard output is closed: the answer would be lost.
+    standard error discards its text, so that messages do not end up in the answer. Raises
+    TransferError if standard output is closed: the answer would be lost.
     """
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - to the end
@@ -66,10 +62,7 @@ def complain(text: str) -> None:
 def read_input(limit: int) -> bytes:
     """Return up to ``limit`` bytes of standard input.
 
-    Raises
-    ------
-    TransferError
-        If it is closed or cannot be read.
+    Raises TransferError if it is closed or cannot be read.
     """
     why = "it is closed"
     if sys.stdin is not None:

@@ -248,7 +248,10 @@ class ConfigFields:
 def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict[str, object]:
     """Parse the text of a ``config.json``.
 
-    The parsed object; its values are not validated yet.
+    The parsed object; its values are not validated yet. Raises InputError if the text is larger
+    than 2.5 MB, not UTF-8, not JSON, not an object, or nested deeper than 40 levels, or holds
+    ``NaN``, a key twice or a number of more than 30 digits. Infinities are accepted: published
+    files have them in fields that no size depends on.
 
     Parameters
     ----------
@@ -256,13 +259,6 @@ def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict
         JSON; bytes are read as UTF-8.
     most : int
         Largest accepted size. [bytes]
-
-    Raises
-    ------
-    InputError
-        If the text is larger than 2.5 MB, not UTF-8, not JSON, not an object, or nested deeper
-        than 40 levels, or holds ``NaN``, a key twice or a number of more than 30 digits.
-        Infinities are accepted: published files have them in fields that no size depends on.
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
     if len(raw) > most:

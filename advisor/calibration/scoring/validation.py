@@ -106,10 +106,8 @@ def validate(path: str | Path, configs: str | Path | None = None) -> ValidationR
 def recognise(columns: Iterable[str]) -> TableKind:
     """Return the kind of table that has these columns.
 
-    Raises
-    ------
-    InputError
-        If no kind matches; the message names the columns that are missing for the nearest kind.
+    Raises InputError if no kind matches; the message names the columns that are missing for the
+    nearest kind.
     """
     present = set(columns)
     for kind in KINDS:

@@ -245,10 +245,7 @@ Built = TypeVar("Built", bound=Noun)
 def built(noun: type[Built], fields: Mapping[str, object]) -> Built:
     """Return a noun built from a row's fields.
 
-    Raises
-    ------
-    InputError
-        If the noun refuses a cell; the message names the column and what is allowed.
+    Raises InputError if the noun refuses a cell; the message names the column and what is allowed.
     """
     try:
         return noun.model_validate(fields)

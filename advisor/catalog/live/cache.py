@@ -32,10 +32,7 @@ class ClockError(CacheRefusedError):
 def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
     """Read the cached prices; None if no cache exists.
 
-    Raises
-    ------
-    CacheRefusedError
-        If it is unreadable, damaged, of another version, or from the future.
+    Raises CacheRefusedError if it is unreadable, damaged, of another version, or from the future.
     """
     try:
         if path.stat().st_size > MAX_BYTES:

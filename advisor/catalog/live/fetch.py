@@ -91,12 +91,8 @@ class _Listener(logging.Handler):
 def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetched]]:
     """Download the catalogs of all offline providers, and ``online`` of those with keys.
 
-    Returns gpuhunt's version, and the answers by its name of the provider.
-
-    Raises
-    ------
-    RefreshError
-        If gpuhunt is not installed, or no provider could be loaded.
+    Returns gpuhunt's version, and the answers by its name of the provider. Raises RefreshError if
+    gpuhunt is not installed, or no provider could be loaded.
     """
     try:
         # Imported here because only a refresh needs them, but every command imports this module.

@@ -38,6 +38,9 @@ def refresh_prices(
 ) -> RefreshReport:
     """Fetch live prices of all offline providers of gpuhunt into the user's cache.
 
+    Raises RefreshError if gpuhunt is missing, no provider sent usable prices, the clock is wrong,
+    or the cache cannot be written. The cache then stays unchanged.
+
     Parameters
     ----------
     progress : callable, optional
@@ -48,12 +51,6 @@ def refresh_prices(
         The cache file. Default: in the user's cache folder.
     online : bool, optional
         Also ask providers without a published list, with keys from the environment.
-
-    Raises
-    ------
-    RefreshError
-        If gpuhunt is missing, no provider sent usable prices, the clock is wrong, or the cache
-        cannot be written. The cache then stays unchanged.
     """
     now, path, snapshot = now or datetime.now(UTC), path or cache_file(), load_snapshot()
     check_names({card.key for card in snapshot.accelerators})

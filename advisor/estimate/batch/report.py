@@ -82,11 +82,7 @@ def describe_batch(
     memory.
 
     ``workload``: inputs at a time, their size, and the passes for one image of a diffusion model.
-
-    Raises
-    ------
-    UnsupportedArchitectureError
-        For encoder-decoder pairs.
+    Raises UnsupportedArchitectureError for encoder-decoder pairs.
     """
     kernels, measured = calibration.kernels_for(accelerator)
     compute = compute_format(accelerator, weight_format)

@@ -44,10 +44,7 @@ class QualityLoss(Noun):
 def quality_losses() -> Mapping[str, QualityLoss]:
     """Return the published loss of each weight format that has one.
 
-    Raises
-    ------
-    CatalogError
-        If a cell is wrong, or a format is unknown.
+    Raises CatalogError if a cell is wrong, or a format is unknown.
     """
     from advisor.foundation.data_records import read_table, refuse
 

@@ -186,11 +186,8 @@ def stack_rows() -> dict[str, dict[str, Any]]:
 def known_stacks() -> Mapping[str, SoftwareStack]:
     """Return all stacks by name, in the order of their file.
 
-    Raises
-    ------
-    CatalogError
-        If a column is missing, unknown or out of bounds, or a kind of work does not have exactly
-        one default stack.
+    Raises CatalogError if a column is missing, unknown or out of bounds, or a kind of work does not
+    have exactly one default stack.
     """
     from advisor.foundation.data_records import checked, refuse
 
@@ -219,10 +216,7 @@ def fitted_stacks() -> tuple[str, ...]:
 def stack_named(name: str) -> SoftwareStack:
     """Return one stack.
 
-    Raises
-    ------
-    ValueError
-        If no stack has this name. The message lists the existing ones.
+    Raises ValueError if no stack has this name. The message lists the existing ones.
 
     Examples
     --------

@@ -263,10 +263,7 @@ class _Table(Noun):
 def known_tools() -> Mapping[str, Tool]:
     """Return all tools by name, in the order of their file.
 
-    Raises
-    ------
-    CatalogError
-        If a column is missing, unknown or out of bounds.
+    Raises CatalogError if a column is missing, unknown or out of bounds.
     """
     from advisor.foundation.data_files import read_yaml
     from advisor.foundation.data_records import checked, refuse
@@ -282,10 +279,7 @@ def known_tools() -> Mapping[str, Tool]:
 def tool_choice() -> ToolChoice:
     """Return backends, usual tools and terms.
 
-    Raises
-    ------
-    CatalogError
-        If a column is missing or unknown, or a name is no tool.
+    Raises CatalogError if a column is missing or unknown, or a name is no tool.
     """
     from advisor.foundation.data_files import read_yaml
     from advisor.foundation.data_records import checked, refuse
@@ -317,10 +311,7 @@ def spelled(name: str) -> str:
 def tool_named(name: str) -> Tool:
     """Return one tool.
 
-    Raises
-    ------
-    InputError
-        If no tool has this name. The message lists the existing ones.
+    Raises InputError if no tool has this name. The message lists the existing ones.
 
     Examples
     --------

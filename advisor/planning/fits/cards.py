@@ -76,6 +76,8 @@ def what_fits(
 ) -> Fits:
     """Return which models the cards can serve and train.
 
+    Raises InputError if the context is too short for a prompt and an answer.
+
     Parameters
     ----------
     context_tokens : int
@@ -85,11 +87,6 @@ def what_fits(
     serve : callable
         Estimates one model for one sequence and for several: preset, shape, context [tokens] and
         sequences at once.
-
-    Raises
-    ------
-    InputError
-        If the context is too short for a prompt and an answer.
     """
     if context_tokens < 2:
         raise InputError(

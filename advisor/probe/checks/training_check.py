@@ -62,13 +62,9 @@ def check_step(
     ``calibration`` holds the machine's own constants if it was probed. The measured steps take
     ``budget_s``; ``cancelled`` is called after each step and stops the check by True. The step uses
     AdamW, with bf16 autocast over fp32 weights on accelerators and fp32 on processors. Memory is
-    what PyTorch allocates for tensors; None if it does not count them (processors).
-
-    Raises
-    ------
-    ProbeError
-        If PyTorch is missing, the device runs out of memory, or the check is cancelled before
-        the third step.
+    what PyTorch allocates for tensors; None if it does not count them (processors). Raises
+    ProbeError if PyTorch is missing, the device runs out of memory, or the check is cancelled
+    before the third step.
     """
     try:
         import torch

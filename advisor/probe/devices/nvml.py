@@ -187,10 +187,7 @@ def _text(value: str | bytes) -> str:
 def read_smi(text: str) -> tuple[Device, ...]:
     """Read the cards from the output of ``nvidia-smi`` without options; the rest stays unknown.
 
-    Raises
-    ------
-    InputError
-        If the text contains no card.
+    Raises InputError if the text contains no card.
     """
     text = text[:MAX_CHARACTERS]
     names, states = list(NAMED.finditer(text)), list(STATED.finditer(text))

@@ -26,10 +26,7 @@ REMEDY: Final = "Ask the command line: gpu-advisor recommend case.yaml"
 def inputs_of_case(case: Case) -> tuple[Inputs, tuple[str, ...]]:
     """Return the inputs that ask a case, and its fields that the page has no input for.
 
-    Raises
-    ------
-    InputError
-        If the page has no such work or model, or would refuse a value.
+    Raises InputError if the page has no such work or model, or would refuse a value.
     """
     content = case.model_dump(mode="json")
     known: dict[str, Any] = {

@@ -196,10 +196,7 @@ def typed_size(model: str) -> float | None:
 def short_config(content: bytes) -> str:
     """Return the text of an uploaded ``config.json``, without tables of labels where it is long.
 
-    Raises
-    ------
-    InputError
-        If it is unusable, or too long even so.
+    Raises InputError if it is unusable, or too long even so.
 
     Examples
     --------

@@ -41,11 +41,8 @@ def _digest(files: tuple[Upload, ...]) -> str:
 def add(name: str, content: bytes) -> None:
     """Take a file, or a newer one of the same name.
 
-    Raises
-    ------
-    InputError
-        If there are too many, or it fails the checks of ``--catalog``; the session then keeps
-        what it had.
+    Raises InputError if there are too many, or it fails the checks of ``--catalog``; the session
+    then keeps what it had.
     """
     display_name(name, field="the name of the file")
     before = held()

@@ -46,10 +46,7 @@ def forget(text: str) -> None:
 def take_case(content: bytes) -> str:
     """Put the question of a case file into the boxes; return what was understood and what not.
 
-    Raises
-    ------
-    InputError
-        If the file is no case, or the page cannot ask it.
+    Raises InputError if the file is no case, or the page cannot ask it.
     """
     case = load_sent(Case, api.parse_case(content.decode("utf-8-sig", errors="replace")))
     inputs, left = inputs_of_case(case)

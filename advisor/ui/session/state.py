@@ -150,12 +150,8 @@ def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer | Unanswered
     """Return the answer to the inputs; where one cannot be used, to its last good value.
 
     ``told`` is called with its sentence as soon as that is known. A question that has no answer
-    from the start, as a link may ask, gets none: the answer to another would mislead.
-
-    Raises
-    ------
-    AdvisorError
-        If not even the last good inputs have an answer.
+    from the start, as a link may ask, gets none: the answer to another would mislead. Raises
+    AdvisorError if not even the last good inputs have an answer.
     """
     problems = dict(read(inputs).problems)
     asked = usable(inputs)
