@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.errors import InputError
+from advisor.foundation.names import HubId
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.images import ImageWork
@@ -117,8 +118,6 @@ class SpeculationFacts(Noun):
     """Published measurements of one way to speculate."""
 
     title: str
-    needs: str = ""
-    """What has to exist before it can be used, where engines bring nothing for it."""
     draft_tokens: Annotated[int, Field(ge=1)]
     verified: Annotated[int, Field(ge=1)]
     """Tokens that the model checks in one step, for each sequence."""
@@ -128,6 +127,15 @@ class SpeculationFacts(Noun):
     """Of one stream."""
     tasks: dict[TextKind, Annotated[float, Field(gt=0)]]
     """Gain on a kind of text over the gain on all."""
+    source: str
+
+
+class PublishedHeads(Noun):
+    """EAGLE-3 heads on the hub: for each program, the heads of each model."""
+
+    vllm: dict[HubId, HubId]
+    sglang: dict[HubId, HubId]
+    date: str
     source: str
 
 
@@ -157,6 +165,7 @@ class TrafficFacts(Noun):
 
 class _TechniqueFile(Noun):
     speculation: dict[Speculation, SpeculationFacts]
+    heads: PublishedHeads
     adapters: AdapterFacts
     traffic: TrafficFacts
 
@@ -174,6 +183,11 @@ def _facts() -> _TechniqueFile:
 def speculation_facts() -> dict[Speculation, SpeculationFacts]:
     """Return the published measurements of every way to speculate."""
     return _facts().speculation
+
+
+def published_heads() -> PublishedHeads:
+    """Return the EAGLE-3 heads that somebody published."""
+    return _facts().heads
 
 
 def adapter_facts() -> AdapterFacts:

@@ -513,13 +513,29 @@ def test_images_that_a_case_states_are_in_its_file(
 
 
 def test_drafts_of_another_checkpoint_are_left_out_with_their_gain() -> None:
-    case = case_of("llama-3.1-8b", "h100-sxm", 1)
+    case = case_of("mistral-7b-v0.3", "h100-sxm", 1)
     plain = expectation(advisor.export(case, "vllm").content)
     case["workload"]["speculation"] = "eagle3"
     text = advisor.export(case, "vllm").content
-    assert "Nothing is drafted with EAGLE-3 heads: a case names no weights for them." in text
+    assert "Nothing is drafted with EAGLE-3 heads: the hub has none for this model" in text
     assert "--speculative-config" not in text
     assert expectation(text) == plain
+
+
+def test_published_heads_are_named_in_the_command(stubs: Stubs) -> None:
+    """vllm-project/speculators, README.md @007df2d; sgl-project/SpecForge, specbundle.md @232b276;
+    keys of the options: documented for `vllm serve` and SGLang's `server_args.py`."""
+    case = case_of("llama-3.3-70b", "h100-sxm", 4)
+    case["workload"]["speculation"] = "eagle3"
+    [vllm] = servers(advisor.export(case, "vllm").content, "vllm", stubs)
+    drafts = json.loads(vllm.options["--speculative-config"])
+    assert drafts["method"] == "eagle3"
+    assert drafts["model"] == "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3"
+    [sglang] = servers(advisor.export(case, "sglang").content, "sglang", stubs)
+    check_documented(sglang)
+    assert sglang.options["--speculative-algorithm"] == "EAGLE3"
+    path = "lmsys/SGLang-EAGLE3-Llama-3.3-70B-Instruct-SpecForge"
+    assert sglang.options["--speculative-draft-model-path"] == path
 
 
 def test_heads_that_the_model_lacks_draft_nothing() -> None:

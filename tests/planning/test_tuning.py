@@ -67,9 +67,11 @@ def test_preference_training_is_named_and_counts_pairs() -> None:
 @pytest.mark.parametrize(
     ("preset", "heads"),
     [
-        # Checkpoint with a head of its own (arXiv:2412.19437); for others, drafts are trained.
-        ("deepseek-v3", {"mtp"}),
-        ("llama-3.1-8b", {"eagle3"}),
+        # Checkpoint with a head of its own (arXiv:2412.19437); heads of Red Hat and LMSYS on the
+        # hub (vllm-project/speculators, README.md @007df2d); none known.
+        ("deepseek-v3", {"mtp", "ngram"}),
+        ("llama-3.1-8b", {"eagle3", "ngram"}),
+        ("mistral-7b-v0.3", {"ngram"}),
         ("whisper-large-v3", set()),  # vLLM drafts for no encoder-decoder pair
     ],
 )
@@ -77,7 +79,7 @@ def test_servers_are_offered_drafts_that_exist_for_the_model(preset: str, heads:
     case = {"model": {"preset": preset}, "workload": {"kind": "serving", "concurrency": 4}}
     told = [item.message for item in advisor.recommend(case).advice if item.code == "same-cards"]
     drafts = set(re.findall(r"\(--speculation (\w+)\)", " ".join(told)))
-    assert drafts - ({"ngram"} if heads else set()) == heads
+    assert heads - {"ngram"} <= drafts <= heads
     assert any("--prefix-hits" in text for text in told) is bool(heads)
 
 

@@ -21,6 +21,7 @@ from advisor.estimate.serving.demand import (
     mean_bytes_per_parameter,
     stores_as_published,
 )
+from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.serving.memory import adapters_bytes
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.serving.unlike import split_note
@@ -147,6 +148,13 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
             f"yields {drafts.accepted:.1f}; published gain of one stream {facts.gain.low:g} to "
             f"{facts.gain.high:g} times ({facts.source})"
         )
+        if workload.speculation is Speculation.EAGLE3:
+            published = " or ".join(heads_of(architecture).values())
+            yield (
+                f"published EAGLE-3 heads: {published}; the memory leaves them out"
+                if published
+                else "no published EAGLE-3 heads of this model are known here: train them first"
+            )
         if workload.speculation is Speculation.MTP and not architecture.prediction_layers:
             yield (
                 "the model's configuration names no layers for multi-token prediction: check that "

@@ -10,6 +10,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.results import Estimate
+from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines.programs import Program, programs
 from advisor.export.formats import Format, cannot
@@ -197,13 +198,20 @@ def _techniques(
     """Return the fields of techniques that a file cannot state, without their values."""
     update: dict[str, None] = {}
     method = workload.speculation
-    headless = method is Speculation.MTP and not model.prediction_layers
+    lacks = {
+        Speculation.MTP: "the model's configuration names no layers for it"
+        if not model.prediction_layers
+        else "",
+        Speculation.EAGLE3: "the hub has none for this model and program that are known here"
+        if program.name not in heads_of(model)
+        else "",
+    }
+    headless = lacks.get(method, "") if method else ""
     if method and (headless or program.backend(card) not in program.drafts.get(method, ())):
         update = dict.fromkeys(("speculation", "draft_tokens", "acceptance", "text_kind"))
         own = method in (Speculation.NGRAM, Speculation.MTP)
         why = f"{program.title} lacks that here" if own else "a case names no weights for them"
-        if headless:
-            why = "the model's configuration names no layers for it"
+        why = headless or why
         differences.append(f"Nothing is drafted with {speculation_facts()[method].title}: {why}.")
     if workload.step_tokens and not program.steps:
         update["step_tokens"] = None

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
+from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines import gguf
 from advisor.export.engines.servers import Servers, weights_of
@@ -97,7 +98,14 @@ def _vllm_drafts(servers: Servers) -> str | None:
         return None
     drafts = {"method": method.value, "num_speculative_tokens": drafted(servers.workload)}
     looked_up = {"prompt_lookup_max": LOOKED_UP} if method is Speculation.NGRAM else {}
-    return json.dumps(drafts | looked_up)
+    heads = {} if (path := _heads_path(servers)) is None else {"model": path}
+    return json.dumps(drafts | looked_up | heads)
+
+
+def _heads_path(servers: Servers) -> str | None:
+    """Return the hub id of published heads that the plan drafts with."""
+    drafts = servers.workload.speculation is Speculation.EAGLE3
+    return heads_of(servers.setup.model)[servers.program.name] if drafts else None
 
 
 def _tensorrt_drafts(servers: Servers) -> dict[str, object] | None:
@@ -138,6 +146,8 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "gpu_layers_or_all": lambda one: gguf.layers(one) or "all",
     "group_port": lambda one: GROUP_PORT,
     "heads": lambda one: _where(_drafted(one)),
+    "heads_path": _heads_path,
+    "heads_kind": lambda one: _where(_drafted(one), "EAGLE3" if _heads_path(one) else "NEXTN"),
     "heads_chain": _drafted,
     "heads_drafted": lambda one: _drafted(one, 1),
     "host_experts": lambda one: one.setup.estimate.layout.cpu_expert_layers or None,

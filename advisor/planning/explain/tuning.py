@@ -15,6 +15,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
+from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
@@ -93,12 +94,16 @@ def _offers(
             {"prefix_hit_share": HIT_SHARE},
         )
     if workload.speculation is None:
-        heads = Speculation.MTP if architecture.prediction_layers else Speculation.EAGLE3
-        for method in (heads, Speculation.NGRAM):
-            facts = speculation_facts()[method]
-            needs = f", {facts.needs}" if facts.needs else ""
+        published = next(iter(heads_of(architecture).values()), None)
+        methods = {Speculation.NGRAM: ""}
+        if architecture.prediction_layers:
+            methods = {Speculation.MTP: ""} | methods
+        elif published is not None:
+            methods = {Speculation.EAGLE3: f", {published}"} | methods
+        for method, heads in methods.items():
+            title = speculation_facts()[method].title
             yield (
-                f"speculative decoding with {facts.title}{needs} (--speculation {method})",
+                f"speculative decoding with {title}{heads} (--speculation {method})",
                 {"speculation": method},
             )
 
