@@ -75,12 +75,9 @@ INTERVALS: Final = {
 def load_calibration(path: Path | None = None) -> Calibration:
     """Read and check the calibration constants; the result is cached for each path.
 
-    Parameters
-    ----------
-    path : Path, optional
-        The file of fitted constants. The constants written by hand come from
-        ``calibration_facts.yaml`` in the same folder, and those of software from the shipped
-        ``software.yaml``. None reads the shipped files.
+    ``path``: the file of fitted constants. The constants written by hand come from
+    ``calibration_facts.yaml`` in the same folder, and those of software from the shipped
+    ``software.yaml``. None reads the shipped files.
 
     Raises
     ------

@@ -261,10 +261,7 @@ def load_economy(directory: Path | None = None) -> Economy:
 
     Raises CatalogError if a table is missing or broken. The message names file, entry and field.
 
-    Parameters
-    ----------
-    directory : Path, optional
-        The folder with the tables. Default: the shipped one.
+    ``directory``: the folder with the tables. Default: the shipped one.
 
     Examples
     --------

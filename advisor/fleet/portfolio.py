@@ -222,9 +222,6 @@ def load_portfolio(source: str | Path | Mapping[str, Any]) -> Portfolio:
     Raises InputError if the file cannot be read, or a field is missing, unknown or out of bounds.
     The message names the field.
 
-    Parameters
-    ----------
-    source : str, Path or mapping
-        Path of a file, or the content itself; docs/fleet.md shows one.
+    ``source``: path of a file, or the content itself; docs/fleet.md shows one.
     """
     return load_as(Portfolio, source)

@@ -41,10 +41,7 @@ def first_day(iso: str) -> date:
 
     Raises ValueError if the text has none of these forms, or is no valid date.
 
-    Parameters
-    ----------
-    iso : str
-        ``2026``, ``2026-10`` or ``2026-10-05``.
+    ``iso``: ``2026``, ``2026-10`` or ``2026-10-05``.
 
     Examples
     --------

@@ -19,10 +19,7 @@ class LongRowError(ValueError):
 def text_lines(stream: BinaryIO, *, errors: str = "strict") -> Iterator[str]:
     """Yield the lines of a UTF-8 file, each with its end; then close the file.
 
-    Parameters
-    ----------
-    errors : str
-        What becomes of bytes that are not UTF-8, as in ``bytes.decode``.
+    ``errors``: what becomes of bytes that are not UTF-8, as in ``bytes.decode``.
 
     Raises
     ------

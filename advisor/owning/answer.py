@@ -41,11 +41,8 @@ def answer_own(
     Raises InputError if the hardware is unknown or cannot do the work, if no hardware can, or if a
     price, a power or a tariff is neither known nor given.
 
-    Parameters
-    ----------
-    buy : callable, optional
-        Searches what ``owning.budget_usd`` buys; without hardware, its largest part is compared.
-        With hardware it runs last, so that what the hardware cannot do is refused at once.
+    ``buy``: searches what ``owning.budget_usd`` buys; without hardware, its largest part is
+    compared. With hardware it runs last, so that what the hardware cannot do is refused at once.
     """
     case, catalog = asked.case, asked.catalog
     if case.limits.commitment_months is not None:

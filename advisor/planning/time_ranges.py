@@ -21,10 +21,7 @@ from advisor.nouns.workload import Serving, Workload
 class TimeSpreads:
     """Ranges of times over their expected values, the same as in full estimates.
 
-    Parameters
-    ----------
-    workload : Workload
-        Times are hours of a run, or seconds per output token of a server.
+    ``workload``: times are hours of a run, or seconds per output token of a server.
     """
 
     def __init__(
@@ -45,12 +42,8 @@ class TimeSpreads:
     ) -> Range:
         """Return the range of one configuration's time over its expected value.
 
-        Parameters
-        ----------
-        node : Node, optional
-            Machine of a training run, whose range depends on their number.
-        precision : str
-            Recipe of the training run, or weight format of the served model.
+        ``node``: machine of a training run, whose range depends on their number. ``precision``:
+        recipe of the training run, or weight format of the served model.
         """
         machines = 1 if node is None else -(-count // node.accelerators)
         key: tuple[object, ...] = (accelerator.key, precision, 0, 0)

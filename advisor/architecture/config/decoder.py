@@ -46,13 +46,9 @@ def decoder(
 
     Raises InputError if a field is missing or unusable.
 
-    Parameters
-    ----------
-    attention, feed_forward : sequence, optional
-        Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`. Attention
-        and other mixers without any layer are left out.
-    **settings
-        Further fields of :class:`TransformerShape`.
+    ``attention`` and ``feed_forward``: layers that differ from :func:`attention_shape` and
+    :func:`feed_forward_shape`. Attention and other mixers without any layer are left out.
+    ``**settings``: further fields of :class:`TransformerShape`.
     """
     shape: dict[str, object] = {
         "hidden_size": fields.count("hidden_size"),
@@ -290,12 +286,8 @@ def experts_shape(
 
     Raises InputError if a token visits more experts than the layer has.
 
-    Parameters
-    ----------
-    act : str
-        Activation, used if neither file nor class states one.
-    **settings
-        Further fields of :class:`ExpertsShape`.
+    ``act``: activation, used if neither file nor class states one. ``**settings``: further fields
+    of :class:`ExpertsShape`.
     """
     experts = fields.count("num_experts", minimum=2)
     active = fields.count("num_experts_per_tok")

@@ -48,12 +48,8 @@ REMEDY: Final = "Correct the field, or give the model's parameter count instead.
 class ConfigFields:
     """A configuration, with readers that check each field's type and range.
 
-    Parameters
-    ----------
-    config : mapping
-        Parsed ``config.json``.
-    defaults : mapping
-        Values of absent fields. A null in the file stays a null.
+    ``config``: parsed ``config.json``. ``defaults``: values of absent fields. A null in the file
+    stays a null.
     """
 
     def __init__(
@@ -253,12 +249,7 @@ def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict
     ``NaN``, a key twice or a number of more than 30 digits. Infinities are accepted: published
     files have them in fields that no size depends on.
 
-    Parameters
-    ----------
-    text : str or bytes
-        JSON; bytes are read as UTF-8.
-    most : int
-        Largest accepted size. [bytes]
+    ``text``: JSON; bytes are read as UTF-8. ``most``: largest accepted size. [bytes]
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
     if len(raw) > most:

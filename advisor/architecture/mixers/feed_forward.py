@@ -39,12 +39,8 @@ def expert_rows(
     Eager code runs the experts in the format of the residual stream, because autocast does not
     affect PyTorch's grouped matmul.
 
-    Parameters
-    ----------
-    path : str
-        Dotted name of the parent row.
-    saved : tuple of SavedTensor
-        The block's input; empty if the attention's rows already save it.
+    ``path``: dotted name of the parent row. ``saved``: the block's input; empty if the attention's
+    rows already save it.
     """
     at, outer = Rows(path, shape.layers), shape.latent_size or hidden_size
     yield _router(shape, at, hidden_size, saved)
@@ -257,12 +253,8 @@ def feed_forward_rows(
 ) -> Iterator[Operator]:
     """Yield the rows of one kind of dense feed-forward layer.
 
-    Parameters
-    ----------
-    path : str
-        Dotted name of the parent row.
-    saved : tuple of SavedTensor
-        The block's input; empty if the attention's rows already save it.
+    ``path``: dotted name of the parent row. ``saved``: the block's input; empty if the attention's
+    rows already save it.
     """
     at, width, bias = Rows(path, shape.layers), shape.width, shape.bias
     for name in ("gate", "up") if shape.gated else ("up",):

@@ -118,12 +118,8 @@ def stack_architecture(
 
     Raises InputError if layers do not fit one another or the size of the input.
 
-    Parameters
-    ----------
-    sample : SampleSize, optional
-        Size of one input.
-    assumptions, max_position_embeddings, **facts
-        Further fields of :class:`ModelArchitecture`, such as the name.
+    ``sample``: size of one input. ``assumptions``, ``max_position_embeddings`` and ``**facts``:
+    further fields of :class:`ModelArchitecture`, such as the name.
     """
     table = compile_stack(stack, sample)
     products = [op for op in table if op.out_features]

@@ -101,10 +101,7 @@ def stack_from_text(text: str) -> tuple[str, Stack]:
 
     Raises InputError if the text is too large, not YAML, or not a stack.
 
-    Parameters
-    ----------
-    text : str
-        YAML or JSON; at most 200 kB.
+    ``text``: YAML or JSON; at most 200 kB.
     """
     if len(text) > MAX_STACK_BYTES:
         _refuse("the stack is too large", f"{len(text):,} bytes", f"{MAX_STACK_BYTES:,} bytes")

@@ -83,10 +83,7 @@ class HeldOut:
 class RunTimes:
     """Published runs with their time under each of the grid's constants, computed once.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        All other constants.
+    ``calibration``: all other constants.
     """
 
     def __init__(self, runs: Sequence[TimedRun], calibration: Calibration) -> None:

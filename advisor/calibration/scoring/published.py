@@ -88,10 +88,7 @@ def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...
 
     In the order of the tables; one for each quantity of a measurement.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Keys of ``accuracy.ALL_TABLES``.
+    ``names``: keys of ``accuracy.ALL_TABLES``.
     """
     return tuple(run for name in names for run in _runs_of(name))
 

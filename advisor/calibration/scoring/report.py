@@ -182,12 +182,8 @@ def next_interval(
 
     Low and high bound.
 
-    Parameters
-    ----------
-    values : sequence of float
-        Values of runs that their prediction had not seen.
-    groups : sequence of str
-        Runs of a group were held out together; every group weighs one.
+    ``values``: values of runs that their prediction had not seen. ``groups``: runs of a group were
+    held out together; every group weighs one.
 
     Notes
     -----

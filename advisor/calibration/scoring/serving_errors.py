@@ -108,12 +108,8 @@ def held_out(
 ) -> tuple[ServedReading, ...]:
     """Predict all readings of one engine, each part by a fit on all others.
 
-    Parameters
-    ----------
-    facts : ServingFacts
-        Everything that is not fitted.
-    values : dict of str to float
-        The fit on all readings, from which the others start.
+    ``facts``: everything that is not fitted. ``values``: the fit on all readings, from which the
+    others start.
     """
     near = replace(
         fit,
@@ -154,12 +150,8 @@ def all_held_out(
 ) -> tuple[ServedReading, ...]:
     """Predict the readings of fitted engines, see :func:`held_out`.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        With the constants fitted on all runs.
-    engine : Engine
-        Of its calibration, only kernels and stated facts count.
+    ``calibration``: with the constants fitted on all runs. ``engine``: of its calibration, only
+    kernels and stated facts count.
     """
     found: list[ServedReading] = []
     for fit in fits:
@@ -195,12 +187,8 @@ def _all_bursts(
 def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
     """Predict the one-stream runs of engines without fitted constants.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        With the constants fitted on all runs.
-    engine : Engine
-        Of its calibration, only kernels and stated facts count.
+    ``calibration``: with the constants fitted on all runs. ``engine``: of its calibration, only
+    kernels and stated facts count.
     """
     known = {fit.name for fit in (*SERVERS, *CALLED)}
     packs = [pack for pack in read_packs(engine, (SINGLE,)) if pack.engine not in known]
@@ -314,13 +302,9 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
 
     ``serving``, ``engines`` and ``intervals``.
 
-    Parameters
-    ----------
-    kernels : dict
-        The sections that the kernel tables determine.
-    called : bool
-        Also fit the engines of desktop computers, which takes most of the time. Otherwise their
-        constants and intervals are those of the file.
+    ``kernels``: the sections that the kernel tables determine. ``called``: also fit the engines of
+    desktop computers, which takes most of the time. Otherwise their constants and intervals are
+    those of the file.
     """
     start = {"serving": {one.name: one.starts[0] for one in SERVERS[0].parameters}}
     fixed = kernels | start | {"memory": START}

@@ -223,12 +223,8 @@ def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
 def stated(row: Row, noun: type[Noun], *, leave: Collection[str] = ()) -> dict[str, object]:
     """Return the fields of a noun that the row states in columns of their names.
 
-    Parameters
-    ----------
-    noun : type
-        E.g. ``Pretraining`` or ``ParallelLayout``.
-    leave : collection of str, optional
-        Fields that the table states in another way.
+    ``noun``: e.g. ``Pretraining`` or ``ParallelLayout``. ``leave``: fields that the table states in
+    another way.
     """
     found: dict[str, object] = {}
     for name, field in noun.model_fields.items():

@@ -84,12 +84,7 @@ def read_packs(
 ) -> tuple[Pack, ...]:
     """Read the shipped serving runs of these kinds that state times.
 
-    Parameters
-    ----------
-    kinds : iterable of str
-        Values of the tables' ``kind``.
-    tables : iterable of str, optional
-        Files below ``data/measurements``.
+    ``kinds``: values of the tables' ``kind``. ``tables``: files below ``data/measurements``.
     """
     rows = [row for name in tables for row in shipped_rows(name)]
     together: dict[tuple[object, ...], list[tuple[Row, Deployment, ServingLoad]]]

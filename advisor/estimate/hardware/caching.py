@@ -41,12 +41,8 @@ def in_cache(
 
     Faster if held data and moved data fit into the cache; unchanged if they exceed twice its size.
 
-    Parameters
-    ----------
-    tokens : ndarray
-        Tokens or samples that pass together. [tokens or samples]
-    parameter_bytes : float
-        Held for each parameter. [bytes]
+    ``tokens``: tokens or samples that pass together. [tokens or samples] ``parameter_bytes``: held
+    for each parameter. [bytes]
     """
     hardware = candidates.hardware
     if not np.any(hardware.cache_bytes):

@@ -19,12 +19,8 @@ def group_link(
 
     The bandwidth is 0 if the group needs a network and there is none.
 
-    Parameters
-    ----------
-    ranks, stride : ndarray
-        Group size, and distance of neighbours in accelerators.
-    staged : bool
-        Cards without peer-to-peer send large messages through the host's memory.
+    ``ranks`` and ``stride``: group size, and distance of neighbours in accelerators. ``staged``:
+    cards without peer-to-peer send large messages through the host's memory.
     """
     hardware = candidates.hardware
     slow = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)

@@ -198,12 +198,8 @@ class ServedModel:
     ) -> ServedModel:
         """Return ``model`` as an engine holds it.
 
-        Parameters
-        ----------
-        weight_format : WeightFormat
-            Storage of the weights, see :func:`bytes_per_parameter`.
-        cache_bytes : float
-            Bytes of one cached element, see ``precision.KV_CACHE_FORMATS``. [bytes]
+        ``weight_format``: storage of the weights, see :func:`bytes_per_parameter`. ``cache_bytes``:
+        bytes of one cached element, see ``precision.KV_CACHE_FORMATS``. [bytes]
         """
         rows = model.operators
         return cls(

@@ -92,12 +92,8 @@ def products(
 ) -> Products:
     """Return the matrix products of a step.
 
-    Parameters
-    ----------
-    parts : HostParts
-        Shares of the layers in the host's memory.
-    streams : ndarray
-        Whether their weights come to the card, which then computes.
+    ``parts``: shares of the layers in the host's memory. ``streams``: whether their weights come to
+    the card, which then computes.
     """
     weights, compute, fixed, held, flops = (np.zeros(shape) for _ in range(5))
     hardware, hosted = candidates.hardware, bool(np.any(parts.touched))

@@ -96,12 +96,8 @@ def default_batch(
 ) -> int:
     """Return the sequences, pairs or samples of one step: a power of two.
 
-    Parameters
-    ----------
-    sequence : int
-        Tokens of one item; 1 for images and samples.
-    tokens : float
-        Of the whole run; images or samples for networks that take those.
+    ``sequence``: tokens of one item; 1 for images and samples. ``tokens``: of the whole run; images
+    or samples for networks that take those.
     """
     row = usual(architecture, method)
     if row.batch is None:

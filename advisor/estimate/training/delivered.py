@@ -89,12 +89,8 @@ def run_terms(
 
     In seconds; they sum to the run. Terms of 0 s are left out.
 
-    Parameters
-    ----------
-    accelerators : int
-        Accelerators of the job; any failure stops all of them.
-    training_s, evaluation_s : float
-        Without failures and checkpoints. [s]
+    ``accelerators``: accelerators of the job; any failure stops all of them. ``training_s`` and
+    ``evaluation_s``: without failures and checkpoints. [s]
     """
     saving, again, restarting = (
         float(share)

@@ -201,12 +201,8 @@ def resolve_training(
 
     Raises InputError if the sequence is longer than the model's learned positions allow.
 
-    Parameters
-    ----------
-    recipe : PrecisionRecipe
-        The recipe to use; the caller chooses it if the workload does not.
-    tool : Tool, optional
-        What runs the training. Default: the stack alone, without its tools' limits.
+    ``recipe``: the recipe to use; the caller chooses it if the workload does not. ``tool``: what
+    runs the training. Default: the stack alone, without its tools' limits.
     """
     assumptions: list[str] = []
     sequence = _sequence_length(workload, architecture, assumptions)

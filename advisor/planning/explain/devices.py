@@ -92,12 +92,8 @@ def buying_advice(
 def bought_remedy(accelerator: Accelerator, option: Option | None, *, tried: bool) -> str:
     """Return what a device that nobody rents costs and does.
 
-    Parameters
-    ----------
-    option : Option or None
-        How it does the work; None if it does not, or was not tried.
-    tried : bool
-        Whether devices were tried.
+    ``option``: how it does the work; None if it does not, or was not tried. ``tried``: whether
+    devices were tried.
     """
     price = accelerator.purchase_usd
     text = f" It sells for about {money(price)}" if price else ""

@@ -28,10 +28,7 @@ ROUNDING: Final = 1e-9
 class StepBound:
     """Lower bound of the step time of each row of a grid on some systems.
 
-    Parameters
-    ----------
-    card : ndarray
-        Equal numbers for systems of the same accelerator, counted from 0.
+    ``card``: equal numbers for systems of the same accelerator, counted from 0.
 
     Notes
     -----

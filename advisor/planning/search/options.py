@@ -263,12 +263,8 @@ def run_rents(
 
     In the shape of ``hours``. Offers with equal billing are computed together.
 
-    Parameters
-    ----------
-    offers : sequence of Offer or None
-        Owned hardware (None) has no rent.
-    hours : sequence of sequences of float
-        Time of each run at several points of its range. [h]
+    ``offers``: owned hardware (None) has no rent. ``hours``: time of each run at several points of
+    its range. [h]
     """
     times, usd = np.asarray(hours, dtype=float), np.asarray(usd_per_hour)
     rents = np.zeros_like(times)

@@ -87,12 +87,8 @@ def search(
 ) -> SearchResult:
     """Evaluate training on all systems, in every precision worth trying.
 
-    Parameters
-    ----------
-    hosted : bool, optional
-        Use layouts with the host's memory; tried if nothing fits without it.
-    advising : bool, optional
-        Also try lower precisions, as ``alternatives``.
+    ``hosted``: use layouts with the host's memory; tried if nothing fits without it. ``advising``:
+    also try lower precisions, as ``alternatives``.
     """
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     stated = workload.precision

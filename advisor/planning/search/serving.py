@@ -63,12 +63,8 @@ def search_serving(
     For each system and count: the configuration with the least of each latency, and the one nearest
     to both targets.
 
-    Parameters
-    ----------
-    table : ndarray
-        Of :func:`replica_table`.
-    free : bool
-        The number of replicas is open: between the searched numbers, the fewest are looked for.
+    ``table``: of :func:`replica_table`. ``free``: the number of replicas is open: between the
+    searched numbers, the fewest are looked for.
     """
     if not len(table):
         return ServingSearch(found=(), searched=0, misses={}, carried={})

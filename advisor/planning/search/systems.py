@@ -191,12 +191,8 @@ def find_systems(
 ) -> list[System]:
     """Group the offers that the limits allow into systems; owned hardware replaces them all.
 
-    Parameters
-    ----------
-    training : bool
-        Leave out accelerators that only serve, and take one machine where no network is known.
-    decoding : bool, optional
-        Machines with different numbers of host cores become separate systems.
+    ``training``: leave out accelerators that only serve, and take one machine where no network is
+    known. ``decoding``: machines with different numbers of host cores become separate systems.
     """
     if limits.owned:
         owned = [

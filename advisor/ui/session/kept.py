@@ -40,11 +40,8 @@ def kept(answer: Callable[[], Answer], *question: object) -> Answer:
     A few questions are computed at once; the page says how many wait before it. A reader's next
     input takes a waiting question out of the queue.
 
-    Parameters
-    ----------
-    question : object
-        What tells the question from others, by its ``repr``. A digest of it is kept, not the text.
-        Answers of another catalog, by a refresh or by files of the session, are apart, too.
+    ``question``: what tells the question from others, by its ``repr``. A digest of it is kept, not
+    the text. Answers of another catalog, by a refresh or by files of the session, are apart, too.
     """
     asked = (own_catalog.version(), *question)
     place = sha256(repr(asked).encode(errors="backslashreplace")).digest()
