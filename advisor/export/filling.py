@@ -9,7 +9,7 @@ from advisor.export.script import Options, Variable, Word
 
 NAME: Final = re.compile(r"(?<!\$)\{([a-z][\w.]*)\}")
 """A value of the plan in a text."""
-VARIABLE: Final = re.compile(r"(.*?)\$([A-Z_]+|@)")
+VARIABLE: Final = re.compile(r"(.*?)\$([A-Z_]+|@)(\??)")
 """A word that is a shell variable, perhaps after a text."""
 Line = str | tuple[str, ...]
 """A text, or the words of one option."""
@@ -75,7 +75,7 @@ class Filler:
         for template in templates:
             variable = VARIABLE.fullmatch(template)
             if variable:
-                result.append(Variable(variable[2], variable[1]))
+                result.append(Variable(variable[2], variable[1], optional=bool(variable[3])))
                 continue
             value = self.filled(template)
             if value is None:

@@ -28,6 +28,8 @@ class Variable:
 
     name: str
     after: str = ""
+    optional: bool = False
+    """Whether its option is left out while the variable is empty."""
 
 
 Word = str | Variable
@@ -52,6 +54,8 @@ class Launch:
     """Shell lines before the command."""
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Shell variables that the user may set: default value and meaning."""
+    newest: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Shell variables that hold the newest folder with a file: its pattern and the meaning."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the program."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -76,10 +80,20 @@ def preparation(launch: Launch) -> list[str]:
         f"export {name}=${{{name}:-{shell_word(default)}}}  # {visible(meaning)}"
         for name, (default, meaning) in launch.variables.items()
     ]
+    lines += [
+        f'export {name}="$({_newest(pattern)})"  # {visible(meaning)}'
+        for name, (pattern, meaning) in launch.newest.items()
+    ]
     lines += [f"export {name}={shell_word(value)}" for name, value in launch.environment.items()]
     for name, content in launch.files.items():
         lines += written_file(name, content)
     return lines
+
+
+def _newest(pattern: str) -> str:
+    """Return the shell command that prints the folder of the newest file, or nothing."""
+    found = f"find \"$OUTPUT\" -path {shell_word(pattern)} -printf '%h\\n' 2>/dev/null"
+    return f"{found} | sort -V | tail -n 1"
 
 
 def written_file(name: str, content: str) -> list[str]:
@@ -105,10 +119,18 @@ def installation(launch: Launch) -> list[str]:
 
 def command(program: Iterable[Word], options: Options) -> list[str]:
     """Return a command with one option on each line."""
-    words = [" ".join(map(_spelled, part)) for part in (tuple(program), *options)]
+    words = [_line(part) for part in (tuple(program), *options)]
     return [f"{'  ' if index else ''}{word}" + " \\" for index, word in enumerate(words[:-1])] + [
         f"  {words[-1]}"
     ]
+
+
+def _line(words: tuple[Word, ...]) -> str:
+    """Return an option with its values; the shell leaves it out if the last is empty."""
+    line, last = " ".join(map(_spelled, words)), words[-1]
+    if isinstance(last, Variable) and last.optional:
+        return f"${{{last.name}:+{line}}}"
+    return line
 
 
 def _spelled(word: Word) -> str:

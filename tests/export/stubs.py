@@ -11,7 +11,7 @@ STUBS = (
     *("scontrol", "srun", "torchrun", "vllm", "wget"),
     *("infinity_emb", "llama-server", "ollama", "text-embeddings-router", "trtllm-serve"),
 )
-REAL = ("bash", "cat", "head", "sed", "seq", "sleep", "touch")
+REAL = ("bash", "cat", "find", "head", "mkdir", "sed", "seq", "sleep", "sort", "tail", "touch")
 """What the scripts use, and what the hostile names would like to."""
 NOTE = """#!{bash}
 name="${{0##*/}}"

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -19,8 +20,13 @@ from advisor.export.training.tools import NAMED, OWN
 from advisor.foundation.formatting import duration, memory
 from tests.cases import pretrain
 from tests.export.reading import meaning, read
+from tests.export.stubs import Stubs
 
 Case = dict[str, Any]
+ONE_4090: Case = {
+    "hardware": {"accelerator": "rtx-4090", "count": 1},
+    "limits": {"owned": [{"accelerator": "rtx-4090", "count": 1}]},
+}
 KUBERNETES = "1.34"
 
 
@@ -237,12 +243,46 @@ def test_a_run_of_days_is_a_chain_of_jobs_that_go_on_from_the_last_checkpoint() 
     assert int(days[1]) <= int(parts[1]) <= 1.1 * int(days[1]) + 2
 
 
+@pytest.mark.parametrize("to", ["torchrun", "slurm", "kubernetes"])
+def test_trl_goes_on_from_the_last_whole_checkpoint(to: str, tmp_path: Path) -> None:
+    """transformers 5.23.0, trainer.py, ``_save_checkpoint``: trainer_state.json comes last."""
+    text = advisor.export({**WORK["LoRA 8B"], **ONE_4090}, to).content
+    if to == "kubernetes":
+        *_, job = yaml.safe_load_all(text)
+        [container] = job["spec"]["template"]["spec"]["containers"]
+        text = container["command"][2].replace("$$(", "$(").replace("cd /training", "")
+    kept = 'export OUTPUT="$HOME/../kept"\n'
+    saved = "".join(
+        f'mkdir -p "$OUTPUT/checkpoint-{step}"\n{mark} "$OUTPUT/checkpoint-{step}/{name}"\n'
+        for step, mark, name in (
+            (900, "touch", "trainer_state.json"),
+            (1000, "touch", "trainer_state.json"),
+            (1100, "touch", "model.safetensors"),
+        )
+    )
+    stubs = Stubs(tmp_path)
+    [first] = [call for call in stubs.run(kept + text).calls if call[0] == "torchrun"]
+    [again] = [call for call in stubs.run(kept + saved + text).calls if call[0] == "torchrun"]
+    assert "--resume_from_checkpoint" not in first
+    place = again.index("--resume_from_checkpoint")
+    assert again[place + 1].endswith("/kept/checkpoint-1000")
+    assert again[:place] + again[place + 2 :] == first
+    assert int(first[first.index("--save_steps") + 1]) >= 1
+
+
+def test_a_pod_that_is_taken_away_starts_again_where_its_run_goes_on() -> None:
+    """kubernetes.io, Jobs: a pod failure policy may ignore DisruptionTarget."""
+    *_, job = yaml.safe_load_all(
+        advisor.export({**WORK["LoRA 8B"], **ONE_4090}, "kubernetes").content
+    )
+    [rule] = job["spec"]["podFailurePolicy"]["rules"]
+    taken = {"type": "DisruptionTarget", "status": "True"}
+    assert rule == {"action": "Ignore", "onPodConditions": [taken]}
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
 def test_a_training_pod_requests_processors_and_memory() -> None:
-    case = {
-        **WORK["LoRA 8B"],
-        "hardware": {"accelerator": "rtx-4090", "count": 1},
-        "limits": {"owned": [{"accelerator": "rtx-4090", "count": 1}]},
-    }
+    case = {**WORK["LoRA 8B"], **ONE_4090}
     *_, job = yaml.safe_load_all(advisor.export(case, "kubernetes").content)
     [container] = job["spec"]["template"]["spec"]["containers"]
     requests = container["resources"]["requests"]

@@ -34,6 +34,18 @@ STATE_BYTES: Final = 14
 """Of one trained weight in a checkpoint: 16 bits, its fp32 copy, AdamW's two moments. [bytes]"""
 CHECKPOINTS: Final = 2
 """Kept at the same time: the last and the one being written. Assumed."""
+TAKEN_AWAY: Final = {
+    "podFailurePolicy": {
+        "rules": [
+            {
+                "action": "Ignore",
+                "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+            }
+        ]
+    }
+}
+"""A pod that its machine loses (spot, an update) starts again and counts as no failure; of several
+machines, the others would wait for it in vain."""
 
 
 def disk_bytes(setup: Setup) -> float:
@@ -68,11 +80,13 @@ def kubernetes_file(setup: Setup) -> str:
 
 def _manifests(setup: Setup, launch: Launch) -> list[Content]:
     name, labels = setup.slug, {"app": setup.slug}
+    resumes = setup.tool is not None and setup.tool.says.resumes
     spec = {
         "completionMode": "Indexed",
         "completions": setup.machines,
         "parallelism": setup.machines,
         "backoffLimit": 0,
+        **(TAKEN_AWAY if setup.machines == 1 and resumes else {}),
         "template": {"metadata": {"labels": labels}, "spec": _pod(setup, launch)},
     }
     volume = {

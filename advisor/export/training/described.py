@@ -141,6 +141,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
             if plan.holds("".join(when))
         }
         | setup.log_variables,
+        newest=says.newest,
         environment={
             name: value
             for name, (value, *when) in says.environment.items()

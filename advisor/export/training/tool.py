@@ -103,6 +103,8 @@ class Description(Noun):
     then: Lines = ()
     variables: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """Default, meaning and, if it is not always there, the condition."""
+    newest: Mapping[str, tuple[Text, Text]] = Field(default_factory=dict)
+    """Pattern of a file in the newest folder that the variable holds, and its meaning."""
     environment: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """Value and, if it is not always there, the condition."""
     notes: Lines = ()
