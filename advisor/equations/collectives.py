@@ -46,10 +46,8 @@ def all_reduce_time_s(
 ) -> Number:
     r"""Time of a ring all-reduce: a reduce-scatter and an all-gather. [s]
 
-    Parameters
-    ----------
-    message_bytes, ranks, bytes_per_s, latency_s
-        As for :func:`all_gather_time_s`.
+    ``message_bytes``, ``ranks``, ``bytes_per_s`` and ``latency_s``: as for
+    :func:`all_gather_time_s`.
 
     Notes
     -----

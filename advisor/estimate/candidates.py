@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
-from advisor.nouns.software.kernels import KernelEfficiency
+from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 
 Floats = NDArray[np.float64]
 
@@ -166,6 +166,12 @@ class LayoutArrays(Columns):
         )
 
 
+CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
+ATTENTION: Final = ("overhead_s", "forward", "backward", "half_keys", "portable", "scan")
+LAUNCHES: Final = tuple(f"{kind}layer_overhead_s" for kind in ("", "prompt_", "routed_", "scan_"))
+"""Fields of the kernels' nouns that ``HardwareArrays`` holds too."""
+
+
 @record
 class HardwareArrays(Columns):
     """Hardware of each configuration, for one compute format. All SI units."""
@@ -267,26 +273,28 @@ class HardwareArrays(Columns):
 
     def in_16_bits(self) -> HardwareArrays:
         """Return the same systems for matmuls in their 16-bit format."""
-        return replace(
-            self,
-            peak_flops_per_s=self.peak16_flops_per_s,
-            matmul_overhead_s=self.matmul16_overhead_s,
-            matmul_compute=self.matmul16_compute,
-            matmul_bandwidth=self.matmul16_bandwidth,
-            matmul_half_tiles=self.matmul16_half_tiles,
-            matmul_half_depth=self.matmul16_half_depth,
-        )
+        return replace(self._multiplying("matmul16"), peak_flops_per_s=self.peak16_flops_per_s)
 
     def for_experts(self) -> HardwareArrays:
         """Return the same systems for the grouped products of routed experts."""
-        return replace(
-            self,
-            matmul_overhead_s=self.expert_overhead_s,
-            matmul_compute=self.expert_compute,
-            matmul_bandwidth=self.expert_bandwidth,
-            matmul_half_tiles=self.expert_half_tiles,
-            matmul_half_depth=self.expert_half_depth,
-        )
+        return self._multiplying("expert")
+
+    def _multiplying(self, curve: str) -> HardwareArrays:
+        matmul: dict[str, Any] = {
+            f"matmul_{part}": getattr(self, f"{curve}_{part}") for part in CURVE
+        }
+        return replace(self, **matmul)
+
+
+def _curve(name: str, matmul: MatmulEfficiency, saturation: float) -> dict[str, float]:
+    """Return the fields of a curve.
+
+    Filling and draining a tile takes a fixed time, so at a lower peak it is less work.
+    """
+    return {
+        f"{name}_{part}": getattr(matmul, part) * (saturation if "half" in part else 1.0)
+        for part in CURVE
+    }
 
 
 def _rates(
@@ -296,8 +304,7 @@ def _rates(
     matmul = kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
-    # Formats without a curve of their own take the 16-bit curve. Filling and draining a tile takes
-    # a fixed time, so at a lower peak it is less work.
+    # Formats without a curve of their own take the 16-bit curve.
     own = compute in kernels.matmul
     backend = kernels.backend
     saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
@@ -313,37 +320,17 @@ def _rates(
         if compute == "fp32"
         else peak16,
         "memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
-        "matmul_overhead_s": matmul.overhead_s,
-        "matmul_compute": matmul.compute,
-        "matmul_bandwidth": matmul.bandwidth,
-        "matmul_half_tiles": matmul.half_tiles * saturation,
-        "matmul_half_depth": matmul.half_depth * saturation,
-        "matmul16_overhead_s": half.overhead_s,
-        "matmul16_compute": half.compute,
-        "matmul16_bandwidth": half.bandwidth,
-        "matmul16_half_tiles": half.half_tiles * saturation16,
-        "matmul16_half_depth": half.half_depth * saturation16,
-        "expert_overhead_s": expert.overhead_s,
-        "expert_compute": expert.compute,
-        "expert_bandwidth": expert.bandwidth,
-        "expert_half_tiles": expert.half_tiles * saturation,
-        "expert_half_depth": expert.half_depth * saturation,
+        **_curve("matmul", matmul, saturation),
+        **_curve("matmul16", half, saturation16),
+        **_curve("expert", expert, saturation),
         "convolution_saving": _convolution_saving(accelerator, compute),
         # Vector units draw less power than matrix units, so their clocks stay high.
         "sustained": 1.0 if compute == "fp32" and "tf32" not in peaks else kernels.sustained,
-        "attention_overhead_s": kernels.attention.overhead_s,
-        "attention_forward": kernels.attention.forward,
-        "attention_backward": kernels.attention.backward,
-        "attention_half_keys": kernels.attention.half_keys,
-        "attention_portable": kernels.attention.portable,
-        "attention_scan": kernels.attention.scan,
+        **{f"attention_{part}": getattr(kernels.attention, part) for part in ATTENTION},
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
-        "layer_overhead_s": backend.layer_overhead_s if backend else 0.0,
-        "prompt_layer_overhead_s": backend.prompt_layer_overhead_s if backend else 0.0,
-        "routed_layer_overhead_s": backend.routed_layer_overhead_s if backend else 0.0,
-        "scan_layer_overhead_s": backend.scan_layer_overhead_s if backend else 0.0,
+        **{part: getattr(backend, part) if backend else 0.0 for part in LAUNCHES},
         "short_layers": float(kernels.short_layers),
         "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
         "node_accelerators": node.accelerators,

@@ -71,10 +71,7 @@ def burst_first_token_s(
 ) -> Number:
     r"""Mean wait of requests that arrive together for the prompts and answers before them. [s]
 
-    Parameters
-    ----------
-    requests, running, rate_per_s, prompt_s : float or ndarray
-        As for :func:`burst_s`.
+    ``requests``, ``running``, ``rate_per_s`` and ``prompt_s``: as for :func:`burst_s`.
 
     Notes
     -----

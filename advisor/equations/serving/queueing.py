@@ -28,10 +28,7 @@ def state_grid(most: int) -> Floats:
     All numbers to 20; further ones lie about :math:`\sqrt{n} / 2` apart, half the spread of a
     Poisson number.
 
-    Parameters
-    ----------
-    most : int
-        Largest number.
+    ``most``: largest number.
 
     Examples
     --------
@@ -112,11 +109,8 @@ def state_probabilities(
 def peakedness(*, arrival_scv: float, service_scv: float) -> float:
     r"""Variance over mean of the number in service, if nothing limits it.
 
-    Parameters
-    ----------
-    arrival_scv, service_scv : float
-        Squared coefficients of variation of the times between arrivals, :math:`C_a`, and of
-        service, :math:`C_s`, taken as log-normal.
+    ``arrival_scv`` and ``service_scv``: squared coefficients of variation of the times between
+    arrivals, :math:`C_a`, and of service, :math:`C_s`, taken as log-normal.
 
     Notes
     -----
@@ -329,10 +323,7 @@ def tail_quantile_s(*, waiting: Number, mean_s: Number, share: float) -> Number:
 def log_normal_scv(*, ratio: float) -> float:
     r"""Squared coefficient of variation of lengths with a known 95th percentile.
 
-    Parameters
-    ----------
-    ratio : float
-        95th percentile over the mean, :math:`r`, up to :math:`e^{z^2 / 2} = 3.87`.
+    ``ratio``: 95th percentile over the mean, :math:`r`, up to :math:`e^{z^2 / 2} = 3.87`.
 
     Notes
     -----

@@ -183,10 +183,8 @@ def goodput(
 ) -> Number:
     r"""Share of wall-clock time that trains, with checkpoints at the best interval. [fraction]
 
-    Parameters
-    ----------
-    accelerators, interruptions_per_accelerator_hour, checkpoint_s, restart_s
-        As for :func:`lost_time`.
+    ``accelerators``, ``interruptions_per_accelerator_hour``, ``checkpoint_s`` and ``restart_s``: as
+    for :func:`lost_time`.
 
     Notes
     -----

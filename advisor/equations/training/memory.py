@@ -73,10 +73,7 @@ def end_stage_layers(*, layers: Number, pipeline: Number, virtual_stages: Number
     0, 1 or 2 layers in total. The first stage has one layer less if at least one is missing, the
     last stage too if at least two are missing.
 
-    Parameters
-    ----------
-    layers, pipeline, virtual_stages : float or ndarray
-        As for :func:`stage_share`.
+    ``layers``, ``pipeline`` and ``virtual_stages``: as for :func:`stage_share`.
 
     Notes
     -----
@@ -237,10 +234,7 @@ def logits_bytes(
 def nf4_bytes(*, parameters: Number) -> Number:
     r"""Memory of frozen weights in NF4 with double quantisation. [bytes]
 
-    Parameters
-    ----------
-    parameters : float or ndarray
-        Weights in NF4. [elements]
+    ``parameters``: weights in NF4. [elements]
 
     Notes
     -----
@@ -264,10 +258,7 @@ def nf4_bytes(*, parameters: Number) -> Number:
 def blockwise_state_bytes(*, elements: Number) -> Number:
     r"""Memory of one 8-bit optimizer state with a scale per block. [bytes]
 
-    Parameters
-    ----------
-    elements : float or ndarray
-        Elements of the state. [elements]
+    ``elements``: elements of the state. [elements]
 
     Notes
     -----
@@ -290,10 +281,7 @@ def blockwise_state_bytes(*, elements: Number) -> Number:
 def factored_state_elements(*, rows: Number, columns: Number) -> Number:
     r"""Elements of Adafactor's second moments for a matrix: one sum per row and per column.
 
-    Parameters
-    ----------
-    rows, columns : float or ndarray
-        Shape of the matrix.
+    ``rows`` and ``columns``: shape of the matrix.
 
     Returns
     -------

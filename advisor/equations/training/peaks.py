@@ -226,10 +226,7 @@ def resident_parameters(*, parameters: Number, block_parameters: Number, layers:
 def resident_share(*, layers: Number) -> Number:
     r"""Share of the layers that are on the accelerator while the rest is on its host. [fraction]
 
-    Parameters
-    ----------
-    layers : float or ndarray
-        Layers of the stage.
+    ``layers``: layers of the stage.
 
     Notes
     -----

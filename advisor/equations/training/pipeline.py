@@ -70,10 +70,8 @@ arXiv:2412.19437, section 3.2.2)."""
 def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
     r"""Time of computation together with the expert exchanges that run beside it. [s]
 
-    Parameters
-    ----------
-    compute_s, exchange_s : float or ndarray
-        Time of each alone on the whole accelerator, :math:`t_c` and :math:`t_x`. [s]
+    ``compute_s`` and ``exchange_s``: time of each alone on the whole accelerator, :math:`t_c` and
+    :math:`t_x`. [s]
 
     Notes
     -----

@@ -3,7 +3,7 @@
 import math
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.equations.serving.images import tower_flops
+from advisor.equations.flops import tower_flops
 from advisor.errors import InputError
 from advisor.foundation.units import MILLION, MILLISECOND
 from advisor.nouns.images import ImageWork, VisionTower, vision_towers
