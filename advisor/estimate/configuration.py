@@ -33,6 +33,7 @@ from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
@@ -197,9 +198,13 @@ def describe_workload(
     lengths = f"of {workload.input_tokens:,} tokens in, {workload.output_tokens:,} out"
     if workload.requests_per_s is not None:
         how = workload.arrivals.label
-        return f"serve {workload.requests_per_s:,.3g} requests/s that arrive {how}, {lengths}"
+        return f"serve {_asked(workload.requests_per_s)} that arrive {how}, {lengths}"
     requests = "request" if workload.concurrency == 1 else "concurrent requests"
     return f"serve {workload.concurrency:,} {requests} {lengths}"
+
+
+def _asked(requests_per_s: float) -> str:
+    return f"{round_significant(requests_per_s, 3):,.9g} requests/s"
 
 
 def _batches_line(workload: Serving, architecture: ModelArchitecture) -> str:
@@ -208,7 +213,10 @@ def _batches_line(workload: Serving, architecture: ModelArchitecture) -> str:
     if architecture.unit is Unit.TOKEN:
         inputs = f"sequence{several} of {workload.input_tokens:,} tokens"
     text = f"serve batches of {workload.concurrency:,} {inputs}"
-    if not several:
+    if workload.requests_per_s is not None:
+        asked = _asked(workload.requests_per_s)
+        text = f"serve {asked} in batches of up to {workload.concurrency:,} {inputs}"
+    elif not several:
         text = f"serve 1 {inputs} at a time"
     steps = passes_per_answer(architecture, workload)
     if steps > 1:

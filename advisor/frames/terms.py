@@ -174,8 +174,10 @@ def _run_section(time: StepTime) -> Section:
 
 def answer_title(estimate: Estimate) -> str:
     """Return the name of the time of a served answer."""
-    token = estimate.serving is None or estimate.serving.unit is Unit.TOKEN
-    return "Time per output token" if token else "Time of a batch"
+    serving = estimate.serving
+    if serving is None or serving.unit is Unit.TOKEN:
+        return "Time per output token"
+    return "Time of a batch" if serving.arrivals is None else "Time of an answer"
 
 
 def latencies(estimate: Estimate) -> list[tuple[str, Range]]:
@@ -184,7 +186,7 @@ def latencies(estimate: Estimate) -> list[tuple[str, Range]]:
     if serving is None:
         return []
     if serving.unit is not Unit.TOKEN:
-        return [("Time of a batch", serving.ttft_ms)]
+        return [(answer_title(estimate), serving.ttft_ms)]
     if not serving.streams:
         return [("First token after", serving.ttft_ms)]
     return [("Time per token", serving.tpot_ms), ("First token after", serving.ttft_ms)]

@@ -1,5 +1,6 @@
 """A plan through the day: fixed, autoscaled, with a reserved base and with a spot burst."""
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,8 @@ from advisor.equations.serving.autoscaling import (
     reserved_base,
     running_replicas,
 )
+from advisor.estimate.batch.arrivals import batches_under_arrivals
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.beside_results import Day, DayHour, DayWay
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
@@ -148,12 +151,19 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
     )
     hardware = HardwareArrays.of(card, placement.node, kernels, compute=compute_format(card, form))
     layout = placement.layout.changed(data=placement.layout.expert)
-    curve = engine_curves(
-        served, workload, Candidates(LayoutArrays.of(layout), hardware), calibration
-    )
-    rates = LOADS * curve.most_per_s[0]
-    one = workload.changed(requests_per_s=1.0)
-    found = queued(curve.take(np.zeros(len(rates), dtype=np.intp)), arrivals_of(one, 1 / rates))
+    candidates = Candidates(LayoutArrays.of(layout), hardware)
+    one, same = workload.changed(requests_per_s=1.0), np.zeros(len(LOADS), dtype=np.intp)
+    # A rank of 1 / rate ranks that share one request a second takes the rate.
+    if generates(architecture):
+        curve = engine_curves(served, workload, candidates, calibration)
+        rates = LOADS * curve.most_per_s[0]
+        found = queued(curve.take(same), arrivals_of(one, 1 / rates))
+    else:
+        alone = batches_under_arrivals(architecture, one, form, candidates, calibration)
+        rates = LOADS / alone.queued.load[0]
+        many = candidates.take(same)
+        many = Candidates(replace(many.layout, data=1 / rates), many.hardware)
+        found = batches_under_arrivals(architecture, one, form, many, calibration).queued
     spreads = TimeSpreads(architecture, calibration, workload)
     share, limits = 1.0 - case.limits.risk, case.limits
     later = spreads.of(card, precision=form.name, count=1).at(share)

@@ -123,7 +123,9 @@ def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
     update: dict[str, float] = {}
     if architecture.denoises:
         if limits.max_ttft_ms is None:
-            update["max_ttft_ms"] = IMAGE_MS * workload.concurrency
+            # Who asks at a rate waits for one image, however many share its batch.
+            images = workload.concurrency if workload.requests_per_s is None else 1
+            update["max_ttft_ms"] = IMAGE_MS * images
     elif generates(architecture) and workload.output_tokens >= STREAM_TOKENS:
         if limits.max_tpot_ms is None:
             update["max_tpot_ms"] = TOKEN_MS

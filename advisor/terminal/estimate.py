@@ -302,7 +302,9 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
         longest = f"{count(serving.max_context_tokens)} tokens"
         yield ("Longest context that fits", longest, "derived")
     else:
-        yield _row("Time of a batch", short_time, serving.ttft_ms.scaled(MILLISECOND))
+        title = "Time of a batch" if serving.arrivals is None else "Time of an answer"
+        yield _row(title, short_time, serving.ttft_ms.scaled(MILLISECOND))
+        yield from _arrivals_rows(serving)
         unit = f"{serving.unit.value}s/s"
         yield _row("Output", partial(rate, unit=unit), serving.output_tokens_per_s)
         yield ("Largest batch that fits", count(serving.max_concurrency), "derived")
@@ -315,9 +317,12 @@ def _arrivals_rows(serving: ServingEstimate) -> Iterator[Row]:
     if under is None:
         return
     for name, at in under.percentiles or ():
-        share = f"{name.upper()} of the"
-        yield _row(f"  {share} first token", milliseconds, at.ttft_ms.scaled(MILLISECOND))
-        yield _row(f"  {share} time per token", milliseconds, at.tpot_ms.scaled(MILLISECOND))
+        share = f"  {name.upper()} of"
+        if serving.unit is not Unit.TOKEN:
+            yield _row(f"{share} an answer", milliseconds, at.ttft_ms.scaled(MILLISECOND))
+            continue
+        yield _row(f"{share} the first token", milliseconds, at.ttft_ms.scaled(MILLISECOND))
+        yield _row(f"{share} the time per token", milliseconds, at.tpot_ms.scaled(MILLISECOND))
     asked = f"{round_significant(under.asked_requests_per_s, 3):,.9g} requests/s"
     yield (f"Load by {asked}", percent(under.load), "derived")
     yield ("Requests in flight, mean", plain(under.in_flight, 3), "derived")

@@ -7,6 +7,7 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.serving.bursts import periodic_wait_share
+from advisor.estimate.batch.arrivals import batches_under_arrivals
 from advisor.estimate.batch.forward import (
     BatchShares,
     BatchTimes,
@@ -19,7 +20,7 @@ from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
-from advisor.estimate.serving.report import ServingReport
+from advisor.estimate.serving.report import ServingReport, under_arrivals_of
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -90,20 +91,38 @@ def describe_batch(
         layout=LayoutArrays.of(layout),
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
     )
-    times = batch_times(architecture, workload, weight_format, candidates, calibration)
+    arriving, of_each = None, 1
+    given = architecture, workload, weight_format, candidates, calibration
+    if workload.requests_per_s is None:
+        times = batch_times(*given)
+    else:
+        arriving, of_each = batches_under_arrivals(*given), layout.data
+        times = arriving.full
     interval = batch_interval(
         architecture, workload, weight_format, accelerator, calibration, measured=measured
     )
     widening = shape_widening(architecture)
     known = kernels.evidence.weakest(architecture.evidence)
-    latency = Range.around(
-        float(times.latency_s[0]),
-        low_factor=interval.low / widening,
-        high_factor=interval.high * widening,
-        evidence=interval.evidence.weakest(known),
-    )
-    per_s = latency.reciprocal(workload.concurrency)
+
+    def spread(time: float) -> Range:
+        return Range.around(
+            time,
+            low_factor=interval.low / widening,
+            high_factor=interval.high * widening,
+            evidence=interval.evidence.weakest(known),
+        )
+
+    latency = spread(float(times.latency_s[0]))
+    most_per_s = per_s = latency.reciprocal(workload.concurrency * of_each)
     shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(BatchShares)}
+    bound_by, under = binding(shares), None
+    if arriving is not None and workload.requests_per_s is not None:
+        queued, alone = arriving.queued, arriving.one.shares
+        under = under_arrivals_of(queued, workload.requests_per_s, later=spread, first=spread)
+        if queued.stable[0]:
+            per_s, latency = Range.exact(workload.requests_per_s), spread(float(queued.ttft_s[0]))
+            shares = {name: float(getattr(alone, name)[0]) for name in shares}
+            shares["waiting"] = float(queued.ttft_s[0]) - sum(shares.values())
     unit = Unit.SAMPLE if architecture.unit is Unit.TOKEN else architecture.unit
     return ServingReport(
         memory=_memory(times, calibration, known),
@@ -115,11 +134,12 @@ def describe_batch(
             output_tokens_per_s=per_s,
             requests_per_s=per_s,
             max_concurrency=int(times.largest_batch[0]) * layout.data,
+            arrivals=under,
             max_context_tokens=architecture.max_position_embeddings or 1,
             unit=unit,
-            images_per_s=per_s if unit is Unit.IMAGE else None,
+            images_per_s=most_per_s if unit is Unit.IMAGE else None,
             replicas=layout.data,
-            bound_by=binding(shares),
+            bound_by=bound_by,
             terms=time_terms("batch_time", shares),
         ),
     )

@@ -210,7 +210,7 @@ def _serving(
     ttft, tpot = float(times.ttft_s[0]), float(times.tpot_s[0])
     arrivals = None
     if found is not None and workload.requests_per_s is not None:
-        arrivals = _under(found, workload.requests_per_s, later=later, first=first)
+        arrivals = under_arrivals_of(found, workload.requests_per_s, later=later, first=first)
         if found.stable[0]:
             ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
             rate = Range.exact(workload.requests_per_s)
@@ -245,9 +245,10 @@ def _over_arrivals(shares: dict[str, float], tpot_s: float) -> dict[str, float]:
     return {name: scale * value for name, value in shares.items()} | {"prefill": 0.0}
 
 
-def _under(
+def under_arrivals_of(
     found: Queued, asked: float, *, later: Callable[[float], Range], first: Callable[[float], Range]
 ) -> UnderArrivals:
+    """Return what a rate makes of a deployment, with ranges around both latencies."""
     load = float(found.load[0])
 
     def at(name: str) -> LatencyAt:

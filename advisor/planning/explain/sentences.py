@@ -232,6 +232,8 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     else:
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         text = f"{start}: {first} for a batch, {output}"
+        if serving.arrivals is not None:
+            text = f"{start}: {first} for an answer{_tail(serving)}"
     if serving.sound_s_per_s is not None:
         text += f", {rate(serving.sound_s_per_s, 'x real time', with_range=True)}"
     if rent is not None:
@@ -248,8 +250,9 @@ def _tail(serving: ServingEstimate) -> str:
     first, later = (
         milliseconds(value.expected * MILLISECOND) for value in (tail.ttft_ms, tail.tpot_ms)
     )
+    both = f"{later} and {first}" if serving.unit is Unit.TOKEN else first
     return (
-        f" (95 % of requests: under {later} and {first}), {percent(under.load)} loaded by "
+        f" (95 % of requests: under {both}), {percent(under.load)} loaded by "
         f"{round_significant(under.asked_requests_per_s, 3):,.9g} requests/s"
     )
 

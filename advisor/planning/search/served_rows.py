@@ -1,13 +1,14 @@
 """Estimates of rows of a table of replicas: served text, at a rate or a concurrency, or batches."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.batch.arrivals import batches_under_arrivals
 from advisor.estimate.batch.forward import batch_times, generates
 from advisor.estimate.candidates import Candidates, Columns, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
@@ -116,18 +117,28 @@ def evaluator(work: ServedWork, systems: Sequence[System]) -> Callable[[Table], 
     rates = np.column_stack([getattr(hardware, item.name) for item in fields(hardware)])
     names: dict[bytes, int] = {}
     machines = np.array([names.setdefault(row.tobytes(), len(names)) for row in rates])
-    if work.workload.requests_per_s is not None:
+    rate = work.workload.requests_per_s
+    if rate is not None and generates(work.architecture):
         return _UnderArrivals(work, hardware, machines).evaluate
     estimate = _text(work) if generates(work.architecture) else _batches(work)
+    if rate is not None:
+        estimate = _arriving_batches(work, rate)
 
     def evaluate(table: Table) -> Figures:
-        each = -(-work.workload.concurrency // table[:, 2])
+        replicas = table[:, 2]
+        each = -(-work.workload.concurrency // replicas) if rate is None else replicas
         first, alike = _alike(machines[table[:, 0]], each, *table[:, 3:].T)
         parts = []
         for begin in range(0, len(first), CHUNK):
             rows = table[first[begin : begin + CHUNK]]
             parts.append(estimate(Candidates(layouts_of(rows), hardware.take(rows[:, 0]))))
-        return Figures.joined(parts).take(alike)
+        found = Figures.joined(parts).take(alike)
+        if rate is None:
+            return found
+        load = rate / np.maximum(found.throughput, 1e-300)
+        strained = load * work.strain.later[table[:, 0]]
+        fits = found.fits & (strained <= 1) & ((load > IDLE) | (replicas == 1))
+        return replace(found, fits=fits, throughput=rate / np.maximum(strained, 1.0))
 
     return evaluate
 
@@ -231,6 +242,22 @@ def _batches(work: ServedWork) -> Callable[[Candidates], Figures]:
         latency = times.latency_s
         need, usable = times.high_bytes, times.usable_bytes
         return Figures(latency, latency, times.per_s, times.feasible, need, usable)
+
+    return estimate
+
+
+def _arriving_batches(work: ServedWork, rate: float) -> Callable[[Candidates], Figures]:
+    """Return the estimate of such a network under a rate: what it completes, and its latency."""
+
+    def estimate(candidates: Candidates) -> Figures:
+        found = batches_under_arrivals(
+            work.architecture, work.workload, work.weight_format, candidates, work.calibration
+        )
+        full, queued = found.full, found.queued
+        latency, _ = queued.latencies(work.limits.at)
+        most = rate / np.maximum(queued.load, 1e-300)
+        fits = queued.stable & full.feasible
+        return Figures(latency, latency, most, fits, full.high_bytes, full.usable_bytes)
 
     return estimate
 
