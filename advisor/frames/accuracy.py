@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import pandas as pd
-
 from advisor.calibration.scoring.published import PublishedRun
 from advisor.calibration.scoring.report import Summary, summary
 from advisor.foundation.formatting import EN_DASH
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GIB
+from advisor.frames.rows import Rows, tabled
 
 QUANTITY_TITLES: Final = {
     "tokens_per_s_per_accelerator": "Training speed (tokens/s per accelerator)",
@@ -53,30 +52,27 @@ def quantity_title(name: str) -> str:
     return QUANTITY_TITLES.get(name, name)
 
 
-def accuracy_frame(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+@tabled
+def accuracy_frame(runs: Sequence[PublishedRun]) -> Rows:
     """Return one row for each measurement, for the chart and the CSV file; bytes as GiB."""
-    return pd.DataFrame(
-        [
-            {
-                "id": run.row.id,
-                "quantity": run.row.quantity,
-                "task": run.task,
-                "model": run.model,
-                "accelerator": run.accelerator_name,
-                "count": run.count,
-                **{
-                    name: getattr(run.row, name) / SCALES.get(run.row.quantity, 1.0)
-                    for name in ("measured", "low", "expected", "high")
-                },
-                "error_pct": run.row.error_pct,
-                "covered": run.row.covered,
-                "regime": run.row.regime,
-                "group": run.row.group,
-                "source": run.row.source,
-            }
-            for run in runs
-        ]
-    )
+    for run in runs:
+        yield {
+            "id": run.row.id,
+            "quantity": run.row.quantity,
+            "task": run.task,
+            "model": run.model,
+            "accelerator": run.accelerator_name,
+            "count": run.count,
+            **{
+                name: getattr(run.row, name) / SCALES.get(run.row.quantity, 1.0)
+                for name in ("measured", "low", "expected", "high")
+            },
+            "error_pct": run.row.error_pct,
+            "covered": run.row.covered,
+            "regime": run.row.regime,
+            "group": run.row.group,
+            "source": run.row.source,
+        }
 
 
 def accuracy_summary(runs: Sequence[PublishedRun]) -> Summary | None:
@@ -86,29 +82,23 @@ def accuracy_summary(runs: Sequence[PublishedRun]) -> Summary | None:
     return summary(runs[0].row.quantity, "all", [run.row for run in runs])
 
 
-def accuracy_table(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+@tabled
+def accuracy_table(runs: Sequence[PublishedRun]) -> Rows:
     """Return the errors by quantity as text, one row each."""
-    return pd.DataFrame(
-        [
-            {"What": quantity_title(name)} | _errors(runs_of)
-            for name in quantities(runs)
-            if (runs_of := [run for run in runs if run.row.quantity == name])
-        ]
-    )
+    for name in quantities(runs):
+        if runs_of := [run for run in runs if run.row.quantity == name]:
+            yield {"What": quantity_title(name)} | _errors(runs_of)
 
 
-def accuracy_by_task(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+@tabled
+def accuracy_by_task(runs: Sequence[PublishedRun]) -> Rows:
     """Return the errors of one quantity by work and generation of cards, as text."""
     parts: dict[tuple[str, str], list[PublishedRun]] = {}
     for run in runs:
         parts.setdefault((run.task, run.generation or "-"), []).append(run)
     ordered = sorted(parts.items(), key=lambda item: (-len(item[1]), item[0]))
-    return pd.DataFrame(
-        [
-            {"Work": task, "Generation": generation} | _errors(members)
-            for (task, generation), members in ordered
-        ]
-    )
+    for (task, generation), members in ordered:
+        yield {"Work": task, "Generation": generation} | _errors(members)
 
 
 def farthest_off(runs: Sequence[PublishedRun], *, most: int) -> list[PublishedRun]:
@@ -121,21 +111,18 @@ def farthest_off(runs: Sequence[PublishedRun], *, most: int) -> list[PublishedRu
     return list(worst.values())
 
 
-def runs_table(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+@tabled
+def runs_table(runs: Sequence[PublishedRun]) -> Rows:
     """Return measurements as text, one row each, in four columns: a phone shows no more."""
     several = len({run.row.quantity for run in runs}) > 1
-    return pd.DataFrame(
-        [
-            {
-                "Run": _run(run) + (f": {quantity_title(run.row.quantity)}" if several else ""),
-                "Measured": _number(run, run.row.measured),
-                "Predicted": f"{_number(run, run.row.expected)} "
-                f"({_number(run, run.row.low)}{EN_DASH}{_number(run, run.row.high)})",
-                "Off by": f"{run.row.error_pct:+.0f} %",
-            }
-            for run in runs
-        ]
-    )
+    for run in runs:
+        yield {
+            "Run": _run(run) + (f": {quantity_title(run.row.quantity)}" if several else ""),
+            "Measured": _number(run, run.row.measured),
+            "Predicted": f"{_number(run, run.row.expected)} "
+            f"({_number(run, run.row.low)}{EN_DASH}{_number(run, run.row.high)})",
+            "Off by": f"{run.row.error_pct:+.0f} %",
+        }
 
 
 def _run(run: PublishedRun) -> str:
@@ -143,23 +130,20 @@ def _run(run: PublishedRun) -> str:
     return f"{run.model.replace('_', ' ')}, {run.task}{where}"
 
 
-def settings_table(run: PublishedRun) -> pd.DataFrame:
+@tabled
+def settings_table(run: PublishedRun) -> Rows:
     """Return the settings that the source states about a run as text, one row each."""
-    return pd.DataFrame(
-        [
-            {
-                "Setting": name.replace("_", " "),
-                "Value": f"{int(value):,}"
-                if value.isdigit() and len(value) > YEAR
-                else BREAK.sub(r"\1 ", value),
-            }
-            for name, value in (
-                *run.settings,
-                ("row of the table", run.row.id),
-                ("scored with", run.row.regime.replace("|", ",")),
-            )
-        ]
-    )
+    for name, value in (
+        *run.settings,
+        ("row of the table", run.row.id),
+        ("scored with", run.row.regime.replace("|", ",")),
+    ):
+        yield {
+            "Setting": name.replace("_", " "),
+            "Value": f"{int(value):,}"
+            if value.isdigit() and len(value) > YEAR
+            else BREAK.sub(r"\1 ", value),
+        }
 
 
 def _number(run: PublishedRun, value: float) -> str:

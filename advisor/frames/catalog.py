@@ -25,6 +25,7 @@ from advisor.foundation.dates import marked
 from advisor.foundation.formatting import percent
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, TFLOP
+from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.nouns.hardware import Accelerator, Confidence, Segment
 
 SAID_BY_ALL: Final = re.compile(r"^NVIDIA (?:GeForce )?")
@@ -128,11 +129,12 @@ def comparison_table(comparison: Comparison, *, differences: bool) -> pd.DataFra
     )
 
 
-def fact_sources_table(comparison: Comparison, catalog: Catalog, *, card: int) -> pd.DataFrame:
+@tabled
+def fact_sources_table(comparison: Comparison, catalog: Catalog, *, card: int) -> Rows:
     """Return the source of each value of the card at a position in the comparison."""
-    return pd.DataFrame(
-        [found for row in comparison_rows(comparison) if (found := _source(row, catalog, card))]
-    )
+    for row in comparison_rows(comparison):
+        if found := _source(row, catalog, card):
+            yield found
 
 
 def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
@@ -168,44 +170,35 @@ def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
     return table.sort_values(["One card (USD/h)", "One card, spot (USD/h)"], ignore_index=True)
 
 
-def commitments_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
+@tabled
+def commitments_table(comparison: Comparison, catalog: Catalog) -> Rows:
     """Return the price of each commitment per card, from providers of the compared cards. [USD/h]
 
     It is the provider's cheapest on-demand price times the plan's ratio; no row if no plan is
     known.
     """
     plans = load_economy().commitments
-    return pd.DataFrame(
-        [
-            {
-                "Accelerator": card.accelerator.name,
-                "Provider": plan.provider,
-                "Plan": plan.plan,
-                "Months": plan.term_months,
-                "One card (USD/h)": round(price * plan.price_ratio, 4),
-                "Of on demand": percent(plan.price_ratio),
-                "How sure": CONFIDENCE_WORDS[plan.confidence],
-                "Source": f"{plan.source}, {plan.source_date}",
-            }
-            for card in comparison.cards
-            for provider, price in rents(catalog, [card.accelerator.key])[
-                card.accelerator.key
-            ].items()
-            for plan in plans
-            if plan.provider == provider and plan.covers(card.accelerator.key)
-        ]
-    )
+    for card in comparison.cards:
+        for provider, price in rents(catalog, [card.accelerator.key])[card.accelerator.key].items():
+            for plan in plans:
+                if plan.provider == provider and plan.covers(card.accelerator.key):
+                    yield {
+                        "Accelerator": card.accelerator.name,
+                        "Provider": plan.provider,
+                        "Plan": plan.plan,
+                        "Months": plan.term_months,
+                        "One card (USD/h)": round(price * plan.price_ratio, 4),
+                        "Of on demand": percent(plan.price_ratio),
+                        "How sure": CONFIDENCE_WORDS[plan.confidence],
+                        "Source": f"{plan.source}, {plan.source_date}",
+                    }
 
 
-def spread_frame(metric: Metric, keys: Sequence[str], catalog: Catalog) -> pd.DataFrame:
+@columns("name", "low", "middle", "high", "providers", "label")
+def spread_frame(metric: Metric, keys: Sequence[str], catalog: Catalog) -> Cells:
     """Return one quantity of cards with its range; ``providers`` is 0 for a specification."""
-    return pd.DataFrame(
-        [
-            (item.name, item.low, item.middle, item.high, item.providers, _label(metric, item))
-            for item in spreads(metric, keys, catalog)
-        ],
-        columns=["name", "low", "middle", "high", "providers", "label"],
-    )
+    for item in spreads(metric, keys, catalog):
+        yield (item.name, item.low, item.middle, item.high, item.providers, _label(metric, item))
 
 
 def _label(metric: Metric, item: Spread) -> str:
@@ -265,34 +258,31 @@ def _scaled(value: float | None, unit: float) -> float | None:
     return None if value is None else value / unit
 
 
-def offers_frame(found: OfferList) -> pd.DataFrame:
+@tabled
+def offers_frame(found: OfferList) -> Rows:
     """Return one row for each offer, in their order.
 
     Prices are for one card, and for a GiB of its memory, in USD an hour; network in Gbit/s; ages in
     days; ``Earlier prices`` of the whole instance, oldest first, as a list.
     """
-    return pd.DataFrame(
-        [
-            {
-                "Cards": line.accelerators,
-                "Accelerator": line.accelerator,
-                "Provider": line.provider,
-                "Instance": line.instance_type,
-                "Region": line.region,
-                "Tier": line.tier,
-                "A card (USD/h)": line.usd_per_card_hour,
-                "A GiB (USD/h)": line.usd_per_gib_hour,
-                "Spot, a card (USD/h)": None
-                if line.spot_usd_per_hour is None
-                else line.spot_usd_per_hour / line.accelerators,
-                "Network (Gbit/s)": None
-                if line.network_bytes_per_s is None
-                else line.network_bytes_per_s / GIGABIT_PER_S,
-                "Age (days)": line.age_days,
-                "First seen": line.first_seen,
-                "Last seen": line.price_date,
-                "Earlier prices": list(line.past_usd_per_hour),
-            }
-            for line in found.lines
-        ]
-    )
+    for line in found.lines:
+        yield {
+            "Cards": line.accelerators,
+            "Accelerator": line.accelerator,
+            "Provider": line.provider,
+            "Instance": line.instance_type,
+            "Region": line.region,
+            "Tier": line.tier,
+            "A card (USD/h)": line.usd_per_card_hour,
+            "A GiB (USD/h)": line.usd_per_gib_hour,
+            "Spot, a card (USD/h)": None
+            if line.spot_usd_per_hour is None
+            else line.spot_usd_per_hour / line.accelerators,
+            "Network (Gbit/s)": None
+            if line.network_bytes_per_s is None
+            else line.network_bytes_per_s / GIGABIT_PER_S,
+            "Age (days)": line.age_days,
+            "First seen": line.first_seen,
+            "Last seen": line.price_date,
+            "Earlier prices": list(line.past_usd_per_hour),
+        }

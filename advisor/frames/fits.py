@@ -7,6 +7,7 @@ import pandas as pd
 from advisor.architecture.titles import model_title
 from advisor.foundation.formatting import length_limit, memory, rate
 from advisor.foundation.units import GIB
+from advisor.frames.rows import Rows, tabled
 from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
 
@@ -38,23 +39,22 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
     return table.loc[:, [name for name in table if (table[name] != ABSENT).any()]]
 
 
-def training_fits_table(fits: Fits) -> pd.DataFrame:
+@tabled
+def training_fits_table(fits: Fits) -> Rows:
     """Return the longest training sequences as text, for models that any method can train."""
-    return pd.DataFrame(
-        [
-            {"Model": model_title(model.preset)}
-            | {
-                {"full": "Full", "lora": "LoRA", "qlora": "QLoRA"}[fit.method.value]: (
-                    f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
-                    if fit.longest_recomputed
-                    else "does not fit"
-                )
-                for fit in model.trained
-            }
-            for model in fits.models
-            if any(fit.longest_recomputed for fit in model.trained)
-        ]
-    )
+    for model in fits.models:
+        if any(fit.longest_recomputed for fit in model.trained):
+            yield (
+                {"Model": model_title(model.preset)}
+                | {
+                    {"full": "Full", "lora": "LoRA", "qlora": "QLoRA"}[fit.method.value]: (
+                        f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
+                        if fit.longest_recomputed
+                        else "does not fit"
+                    )
+                    for fit in model.trained
+                }
+            )
 
 
 def fits_memory_frame(fits: Fits) -> pd.DataFrame:

@@ -6,49 +6,44 @@ import pandas as pd
 
 from advisor.fleet.results import FleetPlan
 from advisor.foundation.formatting import money, percent
+from advisor.frames.rows import Rows, tabled
 
 LEAST_LEFT_OUT: Final = 0.005
 """A smaller share of a workload is not worth a column."""
 
 
-def purchases_table(plan: FleetPlan) -> pd.DataFrame:
+@tabled
+def purchases_table(plan: FleetPlan) -> Rows:
     """Return what is bought or committed to, in order of time."""
-    return pd.DataFrame(
-        [
-            {
-                "How": "Rent for a term" if item.committed else "Buy",
-                "Machine": f"{item.count} x {item.title}",
-                "Price": money(item.usd),
-                "Ready": f"in month {item.month}" if item.month else "at the start",
-                "Order": f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "-",
-                "Why": " ".join(item.why) or "-",
-            }
-            for item in plan.purchases
-        ]
-    )
+    for item in plan.purchases:
+        yield {
+            "How": "Rent for a term" if item.committed else "Buy",
+            "Machine": f"{item.count} x {item.title}",
+            "Price": money(item.usd),
+            "Ready": f"in month {item.month}" if item.month else "at the start",
+            "Order": f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "-",
+            "Why": " ".join(item.why) or "-",
+        }
 
 
-def use_table(plan: FleetPlan) -> pd.DataFrame:
+@tabled
+def use_table(plan: FleetPlan) -> Rows:
     """Return the use of each kind of machine by workload, over the horizon."""
     names = dict.fromkeys(name for machine in plan.fleet for name in machine.by_workload)
-    return pd.DataFrame(
-        [
-            {
-                "Machine": machine.title,
-                "Most at a time": str(max(machine.count)),
-                **{name: percent(machine.by_workload.get(name, 0.0)) for name in names},
-                "Free": percent(max(0.0, 1 - sum(machine.by_workload.values()))),
-            }
-            for machine in plan.fleet
-        ]
-    )
+    for machine in plan.fleet:
+        yield {
+            "Machine": machine.title,
+            "Most at a time": str(max(machine.count)),
+            **{name: percent(machine.by_workload.get(name, 0.0)) for name in names},
+            "Free": percent(max(0.0, 1 - sum(machine.by_workload.values()))),
+        }
 
 
-def places_table(plan: FleetPlan) -> pd.DataFrame:
+@tabled
+def places_table(plan: FleetPlan) -> Rows:
     """Return where each workload runs in the first period."""
-    return pd.DataFrame(
-        [{"Workload": name, "Runs on": words} for name, words in plan.at_first.items()]
-    )
+    for name, words in plan.at_first.items():
+        yield {"Workload": name, "Runs on": words}
 
 
 def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
@@ -71,32 +66,30 @@ def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
     )
 
 
-def charges_table(plan: FleetPlan) -> pd.DataFrame:
+@tabled
+def charges_table(plan: FleetPlan) -> Rows:
     """Return what each workload costs over the horizon, as present value."""
     partly = any(item.left_out > LEAST_LEFT_OUT for item in plan.charges)
-    return pd.DataFrame(
-        [
+    for item in plan.charges:
+        yield (
             item.cells
             | ({"Left out": percent(item.left_out) if item.left_out else "-"} if partly else {})
-            for item in plan.charges
-        ]
-    )
+        )
 
 
-def cash_table(plan: FleetPlan) -> pd.DataFrame:
+@tabled
+def cash_table(plan: FleetPlan) -> Rows:
     """Return the cash of each quarter."""
-    return pd.DataFrame([item.cells for item in plan.cash])
+    for item in plan.cash:
+        yield item.cells
 
 
-def ways_table(plan: FleetPlan) -> pd.DataFrame:
+@tabled
+def ways_table(plan: FleetPlan) -> Rows:
     """Return the other ways and the plans under smaller budgets."""
-    return pd.DataFrame(
-        [
-            {
-                "Way": item.title,
-                "Cost": "not possible" if item.usd is None else money(item.usd),
-                "Spent on machines": "-" if item.purchase_usd is None else money(item.purchase_usd),
-            }
-            for item in (*plan.alternatives, *plan.curve)
-        ]
-    )
+    for item in (*plan.alternatives, *plan.curve):
+        yield {
+            "Way": item.title,
+            "Cost": "not possible" if item.usd is None else money(item.usd),
+            "Spent on machines": "-" if item.purchase_usd is None else money(item.purchase_usd),
+        }

@@ -6,6 +6,7 @@ import pandas as pd
 
 from advisor.foundation.formatting import measured_rate, percent
 from advisor.foundation.rounding import plain
+from advisor.frames.rows import Rows, tabled
 from advisor.probe.checks.comparison import MEMORY, RateComparison
 from advisor.probe.devices.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceReport, ProbeReport, check_cells
@@ -13,21 +14,18 @@ from advisor.probe.report import DeviceReport, ProbeReport, check_cells
 UNKNOWN = "unknown"
 
 
-def rates_table(rows: Sequence[RateComparison]) -> pd.DataFrame:
+@tabled
+def rates_table(rows: Sequence[RateComparison]) -> Rows:
     """Return the best rates of formats and memory, with the published ones, as text."""
-    return pd.DataFrame(
-        [
-            {
-                "": row.name,
-                "Measured": _rate(row.measured, row.name),
-                "Data sheet": _rate(row.catalog, row.name),
-                "Share": UNKNOWN if row.share is None else percent(row.share),
-                "Best published": _rate(row.achievable, row.name),
-                "Reached at": row.at,
-            }
-            for row in rows
-        ]
-    )
+    for row in rows:
+        yield {
+            "": row.name,
+            "Measured": _rate(row.measured, row.name),
+            "Data sheet": _rate(row.catalog, row.name),
+            "Share": UNKNOWN if row.share is None else percent(row.share),
+            "Best published": _rate(row.achievable, row.name),
+            "Reached at": row.at,
+        }
 
 
 def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
@@ -50,37 +48,31 @@ def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> p
     return frame.astype({"expected_tflops": float})
 
 
-def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
+@tabled
+def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> Rows:
     """Return the measured products with the expected rates, as text."""
-    return pd.DataFrame(
-        [
-            {
-                "Format": row.format,
-                "Product": f"{row.m} x {row.k} by {row.k} x {row.n}",
-                "Measured": measured_rate(row.flops_per_s, "FLOPS"),
-                "Expected": UNKNOWN
-                if expected is None
-                else measured_rate(row.flops / expected, "FLOPS"),
-                "Time": f"{plain(row.timing.median_s * 1e6, 3)} µs",
-                "Spread": percent(row.timing.spread),
-            }
-            for row, expected in zip(found.matmuls, expected_s, strict=True)
-        ]
-    )
+    for row, expected in zip(found.matmuls, expected_s, strict=True):
+        yield {
+            "Format": row.format,
+            "Product": f"{row.m} x {row.k} by {row.k} x {row.n}",
+            "Measured": measured_rate(row.flops_per_s, "FLOPS"),
+            "Expected": UNKNOWN
+            if expected is None
+            else measured_rate(row.flops / expected, "FLOPS"),
+            "Time": f"{plain(row.timing.median_s * 1e6, 3)} µs",
+            "Spread": percent(row.timing.spread),
+        }
 
 
-def transfers_table(found: DeviceReport) -> pd.DataFrame:
+@tabled
+def transfers_table(found: DeviceReport) -> Rows:
     """Return the measured memory transfers as text."""
-    return pd.DataFrame(
-        [
-            {
-                "Movement": row.kind.value.replace("_", " "),
-                "Rate": measured_rate(row.bytes_per_s, "B/s"),
-                "Spread": percent(row.timing.spread),
-            }
-            for row in found.transfers
-        ]
-    )
+    for row in found.transfers:
+        yield {
+            "Movement": row.kind.value.replace("_", " "),
+            "Rate": measured_rate(row.bytes_per_s, "B/s"),
+            "Spread": percent(row.timing.spread),
+        }
 
 
 def checks_table(report: ProbeReport) -> pd.DataFrame:

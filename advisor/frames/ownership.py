@@ -8,6 +8,7 @@ from advisor.estimate.beside_results import ApiComparison
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import hourly_price, money
 from advisor.foundation.rounding import round_significant
+from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
 from advisor.owning.sentences import (
     NEVER,
@@ -23,90 +24,75 @@ LARGE_BILL_USD: Final = 1_000.0
 """From this total on, cents only look exact. [USD]"""
 
 
-def timeline_frame(found: Ownership) -> pd.DataFrame:
+@tabled
+def timeline_frame(found: Ownership) -> Rows:
     """Return cumulative cost by month, low, expected and high. [USD]"""
-    return pd.DataFrame(
-        [
-            {
-                "month": item.month,
-                "own_low_usd": item.own_usd.low,
-                "own_usd": item.own_usd.expected,
-                "own_high_usd": item.own_usd.high,
-                "rent_low_usd": item.rent_usd.low,
-                "rent_usd": item.rent_usd.expected,
-                "rent_high_usd": item.rent_usd.high,
-            }
-            for item in found.timeline
-        ]
-    )
+    for item in found.timeline:
+        yield {
+            "month": item.month,
+            "own_low_usd": item.own_usd.low,
+            "own_usd": item.own_usd.expected,
+            "own_high_usd": item.own_usd.high,
+            "rent_low_usd": item.rent_usd.low,
+            "rent_usd": item.rent_usd.expected,
+            "rent_high_usd": item.rent_usd.high,
+        }
 
 
-def timeline_table(found: Ownership) -> pd.DataFrame:
+@tabled
+def timeline_table(found: Ownership) -> Rows:
     """Return the cumulative cost at the end of each year and at the start, as text."""
-    return pd.DataFrame(
-        [
-            {
+    for item in found.timeline:
+        if item.month % 6 == 0 or item.month == found.months:
+            yield {
                 "After": f"{item.month} months",
                 "Owning": money(item.own_usd, with_range=True),
                 "Renting": money(item.rent_usd, with_range=True),
             }
-            for item in found.timeline
-            if item.month % 6 == 0 or item.month == found.months
-        ]
-    )
 
 
-def effects_frame(found: Ownership) -> pd.DataFrame:
+@columns("title", "low_text", "high_text", "low_usd", "high_usd", "expected_usd")
+def effects_frame(found: Ownership) -> Cells:
     """Return the effect of each uncertain input on the saving, largest first."""
     last = found.timeline[-1] if found.timeline else None
     base = last.rent_usd.expected - last.own_usd.expected if last else 0.0
-    columns = ["title", "low_text", "high_text", "low_usd", "high_usd", "expected_usd"]
-    rows = [
-        (
-            item.title,
-            input_text(item.low, item.unit),
-            input_text(item.high, item.unit),
-            item.saving_at_low_usd,
-            item.saving_at_high_usd,
-            base,
-        )
-        for item in found.effects
-        if item.low < item.high
-    ]
-    return pd.DataFrame(rows, columns=columns)
+    for item in found.effects:
+        if item.low < item.high:
+            yield (
+                item.title,
+                input_text(item.low, item.unit),
+                input_text(item.high, item.unit),
+                item.saving_at_low_usd,
+                item.saving_at_high_usd,
+                base,
+            )
 
 
-def effects_table(found: Ownership) -> pd.DataFrame:
+@tabled
+def effects_table(found: Ownership) -> Rows:
     """Return inputs with bounds, break-even at the bounds, and the value that flips the answer."""
-    return pd.DataFrame(
-        [
-            {
-                "Input": item.title,
-                "From": input_text(item.low, item.unit),
-                "Buy above": _hours(item.hours_at_low),
-                "To": input_text(item.high, item.unit),
-                "Buy above ": _hours(item.hours_at_high),
-                "Both cost the same at": (
-                    "-" if item.flips_at is None else input_text(item.flips_at, item.unit)
-                ),
-            }
-            for item in found.effects
-        ]
-    )
+    for item in found.effects:
+        yield {
+            "Input": item.title,
+            "From": input_text(item.low, item.unit),
+            "Buy above": _hours(item.hours_at_low),
+            "To": input_text(item.high, item.unit),
+            "Buy above ": _hours(item.hours_at_high),
+            "Both cost the same at": (
+                "-" if item.flips_at is None else input_text(item.flips_at, item.unit)
+            ),
+        }
 
 
-def flips_table(found: Ownership) -> pd.DataFrame:
+@tabled
+def flips_table(found: Ownership) -> Rows:
     """Return the value of each input that turns the answer, the smallest change first."""
-    return pd.DataFrame(
-        [
-            {
-                "Input": item.title,
-                "Now": input_text(now, item.unit),
-                "Turns at": f"{'above' if at > now else 'below'} {input_text(at, item.unit)}",
-            }
-            for item, now, at in _flips(found)
-        ]
-    )
+    for item, now, at in _flips(found):
+        yield {
+            "Input": item.title,
+            "Now": input_text(now, item.unit),
+            "Turns at": f"{'above' if at > now else 'below'} {input_text(at, item.unit)}",
+        }
 
 
 def flips_sentence(found: Ownership) -> str:
@@ -147,26 +133,23 @@ def bill_table(found: Ownership) -> pd.DataFrame:
     return pd.DataFrame(cells, columns=["Owning, money of today", "USD"])
 
 
-def rents_table(found: Ownership) -> pd.DataFrame:
+@tabled
+def rents_table(found: Ownership) -> Rows:
     """Return the ways of renting, cheapest first."""
-    return pd.DataFrame(
-        [
-            {
-                "Offer": item.title,
-                "Rent": hourly_price(item.usd_per_hour),
-                "In all": money(item.total_usd, with_range=True),
-                "One run": money(item.usd_per_run) if item.usd_per_run else "-",
-                f"A million {found.unit}s": money(item.usd_per_million)
-                if item.usd_per_million
-                else "-",
-                **_apart(item),
-                "Buy above, h a month": break_even_text(item),
-                "From month": f"{item.break_even.month}" if item.break_even.month else "-",
-                "Price of": marked(item.price_date) if item.price_date else "you",
-            }
-            for item in found.rents
-        ]
-    )
+    for item in found.rents:
+        yield {
+            "Offer": item.title,
+            "Rent": hourly_price(item.usd_per_hour),
+            "In all": money(item.total_usd, with_range=True),
+            "One run": money(item.usd_per_run) if item.usd_per_run else "-",
+            f"A million {found.unit}s": money(item.usd_per_million)
+            if item.usd_per_million
+            else "-",
+            **_apart(item),
+            "Buy above, h a month": break_even_text(item),
+            "From month": f"{item.break_even.month}" if item.break_even.month else "-",
+            "Price of": marked(item.price_date) if item.price_date else "you",
+        }
 
 
 def _apart(item: RentCost) -> dict[str, str]:
@@ -177,81 +160,69 @@ def _apart(item: RentCost) -> dict[str, str]:
     return {"Of them, prompts alone": money(prompt), "Answers alone": money(answer)}
 
 
-def api_table(found: ApiComparison) -> pd.DataFrame:
+@tabled
+def api_table(found: ApiComparison) -> Rows:
     """Return hosted models beside machines, as text."""
-    return pd.DataFrame(
-        [
-            {
-                "Hosted model": f"{item.provider} {item.model}".strip(),
-                "In, per million": money(item.input_usd_per_million),
-                "Cached": money(item.cached_input_usd_per_million)
-                if item.cached_input_usd_per_million is not None
-                else "-",
-                "Out, per million": money(item.output_usd_per_million),
-                "The same requests, a month": money(round_significant(item.usd_per_month, 2)),
-                "Machines win above": f"{item.break_even_requests_per_day:,.0f} requests a day"
-                if item.break_even_requests_per_day is not None
-                else "-",
-                "Price of": marked(item.price_date) if item.price_date else "you",
-                "Note": item.caveat,
-            }
-            for item in found.options
-        ]
-    )
+    for item in found.options:
+        yield {
+            "Hosted model": f"{item.provider} {item.model}".strip(),
+            "In, per million": money(item.input_usd_per_million),
+            "Cached": money(item.cached_input_usd_per_million)
+            if item.cached_input_usd_per_million is not None
+            else "-",
+            "Out, per million": money(item.output_usd_per_million),
+            "The same requests, a month": money(round_significant(item.usd_per_month, 2)),
+            "Machines win above": f"{item.break_even_requests_per_day:,.0f} requests a day"
+            if item.break_even_requests_per_day is not None
+            else "-",
+            "Price of": marked(item.price_date) if item.price_date else "you",
+            "Note": item.caveat,
+        }
 
 
-def processors_table(found: Ownership) -> pd.DataFrame:
+@tabled
+def processors_table(found: Ownership) -> Rows:
     """Return the same work on processors, with the compared hardware first."""
-    return pd.DataFrame(
-        [
-            {
-                "Hardware": item.accelerator_name,
-                "One alone": alone_text(item, found.unit, with_range=True),
-                "As fast": processors_text(item),
-                "Price": money(item.purchase_usd) if item.purchase_usd else "unknown",
-                "Draw": amount(item.draw_kw, "kW"),
-                "Cooling": amount(item.cooling_kw, "kW"),
-                "Energy": amount(item.energy_kwh, "kWh"),
-                "Its bill": "unknown" if item.energy_usd is None else money(item.energy_usd),
-                "Cooling in it": "unknown" if item.cooling_usd is None else money(item.cooling_usd),
-                "Carbon": amount(item.carbon_kg, "kg"),
-            }
-            for item in found.processors
-        ]
-    )
+    for item in found.processors:
+        yield {
+            "Hardware": item.accelerator_name,
+            "One alone": alone_text(item, found.unit, with_range=True),
+            "As fast": processors_text(item),
+            "Price": money(item.purchase_usd) if item.purchase_usd else "unknown",
+            "Draw": amount(item.draw_kw, "kW"),
+            "Cooling": amount(item.cooling_kw, "kW"),
+            "Energy": amount(item.energy_kwh, "kWh"),
+            "Its bill": "unknown" if item.energy_usd is None else money(item.energy_usd),
+            "Cooling in it": "unknown" if item.cooling_usd is None else money(item.cooling_usd),
+            "Carbon": amount(item.carbon_kg, "kg"),
+        }
 
 
-def budget_table(found: Ownership) -> pd.DataFrame:
+@tabled
+def budget_table(found: Ownership) -> Rows:
     """Return what a budget buys: the best mix, then the best with one kind of machine."""
     mixed = len(found.budget.best) if found.budget else 0
-    return pd.DataFrame(
-        [
-            {"": "Best mix" if place < mixed else "Alone", **cells}
-            for place, cells in enumerate(bought_cells(found))
-        ]
-    )
+    for place, cells in enumerate(bought_cells(found)):
+        yield {"": "Best mix" if place < mixed else "Alone", **cells}
 
 
-def inputs_table(found: Ownership) -> pd.DataFrame:
+@tabled
+def inputs_table(found: Ownership) -> Rows:
     """Return every input with its bounds and source."""
-    return pd.DataFrame(
-        [
-            {
-                "Input": item.title,
-                "Value": input_text(item.value.expected, item.unit),
-                "Range": (
-                    "given"
-                    if item.given
-                    else "-"
-                    if item.value.low == item.value.high
-                    else f"{input_text(item.value.low, item.unit)} to "
-                    f"{input_text(item.value.high, item.unit)}"
-                ),
-                "Source": item.source,
-            }
-            for item in found.inputs
-        ]
-    )
+    for item in found.inputs:
+        yield {
+            "Input": item.title,
+            "Value": input_text(item.value.expected, item.unit),
+            "Range": (
+                "given"
+                if item.given
+                else "-"
+                if item.value.low == item.value.high
+                else f"{input_text(item.value.low, item.unit)} to "
+                f"{input_text(item.value.high, item.unit)}"
+            ),
+            "Source": item.source,
+        }
 
 
 def strip_frame(strip: Strip) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames.picks import Pick
+from advisor.frames.rows import Cells, columns
 from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
 
@@ -194,17 +195,15 @@ def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def fewest_table(recommendation: Recommendation) -> pd.DataFrame:
+@columns("Hardware", "Time of the run", "Cost of the run")
+def fewest_table(recommendation: Recommendation) -> Cells:
     """Return the fewest of each accelerator that meet the deadline, as text for people."""
-    rows = [
-        (
+    for item in recommendation.fewest:
+        yield (
             item.label,
             "-" if item.hours is None else duration(item.hours.scaled(HOUR_S), with_range=True),
             "no rent" if item.cost_usd is None else money(item.cost_usd, with_range=True),
         )
-        for item in recommendation.fewest
-    ]
-    return pd.DataFrame(rows, columns=["Hardware", "Time of the run", "Cost of the run"])
 
 
 def _spread(bounds: tuple[float, float, float], unit: str) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-import pandas as pd
-
 from advisor.architecture.published_models import PublishedModel
 from advisor.foundation.units import BILLION
+from advisor.frames.rows import Rows, tabled
 from advisor.nouns.case import AssumedShape
 
 TITLES: Final = {
@@ -19,22 +18,19 @@ TITLES: Final = {
 }
 
 
+@tabled
 def shapes_table(
     parameters: float, assumed: AssumedShape | None, published: Sequence[PublishedModel]
-) -> pd.DataFrame:
+) -> Rows:
     """Return the shape in use, if it is assumed for a number of parameters, then published models.
 
     All cells are texts: name, parameters in billions and six fields of the shape.
     """
     rows = [("Yours, as computed", parameters, assumed)] if assumed else []
     rows += [(model.name, model.parameters, model.shape) for model in published]
-    return pd.DataFrame(
-        [
-            {
-                "Model": name,
-                "Parameters": f"{count / BILLION:.4g}B",
-                **{title: f"{getattr(shape, field):,}" for field, title in TITLES.items()},
-            }
-            for name, count, shape in rows
-        ]
-    )
+    for name, count, shape in rows:
+        yield {
+            "Model": name,
+            "Parameters": f"{count / BILLION:.4g}B",
+            **{title: f"{getattr(shape, field):,}" for field, title in TITLES.items()},
+        }

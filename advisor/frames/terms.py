@@ -23,6 +23,7 @@ from advisor.foundation.record import record
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GIB, HOUR_S, MILLISECOND
 from advisor.frames.picks import Pick
+from advisor.frames.rows import Cells, columns
 
 MEMORY_GROUPS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
     ("Weights", (("weights_bytes", "Weights"),)),
@@ -198,13 +199,17 @@ def answer_unit(estimate: Estimate) -> str:
     return "generated token" if unit is Unit.TOKEN else unit.value
 
 
-def terms_frame(terms: Sequence[Term]) -> pd.DataFrame:
+@columns("Term", "Value", "Formula", "With your values", "Source")
+def terms_frame(terms: Sequence[Term]) -> Cells:
     """Return terms with value, formula, this case's values and full source."""
-    rows = [
-        (item.title, term_value(item), item.formula, item.substituted, citation(item.reference))
-        for item in terms
-    ]
-    return pd.DataFrame(rows, columns=["Term", "Value", "Formula", "With your values", "Source"])
+    for item in terms:
+        yield (
+            item.title,
+            term_value(item),
+            item.formula,
+            item.substituted,
+            citation(item.reference),
+        )
 
 
 def neighbours_frame(estimate: Estimate) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from advisor.foundation.formatting import (
 from advisor.foundation.quantities import Range
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.frames.rows import Cells, columns
 from advisor.planning.explain.sentences import BOUND_WORDS
 from advisor.planning.explain.turning import AMOUNTS, PROMPT, Cell, Turn
 from advisor.planning.explain.what_if import WhatIf
@@ -45,20 +46,16 @@ CARDS, COUNTS = 12, 7
 """Most rows and columns."""
 
 
-def turns_table(found: Sequence[Turn]) -> pd.DataFrame:
+@columns("Input", "Now", "Turns at", "Then the answer is")
+def turns_table(found: Sequence[Turn]) -> Cells:
     """Return each input with the value that turns the answer, and the answer then."""
-    return pd.DataFrame(
-        [
-            (
-                f"{TITLES[item.field]} {item.of}".rstrip(),
-                "not set" if item.now is None else _text(item.field, item.now),
-                _turned(item),
-                item.then or "nothing works",
-            )
-            for item in found
-        ],
-        columns=["Input", "Now", "Turns at", "Then the answer is"],
-    )
+    for item in found:
+        yield (
+            f"{TITLES[item.field]} {item.of}".rstrip(),
+            "not set" if item.now is None else _text(item.field, item.now),
+            _turned(item),
+            item.then or "nothing works",
+        )
 
 
 def turns_sentence(found: Sequence[Turn]) -> str:
@@ -94,7 +91,8 @@ def _text(field: str, value: float) -> str:
     return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
 
 
-def grid_frame(found: Sequence[Cell]) -> pd.DataFrame:
+@columns("card", "count", "time", "usd", "text_time", "text_usd", "why")
+def grid_frame(found: Sequence[Cell]) -> Cells:
     """Return the cells of the cards that do best, in the numbers around their best.
 
     The cheapest card comes first, numbers rise. ``why`` is empty where it works.
@@ -112,13 +110,9 @@ def grid_frame(found: Sequence[Cell]) -> pd.DataFrame:
         if card in cards and not count & (count - 1) and item.usd is not None
     }
     names = {item.accelerator: item.accelerator_name for item in found}
-    rows = [
-        (names[card], count, *_cell(cells.get((card, count))))
-        for card in cards
-        for count in sorted(able)[:COUNTS]
-    ]
-    columns = ["card", "count", "time", "usd", "text_time", "text_usd", "why"]
-    return pd.DataFrame(rows, columns=columns)
+    for card in cards:
+        for count in sorted(able)[:COUNTS]:
+            yield (names[card], count, *_cell(cells.get((card, count))))
 
 
 def _cell(item: Cell | None) -> tuple[float | None, float | None, str, str, str]:
@@ -183,21 +177,17 @@ def _results(found: Recommendation) -> dict[str, str]:
     return shown
 
 
-def what_if_table(found: Sequence[WhatIf]) -> pd.DataFrame:
+@columns("What if", "Time", "Less time", "Cost", "What limits it then")
+def what_if_table(found: Sequence[WhatIf]) -> Cells:
     """Return each change with its time, cost and what limits it then; as it is, first."""
-    rows = [
-        (
+    for item in found:
+        yield (
             (item.change or "as it is").capitalize(),
             _time(item) if item.fits else "does not fit",
             _faster(item, found[0]),
             "not rented" if item.usd is None else money(item.usd),
             BOUND_WORDS.get(item.bound_by, item.bound_by),
         )
-        for item in found
-    ]
-    return pd.DataFrame(
-        rows, columns=["What if", "Time", "Less time", "Cost", "What limits it then"]
-    )
 
 
 def what_if_sentence(found: Sequence[WhatIf]) -> str:
