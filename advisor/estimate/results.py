@@ -177,6 +177,13 @@ class ServingEstimate(Noun):
     terms: tuple[Term, ...]
     """Exclusive shares of the time per output token. [s]"""
 
+    @property
+    def timed(self) -> str:
+        """What ``tpot_ms`` is the time of, in words."""
+        if self.unit is Unit.TOKEN:
+            return "per token"
+        return "for a batch" if self.arrivals is None else "for an answer"
+
 
 class CostBreakdown(Noun):
     """Money for the run (training) or for a month (serving)."""

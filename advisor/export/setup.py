@@ -279,7 +279,7 @@ class Setup:
             per_token = estimate.serving.unit is Unit.TOKEN
             each = estimate.serving.tpot_ms if per_token else estimate.serving.ttft_ms
             time = milliseconds(each.scaled(MILLISECOND), with_range=True)
-            expected.append(f"{time} {'per token' if per_token else 'for a batch'}")
+            expected.append(f"{time} {estimate.serving.timed}")
         if estimate.cost.rent_usd is not None:
             month = "" if estimate.time is not None else " a month"
             expected.append(money(estimate.cost.rent_usd, with_range=True) + month)

@@ -124,7 +124,9 @@ def beside_api(
     if not hosted:
         return None
     rent = estimate.cost.rent_usd
-    per_day = serving.requests_per_s.expected * DAY_S
+    demand = workload.demand
+    rates = demand.rates() if demand else [serving.requests_per_s.expected]
+    per_day = sum(rates) / len(rates) * DAY_S
     options = tuple(
         _option(
             item,
@@ -135,7 +137,7 @@ def beside_api(
         for item in hosted[:SHOWN]
     )
     return ApiComparison(
-        sentence=_sentence(options[0], per_day),
+        sentence=_sentence(options[0], per_day, all_day=demand is None),
         requests_per_day=per_day,
         machines_usd_per_month=None if rent is None else rent.expected,
         options=options,
@@ -173,22 +175,23 @@ def _option(
     )
 
 
-def _sentence(option: ApiOption, per_day: float) -> str:
-    """Return the first option's bill and break-even in words."""
+def _sentence(option: ApiOption, per_day: float, *, all_day: bool) -> str:
+    """Return the first option's bill and break-even in words; ``all_day``: at a steady load."""
     who = " ".join(part for part in (option.provider, option.model) if part)
     day = f", price of {dated(option.price_date)}" if option.price_date else ""
     month = money(round_significant(option.usd_per_month, 2))
     text = (
         f"{who} at {money(option.input_usd_per_million)} in and "
         f"{money(option.output_usd_per_million)} out for a million tokens{day}: {month} a month "
-        f"for the {_about(per_day)} requests a day that these machines answer. "
+        f"for the {_about(per_day)} requests a day "
+        f"{'that these machines answer' if all_day else 'of the stated demand'}. "
     )
     even, share = option.break_even_requests_per_day, option.break_even_utilization
     if even is not None and share is not None:
         text += (
             f"The machines cost less above {_about(even)} requests a day, {percent(share)} of that."
             if share <= 1
-            else "The machines cost more, even at that load all day."
+            else f"The machines cost more{', even at that load all day' if all_day else ''}."
         )
     return f"{text} Note: {option.caveat}.".replace("  ", " ")
 

@@ -129,6 +129,19 @@ def _largest(terms: Iterable[Term]) -> str:
     return f"{'; '.join(parts[:SHOWN_TERMS])}{rest}." if parts else ""
 
 
+def day_line(day: Day) -> str:
+    """Return what each way of renting through the day costs, in one sentence."""
+    ways = (
+        f"{way.title.lower()} {money(way.usd_per_month)} a month, {percent(way.idle_share)} idle, "
+        f"{percent(way.late_share)} of requests late"
+        for way in day.ways
+    )
+    return (
+        f"{day.mean_requests_per_s:.3g} requests/s on average, {day.peak_requests_per_s:.3g} at "
+        f"the peak: {'; '.join(ways)}."
+    )
+
+
 def show_day(console: Console, day: Day | None) -> None:
     """Print what each way of renting costs through the day."""
     if day is None:

@@ -23,7 +23,7 @@ from advisor.planning.results import (
     RejectionCode,
 )
 from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, references, table
-from advisor.terminal.estimate import RANGES, arrangement, show_day, ways_out
+from advisor.terminal.estimate import RANGES, arrangement, day_line, show_day, ways_out
 
 SHOWN_TRADE_OFFS: Final = 10
 SHOWN_FEWEST: Final = 8
@@ -79,6 +79,7 @@ def _short(console: Console, found: Recommendation) -> None:
         screen.say(1, found.plans[0].why, title="Why")
         screen.say(0, f"{arrangement(first)}.{_beside(first)}")
         screen.say(2, offered(first), title="Offer")
+        screen.say(1, day_line(first.day) if first.day else "", title="Through the day")
         screen.say(2, first.api.sentence if first.api else "", title="Beside an API")
     if found.nearest is not None:
         title = f"What would make it fit on {found.nearest.count}x {found.nearest.accelerator_name}"

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+import advisor
 from advisor import api
 from advisor.errors import InputError
+from tests.cases import serve
 
 OWN_PRICE = {"api_usd_per_million": 2.0, "api_input_usd_per_million": 0.5}
 
@@ -39,6 +41,18 @@ def test_cached_prompts_take_their_own_price() -> None:
     assert found is not None
     expected = 200 * 0.5e-6 + 800 * 0.05e-6 + 100 * 2e-6
     assert found.options[0].usd_per_request == pytest.approx(expected)
+
+
+def test_a_day_is_billed_for_its_own_requests() -> None:
+    """60/s for ten hours and 6/s for the others."""
+    hourly = [60.0] * 10 + [6.0] * 14
+    found = advisor.estimate(
+        serve("llama-3.1-8b", demand={"hourly": hourly})
+        | {"hardware": {"accelerator": "h100-sxm", "count": 2}, "renting": OWN_PRICE}
+    ).api
+    assert found is not None
+    assert found.requests_per_day == pytest.approx(3600 * (10 * 60 + 14 * 6))
+    assert "requests a day of the stated demand" in found.sentence
 
 
 def test_at_break_even_both_bills_are_equal() -> None:

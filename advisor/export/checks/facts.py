@@ -231,6 +231,7 @@ def _good_speed(plan: Estimate) -> str | None:
     first = milliseconds(served.ttft_ms.scaled(MILLISECOND), with_range=True)
     speed = rate(served.output_tokens_per_s, f"{served.unit.value}s/s", with_range=True)
     if not served.streams or served.unit is not Unit.TOKEN:
-        return f"{first} for a batch; {speed} in all"
+        what = "for a batch" if served.unit is Unit.TOKEN else served.timed
+        return f"{first} {what}; {speed} in all"
     each = milliseconds(served.tpot_ms.scaled(MILLISECOND), with_range=True)
     return f"{first} to the first token, {each} per token, {speed} in all"

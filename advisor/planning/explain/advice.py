@@ -47,6 +47,7 @@ def advise(
     """Return the remarks that belong to the answer, warnings first."""
     found: list[Advice] = []
     plans = rankings[0].plans
+    lower = _lower_precision(case, systems, result, feasible)
     if architecture.evidence is Evidence.ASSUMED:
         found.append(
             Advice(
@@ -77,6 +78,8 @@ def advise(
                     ),
                 )
             )
+        # A smaller format mostly saves more than any technique on the same cards.
+        found.extend(lower)
         found.extend(
             Advice(code="same-cards", severity="info", message=f"On the same cards, {text}.")
             for text in plans[0].estimate.improvements
@@ -96,7 +99,8 @@ def advise(
                     ),
                 )
             )
-    found.extend(_lower_precision(case, systems, result, feasible))
+    if not plans:
+        found.extend(lower)
     found.extend(_prices(prices))
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
 

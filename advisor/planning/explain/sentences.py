@@ -231,9 +231,8 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         text = f"{start}: {later} per token, first token after {first}{_tail(serving)}"
     else:
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
-        text = f"{start}: {first} for a batch, {output}"
-        if serving.arrivals is not None:
-            text = f"{start}: {first} for an answer{_tail(serving)}"
+        after = f", {output}" if serving.arrivals is None else _tail(serving)
+        text = f"{start}: {first} {serving.timed}{after}"
     if serving.sound_s_per_s is not None:
         text += f", {rate(serving.sound_s_per_s, 'x real time', with_range=True)}"
     if rent is not None:
