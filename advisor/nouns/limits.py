@@ -22,7 +22,7 @@ from advisor.nouns.software.names import (
 
 LEAST_RATE, MOST_RATE = 0.01, 100.0
 """Of the euro, far beyond its past; others make prices that round to nothing. [USD/EUR]"""
-MOST_NAMES: Final = 200
+MOST_NAMES: Final = 1000
 """Of providers, regions, accelerators or owned kinds in one question; each takes time to search."""
 
 

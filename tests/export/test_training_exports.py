@@ -270,6 +270,40 @@ def test_trl_goes_on_from_the_last_whole_checkpoint(to: str, tmp_path: Path) -> 
     assert int(first[first.index("--save_steps") + 1]) >= 1
 
 
+@pytest.mark.parametrize("to", ["torchrun", "axolotl", "llama-factory"])
+def test_a_checkpoint_in_fp8_is_tuned_from_a_copy(to: str) -> None:
+    """With 4 bits asked, transformers 5.23.0 keeps the fp8 of the checkpoint (quantizers/auto.py);
+    its trainer tunes no such weights (trainer_utils.py, validate_quantization_for_training).
+    """
+    case = tuned("deepseek-v3", "qlora", tokens=1e6)
+    with pytest.raises(InputError, match="fp8") as refused:
+        advisor.export(case, to)
+    assert "--checkpoint" in refused.value.remedy
+    assert "/models/v3-bf16" in advisor.export(case, to, checkpoint="/models/v3-bf16").content
+    assert any("copy in bf16" in text for text in advisor.recommend(case).assumptions)
+
+
+def test_adapters_are_on_matrices_that_the_model_has() -> None:
+    """transformers 5.23.0: modeling_deepseek_v3.py, modeling_deepseek_v2.py, modeling_phi3.py."""
+
+    def adapted(model: str, *names: str) -> list[str]:
+        case = tuned(model, "lora", tokens=1e6, lora_targets=names)
+        case["hardware"] = {"accelerator": "b200-sxm", "count": 16 if "v3" in model else 1}
+        whole = dict.fromkeys(("tensor", "pipeline", "context", "expert"), 1)
+        case["layout"] = {**whole, "sharding": "zero3"} if "v3" in model else None
+        text = advisor.export(case, "axolotl", checkpoint="/models/copy").content
+        found: list[str] = yaml.safe_load(text)["lora_target_modules"]
+        return found
+
+    latent = ["kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
+    assert adapted("deepseek-v3", *"qkvo") == ["q_a_proj", "q_b_proj", *latent]
+    assert adapted("deepseek-v2-lite", *"qkvo") == ["q_proj", *latent]
+    assert adapted("phi-3-mini", *"qkvo") == ["qkv_proj", "o_proj"]
+    assert adapted("llama-3.1-8b", "q", "v") == ["q_proj", "v_proj"]
+    with pytest.raises(InputError, match="in one matrix"):
+        adapted("phi-3-mini", "q", "v")
+
+
 def test_a_pod_that_is_taken_away_starts_again_where_its_run_goes_on() -> None:
     """kubernetes.io, Jobs: a pod failure policy may ignore DisruptionTarget."""
     *_, job = yaml.safe_load_all(

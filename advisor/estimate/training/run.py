@@ -239,6 +239,8 @@ def resolve_training(
             f"{software.title} computes all {architecture.num_experts} experts of "
             f"{architecture.family} on every token"
         )
+    if method and architecture.weight_format == "fp8":
+        assumptions.append("training starts from a copy in bf16 of the checkpoint, which is in fp8")
     reaches = True
     if tool is not None and architecture.num_experts > 1:
         reaches = tool.reaches_experts(method, architecture.family)

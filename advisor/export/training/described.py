@@ -109,6 +109,15 @@ class _Plan(Filler):
 
 def refuse(tool: Tool, setup: Setup) -> None:
     """Raise ``InputError`` for a plan that the program would not run."""
+    tuned = setup.run.method is not None and setup.checkpoint is None
+    if tuned and setup.model.weight_format == "fp8" and not tool.says.reads_fp8:
+        raise cannot(
+            f"{tool.says.title} cannot tune the published checkpoint, which is in fp8",
+            value=setup.weights,
+            allowed="a copy in bf16",
+            remedy="Convert it (DeepSeek's models: inference/fp8_cast_bf16.py of DeepSeek-V3's "
+            "repository), and name the copy: --checkpoint FOLDER.",
+        )
     plan = _Plan(partial(_value, tool, setup))
     for item in tool.says.refusals:
         if plan.holds(item.when):

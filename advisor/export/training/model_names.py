@@ -49,6 +49,21 @@ class ModelNames(Noun):
         return self.names[max(held, key=len)] if held else None
 
 
+class Projections(Noun):
+    """Names of adapted matrices in transformers."""
+
+    source: Text
+    date: IsoDay
+    plain: dict[str, Text]
+    """By name of the projection."""
+    latent: dict[str, tuple[Text, ...]]
+    """The same where keys and values are expanded from a latent vector."""
+    whole_query: Text
+    """Of latent attention whose query is not compressed."""
+    fused: dict[str, dict[Text, tuple[str, ...]]]
+    """By family: matrices that hold several projections."""
+
+
 class LaunchModels(Noun):
     """The whole of ``launch_models.yaml``."""
 
@@ -58,6 +73,7 @@ class LaunchModels(Noun):
     llama_factory: ModelNames
     timm: ModelNames
     attention: ModelNames
+    projections: Projections
     """Attention of transformers' families that take no ``sdpa``."""
     torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
     rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]

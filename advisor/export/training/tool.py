@@ -89,6 +89,8 @@ class Description(Noun):
     preferences: tuple[Preference | None, ...] = (None,)
     loggers: tuple[str, ...] = ()
     """Trackers of experiments that ``--log-to`` can name."""
+    reads_fp8: bool = False
+    """Whether it unpacks checkpoints in fp8."""
     instead: str | None = None
     """What to do about work that it does not do, if not to choose another format."""
     refusals: tuple[Refusal, ...] = ()

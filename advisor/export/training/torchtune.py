@@ -5,7 +5,7 @@ from typing import Any, Final
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import TunedModel, launch_models
 from advisor.export.training.tool import Tool, descriptions, fused
-from advisor.export.training.words import ALPHA_PER_RANK, chats, rate, targets
+from advisor.export.training.words import ALPHA_PER_RANK, chats, rate
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
 
@@ -82,10 +82,9 @@ def _network(setup: Setup) -> dict[str, object]:
     builder = f"{prefix.get(run.method, '') if run.method else ''}{model.name}"
     content: dict[str, object] = {"_component_": f"torchtune.models.{model.module}.{builder}"}
     if run.frozen:
-        names = {"o_proj": "output_proj"}
-        adapted = [name for name in targets(setup) if name[0] in "qkvo"]
+        names = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "output_proj"}
         content |= {
-            "lora_attn_modules": [names.get(name, name) for name in adapted],
+            "lora_attn_modules": [names[name] for name in run.lora_targets if name in names],
             "apply_lora_to_mlp": set(run.lora_targets) >= INNER,
             "apply_lora_to_output": False,
             "lora_rank": run.lora_rank,

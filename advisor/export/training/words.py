@@ -6,6 +6,8 @@ import re
 from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
+from advisor.export.formats import cannot
+from advisor.export.training.model_names import launch_models
 from advisor.nouns.training_choices import Preference
 
 if TYPE_CHECKING:
@@ -44,16 +46,6 @@ LARGE: Final = 3e10
 """Parameters above which Llama 2 took half the rate."""
 ALPHA_PER_RANK: Final = 2
 """As in TRL's defaults: ``lora_alpha`` 32 for ``lora_r`` 16."""
-PROJECTIONS: Final = {
-    "q": "q_proj",
-    "k": "k_proj",
-    "v": "v_proj",
-    "o": "o_proj",
-    "gate": "gate_proj",
-    "up": "up_proj",
-    "down": "down_proj",
-}
-"""Adapted projections by their names in transformers' decoders."""
 INNER: Final = ("gate_proj", "up_proj", "down_proj")
 """Those of the feed-forward layer."""
 CONVERSATIONS: Final = "trl-lib/Capybara"
@@ -120,10 +112,33 @@ def save_steps(setup: Setup) -> int:
 
 
 def targets(setup: Setup) -> tuple[str, ...]:
-    """Return the projections that adapters are on, by their names in transformers."""
-    return tuple(PROJECTIONS[name] for name in setup.run.lora_targets)
+    """Return the matrices that adapters are on, by their names in transformers.
+
+    Raises
+    ------
+    InputError
+        If one matrix holds a projection with adapters and one without.
+    """
+    names, asked = launch_models().projections, setup.run.lora_targets
+    rows = {row.name.rpartition(".")[2] for row in setup.model.operators}
+    latent = names.latent if "key_value_compress" in rows else {}
+    if latent and "query_compress" not in rows:
+        latent = latent | {"q": (names.whole_query,)}
+    fused = names.fused.get(setup.model.family, {})
+    found: list[str] = []
+    for target in asked:
+        joint = next((name for name, parts in fused.items() if target in parts), None)
+        if joint and not set(fused[joint]) <= set(asked):
+            raise cannot(
+                f"{setup.model.name} holds {', '.join(fused[joint])} in one matrix",
+                value=", ".join(asked),
+                allowed="adapters on all of them or none",
+                remedy="Change --lora-targets.",
+            )
+        found += (joint,) if joint else latent.get(target, (names.plain[target],))
+    return tuple(dict.fromkeys(found))
 
 
 def adapts_all(setup: Setup) -> bool:
     """Whether adapters are on every projection."""
-    return set(setup.run.lora_targets) == set(PROJECTIONS)
+    return set(setup.run.lora_targets) == set(launch_models().projections.plain)

@@ -21,6 +21,7 @@ from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import recipe_named
+from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving, Training
 
@@ -177,13 +178,14 @@ def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
     """Yield the choices of the plan that the program does not offer."""
     run, plan = setup.run, setup.estimate
     divided = tool.says.divided(plan.layout)
+    single = " ".join(f"--{name} 1" for name in DEGREES if name not in tool.says.divides)
     whole = f"--accelerator {setup.accelerator.key} --count {plan.count}"
     yield (
         bool(divided),
         "does not divide a model" + (" with adapters" if run.frozen else " so"),
         ", ".join(f"{name}={getattr(plan.layout, name)}" for name in divided),
         "layouts that only share out states",
-        f"Add {whole} --sharding zero3 --recompute full.",
+        f"Add {whole} --sharding zero3 --recompute full {single}.",
     )
     yield (
         plan.precision not in tool.says.recipes,
