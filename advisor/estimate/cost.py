@@ -6,6 +6,7 @@ from advisor.architecture.table.model import Unit
 from advisor.equations.pricing import input_cost_share, instances_needed, rent_usd
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import CostBreakdown, ServingEstimate
+from advisor.estimate.terms import term
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration as format_duration
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -87,13 +88,12 @@ def cost_breakdown(
     rent = _rent(duration, price, period=period, terms=terms, offer=offer, instances=whole)
     per_million = tokens_per_hour.reciprocal(MILLION).times(price)
     terms.append(
-        Term(
-            name="usd_per_million_tokens",
-            title="Price of a million tokens",
-            value=per_million.expected,
-            unit="USD",
-            formula="USD per hour / tokens per hour x 10^6",
-            substituted=f"{usd_per_hour:,.2f} / {tokens_per_hour.expected:,.0f} x 10^6",
+        term(
+            "money",
+            "usd_per_million_tokens",
+            per_million.expected,
+            "USD",
+            f"{usd_per_hour:,.2f} / {tokens_per_hour.expected:,.0f} x 10^6",
         )
     )
     apart = prompts.apart(per_million) if prompts else (None, None)
@@ -175,15 +175,12 @@ def _purchase(accelerator: Accelerator, count: int, terms: list[Term]) -> Range 
         return None
     total = cents.times(accelerator.purchase_usd, count)
     terms.append(
-        Term(
-            name="purchase",
-            title="Purchase of the accelerators alone",
-            value=total,
-            unit="USD",
-            formula="accelerators x price",
-            substituted=(
-                f"{count} x {accelerator.purchase_usd:,.0f} ({accelerator.price_words()})"
-            ),
+        term(
+            "money",
+            "purchase",
+            total,
+            "USD",
+            f"{count} x {accelerator.purchase_usd:,.0f} ({accelerator.price_words()})",
         )
     )
     # A street price or an estimate is not a list price, and a launch price is old.

@@ -6,22 +6,13 @@ from numpy.typing import NDArray
 from advisor.equations import Number
 from advisor.equations.energy import carbon_kg, energy_kwh, kwh_per_month, rated_kw
 from advisor.equations.owning import annuity_months, capital_usd, discounted, hosts_usd
+from advisor.estimate.terms import term, term_texts
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.owning.assumptions import Factors, Size, Spread
 from advisor.owning.results import Line, OwningCost
 from advisor.owning.work import Work
-
-TITLES = {
-    "accelerators": "Accelerators",
-    "hosts": "Rest of the machines",
-    "network": "Network",
-    "electricity": "Electricity, cooling included",
-    "colocation": "Colocation",
-    "staff": "Staff",
-    "resale": "Worth at the end",
-}
 
 
 def machine_kw(factors: Factors, size: Size) -> Number:
@@ -109,8 +100,10 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
     """
     base = spread.base
     bill = {name: float(usd) for name, usd in lines(base, size, hours=hours, months=months).items()}
+    texts = term_texts()["owning"]
     shown = tuple(
-        Line(name=name, title=TITLES[name], usd=cents.rounded(usd)) for name, usd in bill.items()
+        Line(name=name, title=texts[name].title, usd=cents.rounded(usd))
+        for name, usd in bill.items()
     )
     around = spread.of(lambda factors: present_usd(factors, size, hours=hours, months=months))
     exact = cents.total(line.usd for line in shown)
@@ -183,35 +176,17 @@ def _terms(
         f"- {bought_usd(base, size):,.2f} x {base.resale_share:g} / "
         f"(1 + {base.discount_rate:g})^({months} / 12)"
     )
-    formulas = {
-        "accelerators": ("accelerators x price", cards),
-        "hosts": (
-            "accelerators x price x host share, at least machines x least price",
-            f"{cards} x {base.host_share:g}, at least {size.machines} x {base.host_usd:,.2f}",
-        ),
-        "network": ("accelerators x price x network share", f"{cards} x {base.network_share:g}"),
-        "electricity": (
-            "rated kW x PUE x (load x hours + idle x (730 - hours)) x tariff x annuity",
-            f"{energy} x {base.electricity_usd_per_kwh:g} x {annuity:.4f}",
-        ),
-        "colocation": (
-            "rated kW x price x annuity",
-            f"{power:,.3f} kW x {base.colocation_usd_per_kw_month:g} x {annuity:.4f}",
-        ),
-        "staff": (
-            "machines x price x annuity",
-            f"{size.machines} x {base.staff_usd_per_machine_month:g} x {annuity:.4f}",
-        ),
-        "resale": ("- bought x worth at the end / (1 + r)^(months / 12)", sold),
+    bought = f"{cards} x {base.host_share:g}, at least {size.machines} x {base.host_usd:,.2f}"
+    substituted = {
+        "accelerators": cards,
+        "hosts": bought,
+        "network": f"{cards} x {base.network_share:g}",
+        "electricity": f"{energy} x {base.electricity_usd_per_kwh:g} x {annuity:.4f}",
+        "colocation": f"{power:,.3f} kW x {base.colocation_usd_per_kw_month:g} x {annuity:.4f}",
+        "staff": f"{size.machines} x {base.staff_usd_per_machine_month:g} x {annuity:.4f}",
+        "resale": sold,
     }
     return tuple(
-        Term(
-            name=name,
-            title=TITLES[name],
-            value=cents.rounded(usd),
-            unit="USD",
-            formula=formulas[name][0],
-            substituted=formulas[name][1],
-        )
+        term("owning", name, cents.rounded(usd), "USD", substituted[name])
         for name, usd in bill.items()
     )

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from advisor.catalog.economy import load_balancers
 from advisor.equations.serving.autoscaling import load_balancer_usd_per_hour
 from advisor.estimate.results import Estimate
+from advisor.estimate.terms import term
 from advisor.foundation.formatting import count
-from advisor.foundation.quantities import Term
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Offer
@@ -53,15 +53,8 @@ def with_front(case: Case, offer: Offer | None, estimate: Estimate) -> Estimate:
     raised = {
         name: value.scaled(factor) for name in names if (value := getattr(cost, name)) is not None
     }
-    term = Term(
-        name="load_balancer",
-        title="Load balancer for the month",
-        value=month,
-        unit="USD",
-        formula="730 h x (USD per hour + USD per GB x GB per hour)",
-        substituted=f"{month:,.2f}",
-    )
-    cost = cost.changed(**raised, terms=(*cost.terms, term))
+    added = term("money", "load_balancer", month, "USD", f"{month:,.2f}")
+    cost = cost.changed(**raised, terms=(*cost.terms, added))
     day = estimate.day
     if day is not None:
         ways = (way.changed(usd_per_month=way.usd_per_month + month) for way in day.ways)
