@@ -86,30 +86,11 @@ def export_case(
     link: str | None = None,
     platform: str | None = None,
 ) -> Export:
-    """Return the answer to a case as a file.
+    """Return the answer to a case as a file, as ``advisor.export`` does.
 
-    Parameters
-    ----------
-    case : Case
-        The question. Without hardware it is searched, and a launch configuration takes the best
-        plan that the format can start.
-    answer : Recommendation or Estimate, optional
-        The answer, if it is known.
-    search, estimate : callable
-        Answer a case without or with hardware.
-    checkpoint : str, optional
-        Weights to load instead of the model's own.
-    log_to : str, optional
-        Tracker of experiments that training reports to: ``mlflow``.
-    link : str, optional
-        Address that opens the answer, for reports.
-    platform : str, optional
-        Where the plan is set up, for checklists; None takes the card's usual platform.
-
-    Raises
-    ------
-    InputError
-        If no plan is feasible, or the launch configuration would not start.
+    Without an answer, ``search`` or ``estimate`` gives one, by whether the case has hardware; a
+    launch configuration takes the best plan that the format can start. Raises InputError if no plan
+    is feasible, or the launch configuration would not start.
     """
 
     def answered(question: Case) -> Answer:

@@ -31,28 +31,12 @@ def recommend(
     fewest: bool = True,
     neighbours: bool = True,
 ) -> Recommendation:
-    """Search the catalog for a case.
+    """Search the catalog for a case, as ``advisor.recommend`` does.
 
-    Parameters
-    ----------
-    asked : PricedCase
-        ``hardware`` is ignored: the search covers all cards. Stated fields of ``layout`` are kept.
-    on_sentence : callable, optional
-        It is called once with the answer's sentence. If a plan meets the limits, this happens
-        before the explanation is computed.
-    fewest, neighbours : bool, optional
-        Also compute ``fewest``, and ``neighbours`` of the plans.
-
-    Returns
-    -------
-    Recommendation
-        With empty rankings and all rejections when nothing meets the limits.
-
-    Raises
-    ------
-    InputError
-        If a limit names an unknown provider, region or accelerator, or if the model cannot do
-        what the workload asks for.
+    ``hardware`` is ignored: the search covers all cards. Stated fields of ``layout`` are kept.
+    ``on_sentence`` is called before the explanation is computed if a plan meets the limits;
+    otherwise rankings are empty and all accelerators rejected. Raises InputError if a limit names
+    an unknown provider, region or accelerator, or if the model cannot do what the work asks for.
     """
     case, architecture, catalog = asked.case, asked.architecture, asked.catalog
     searched = Searched.of(asked)
