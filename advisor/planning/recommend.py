@@ -67,6 +67,7 @@ def recommend(
                 architecture,
                 searched.systems,
                 searched.result,
+                limits=searched.case.limits,
                 feasible=searched.feasible,
                 rankings=rankings,
                 prices=catalog.prices,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date
+from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.catalog import PriceState
@@ -40,14 +41,18 @@ def advise(
     systems: Sequence[System],
     result: SearchResult,
     *,
+    limits: Constraints,
     feasible: Sequence[Option],
     rankings: Sequence[Ranking],
     prices: PriceState,
 ) -> tuple[Advice, ...]:
-    """Return the remarks that belong to the answer, warnings first."""
+    """Return the remarks that belong to the answer, warnings first.
+
+    ``limits``: of the search, those that the case leaves open included.
+    """
     found: list[Advice] = []
     plans = rankings[0].plans
-    lower = _lower_precision(case, systems, result, feasible)
+    lower = _lower_precision(case.changed(limits=limits), systems, result, feasible)
     if architecture.evidence is Evidence.ASSUMED:
         found.append(
             Advice(
@@ -242,6 +247,15 @@ def _less_sure(case: Case, systems: Sequence[System], feasible: Sequence[Option]
     ]
 
 
+SAME_BILL: Final = 1.02
+"""Bills within this factor are the same."""
+
+
+def _bits(case: Case, option: Option) -> float:
+    serving = isinstance(case.workload, Serving)
+    return WEIGHT_FORMATS[option.precision].bytes_per_parameter if serving else 0.0
+
+
 def _lower_precision(
     case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
 ) -> list[Advice]:
@@ -253,7 +267,10 @@ def _lower_precision(
     if not within:
         return []
     rank = RANKED_BY[case.objective]
-    best = min(within, key=rank)
+    # Of formats that cost about the same, the one that changes the model least.
+    least = min(rank(option)[0] for option in within)
+    near = [option for option in within if rank(option)[0] <= least * SAME_BILL]
+    best = min(near, key=lambda option: (-_bits(case, option) * (least > 0), rank(option)))
     names = WEIGHT_FORMATS if isinstance(case.workload, Serving) else RECIPES
     what = names[best.precision].title
     if not feasible:
