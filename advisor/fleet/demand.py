@@ -4,7 +4,7 @@ All numbers come from the search that ``recommend`` uses.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -12,23 +12,32 @@ from typing import Final
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
-from advisor.fleet.hosted import hosted_mode, token_s
-from advisor.fleet.machines import Machine, Slice, platform_of, slices
+from advisor.fleet.machines import Machine, Slice, slices
+from advisor.fleet.modes import (
+    by_platform,
+    cards_of,
+    doubt,
+    hosted_mode,
+    rented_replicas,
+    rented_runs,
+    replica_mode,
+    run_mode,
+    serverless,
+    worthwhile,
+)
 from advisor.fleet.portfolio import FleetWorkload, Hours
-from advisor.fleet.solving.problem import Job, Mode, Pauses, starts_of
+from advisor.fleet.solving.problem import Job, Mode, starts_of
 from advisor.fleet.supplies import Committed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
-from advisor.planning.day import IMAGE_S, WEIGHTS_BYTES_PER_S
 from advisor.planning.prepared import prepared, resolved
 from advisor.planning.search.options import Option, best_option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
 from advisor.planning.searched import Searched
-from advisor.planning.spot import aged_factor
 
 LEVELS, STEP = 5, 2
 """Sizes of a replica that are tried: the peak load, its half, and so on."""
@@ -40,8 +49,6 @@ MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
 SERVER_CARDS: Final = 8
 """Fewest cards of rented machines of which one run takes several for a term."""
-MODES_KEPT: Final = 3
-"""Sizes of a replica that a plan may choose from, on one kind of machine."""
 MONTHS_PER_YEAR: Final = 12
 
 
@@ -119,15 +126,17 @@ class Demand:
             if not alone and place in rented and cards < SERVER_CARDS:
                 continue
             best = min(
-                alone or there, key=lambda item: (item.count * item.time * _doubt(item), item.count)
+                alone or there, key=lambda item: (item.count * item.time * doubt(item), item.count)
             )
-            modes.append(_run_mode(place, best, cards))
-            quick = min(alone or there, key=lambda item: (item.time * _doubt(item), item.count))
-            if not self.coarse and 2 * quick.time * _doubt(quick) <= best.time * _doubt(best):
-                modes.append(_run_mode(place, quick, cards))
-        modes += _rented_runs(_rented(options, systems))
+            modes.append(run_mode(place, best, cards))
+            quick = min(alone or there, key=lambda item: (item.time * doubt(item), item.count))
+            if not self.coarse and 2 * quick.time * doubt(quick) <= best.time * doubt(best):
+                modes.append(run_mode(place, quick, cards))
+        modes += rented_runs(by_platform(options, systems))
         if self.spot and workload.preemptible and self._rents(workload):
-            modes += _rented_runs(_rented(*self._options(workload, kind=PriceKind.SPOT)), "spot ")
+            modes += rented_runs(
+                by_platform(*self._options(workload, kind=PriceKind.SPOT)), "spot "
+            )
         return tuple(modes)
 
     def _seat_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
@@ -138,8 +147,8 @@ class Demand:
             alone = [option for option in there if option.count <= self._cards[place]]
             if alone:
                 best = min(alone, key=lambda item: (item.count, item.time))
-                modes.append(_replica(place, best, 1.0))
-        return (*modes, *_rented_replicas(_rented(options, systems), 1.0))
+                modes.append(replica_mode(place, best, 1.0))
+        return (*modes, *rented_replicas(by_platform(options, systems), 1.0))
 
     def _site_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
         """One machine, or one rental, for each site."""
@@ -165,16 +174,16 @@ class Demand:
                 alone = [option for option in there if option.count <= self._cards[place]]
                 if alone:
                     parts = {id(item): self._part(systems[item.system]) for item in alone}
-                    best = min(alone, key=lambda item: (_cards(item, parts[id(item)]), item.time))
-                    mode = _replica(place, best, level)
+                    best = min(alone, key=lambda item: (cards_of(item, parts[id(item)]), item.time))
+                    mode = replica_mode(place, best, level)
                     if part := parts[id(best)]:
                         mode = replace(mode, cards=1 / part.instances, detail=part.title)
                     by_supply.setdefault(place, []).append(mode)
-            for mode in _rented_replicas(_rented(options, systems), level):
+            for mode in rented_replicas(by_platform(options, systems), level):
                 by_supply.setdefault(mode.platform, []).append(mode)
-            for mode in _stopping(options, systems, workload.case, level) if stops else ():
+            for mode in serverless(options, systems, workload.case, level) if stops else ():
                 by_supply.setdefault(f"serverless {mode.platform}", []).append(mode)
-        return tuple(mode for modes in by_supply.values() for mode in _worthwhile(modes))
+        return tuple(mode for modes in by_supply.values() for mode in worthwhile(modes))
 
     def _options(
         self,
@@ -356,132 +365,3 @@ def machine_system(machine: Machine, *, training: bool) -> System:
     return System(
         machine.card, node.changed(assumptions=assumptions), (), tuple(sorted(counts)), owned=True
     )
-
-
-def _run_mode(place: int, option: Option, cards: int) -> Mode:
-    return Mode(
-        supply=place,
-        title="",
-        cards=option.count,
-        machines=-(-option.count // cards),
-        hours=option.time * _doubt(option),
-        detail=_detail(option),
-    )
-
-
-def _rented(options: Iterable[Option], systems: Sequence[System]) -> dict[str, list[Option]]:
-    """Group options on rented machines by their software platform."""
-    found: dict[str, list[Option]] = {}
-    for option in options:
-        if option.offer is not None:
-            name = platform_of(systems[option.system].accelerator)
-            found.setdefault(name, []).append(option)
-    return found
-
-
-def _rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> Iterator[Mode]:
-    """Yield the cheapest rental of a run on each platform: what ``recommend`` puts first."""
-    for platform, rented in options.items():
-        best = best_option(rented, Objective.CHEAPEST)
-        if best is not None:
-            yield Mode(
-                supply=None,
-                title=f"{prefix}{_offer_title(best)}",
-                cards=best.count,
-                machines=best.instances,
-                hours=best.time,
-                usd=best.cost_usd * _doubt(best),
-                platform=platform,
-                detail=_detail(best),
-            )
-
-
-def _rented_replicas(options: Mapping[str, Sequence[Option]], serves: float) -> Iterator[Mode]:
-    """Yield the cheapest rental of a replica on each platform.
-
-    The upper end decides, as in ``recommend``: an old price has to win clearly.
-    """
-    for platform, rented in options.items():
-        best = min(rented, key=lambda item: (item.cost_high_usd, item.time_high))
-        yield replace(_replica(None, best, serves), platform=platform)
-
-
-def _stopping(
-    options: Iterable[Option], systems: Sequence[System], case: Case, serves: float
-) -> Iterator[Mode]:
-    """Yield a replica on each serverless offer whose machine has its number of cards."""
-    serving = case.workload
-    if not isinstance(serving, Serving):
-        return
-    answer_s = serving.output_tokens * token_s(case.limits)
-    for option in options:
-        system = systems[option.system]
-        for offer in system.offers if option.offer is not None else ():
-            kept_s, price = offer.billing.kept_s, offer.on_demand_usd_per_hour
-            if kept_s is None or price is None or option.count != offer.accelerators:
-                continue
-            # The card's memory bounds the weights, whatever the precision.
-            held = option.count * system.accelerator.memory_reported_bytes
-            start_s = IMAGE_S + held / WEIGHTS_BYTES_PER_S
-            yield replace(
-                _replica(None, option, serves),
-                title=f"{offer.provider} {offer.instance_type}, stopped when unused",
-                usd=price * aged_factor(offer, PriceKind.ON_DEMAND),
-                platform=platform_of(system.accelerator),
-                pauses=Pauses(answer_s, kept_s, start_s),
-            )
-
-
-def _replica(place: int | None, option: Option, serves: float) -> Mode:
-    rented = option.offer is not None and place is None
-    return Mode(
-        supply=place,
-        title=_offer_title(option) if rented else "",
-        cards=option.count,
-        serves=serves,
-        usd=option.usd_per_hour if rented else 0.0,
-        detail=_detail(option),
-    )
-
-
-def _cards(option: Option, part: Slice | None) -> float:
-    return 1 / part.instances if part else option.count
-
-
-def _doubt(option: Option) -> float:
-    """Return the share by which cards without published runs are sized larger.
-
-    It is the upper end of the range over the expected time: with it they still do the work.
-    """
-    return 1.0 if option.proven else option.time_high / option.time
-
-
-def _offer_title(option: Option) -> str:
-    offer = option.offer
-    if offer is None:
-        return ""
-    number = f"{option.instances} x " if option.instances > 1 else ""
-    return f"{number}{offer.provider} {offer.instance_type}"
-
-
-def _detail(option: Option) -> str:
-    return f"{option.count} x {option.precision}" if option.count > 1 else option.precision
-
-
-def _worthwhile(modes: Sequence[Mode]) -> list[Mode]:
-    """Return the few sizes of a replica that no other beats in both load and use.
-
-    The one that serves most for its use comes first, then the smallest.
-    """
-
-    def use(mode: Mode) -> float:
-        return mode.cards if mode.supply is not None else mode.usd
-
-    kept: list[Mode] = []
-    for mode in sorted(modes, key=lambda item: (use(item), -item.serves)):
-        if not kept or mode.serves > kept[-1].serves:
-            kept.append(mode)
-    if len(kept) <= MODES_KEPT:
-        return kept
-    best = max(kept, key=lambda item: item.serves / use(item))
-    return list(dict.fromkeys((best, kept[0], kept[-1])))

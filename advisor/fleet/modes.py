@@ -1,0 +1,199 @@
+"""Ways to do a workload: on own machines, on rented or serverless ones, by a hosted model (API)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from advisor.catalog.api_prices import load_api_prices
+from advisor.fleet.machines import Slice, platform_of
+from advisor.fleet.portfolio import FleetWorkload
+from advisor.fleet.solving.problem import Mode, Pauses
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.case import Case
+from advisor.nouns.hardware import PriceKind
+from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.workload import Serving
+from advisor.planning.beside_api import Hosted
+from advisor.planning.day import IMAGE_S, WEIGHTS_BYTES_PER_S
+from advisor.planning.search.options import Option, best_option
+from advisor.planning.search.systems import System
+from advisor.planning.spot import aged_factor
+
+MODES_KEPT: Final = 3
+"""Sizes of a replica that a plan may choose from, on one kind of machine."""
+READ_S: Final = 0.05
+"""Time between the tokens of an answer where no target is stated: 20 tokens a second, faster than
+people read. Assumed. [s]"""
+
+
+def token_s(limits: Constraints) -> float:
+    """Return the time between the tokens of an answer at the pace of the target. [s]"""
+    return READ_S if limits.max_tpot_ms is None else limits.max_tpot_ms * MILLISECOND
+
+
+def hosted_mode(workload: FleetWorkload) -> Mode | None:
+    r"""Return the cheapest hosted model with the same weights, for one request in flight.
+
+    None if no provider of the table hosts it, or the case limits machines or regions. An answer
+    comes as fast as the latency target says, so that a request takes :math:`n_{out}\,t` and an hour
+    holds :math:`3600 / (n_{out}\,t)` of them.
+    """
+    case, serving = workload.case, workload.case.workload
+    limits = case.limits
+    if not isinstance(serving, Serving) or case.model.preset is None:
+        return None
+    if limits.accelerators or limits.vendors or limits.regions or limits.software:
+        return None
+    cached = serving.prefix_hit_share or 0.0
+    providers = {name.casefold() for name in limits.providers}
+    priced = [
+        (Hosted.listed(item, case.model.preset).request_usd(serving, cached), item)
+        for item in load_api_prices()
+        if item.weights == "same"
+        and item.preset == case.model.preset
+        and (not providers or item.provider.casefold() in providers)
+    ]
+    if not priced:
+        return None
+    usd, best = min(priced, key=lambda pair: (pair[0], pair[1].name))
+    an_hour = HOUR_S / (serving.output_tokens * token_s(limits))
+    return Mode(
+        supply=None,
+        title=f"{best.provider} API",
+        serves=1.0,
+        usd=usd * an_hour,
+        hosted=True,
+        detail=f"{best.model}, list price of {best.price_date}",
+    )
+
+
+def run_mode(place: int, option: Option, cards: int) -> Mode:
+    """Return a run on machines of ``cards`` at a place of the supplies."""
+    return Mode(
+        supply=place,
+        title="",
+        cards=option.count,
+        machines=-(-option.count // cards),
+        hours=option.time * doubt(option),
+        detail=_detail(option),
+    )
+
+
+def by_platform(options: Iterable[Option], systems: Sequence[System]) -> dict[str, list[Option]]:
+    """Group options on rented machines by their software platform."""
+    found: dict[str, list[Option]] = {}
+    for option in options:
+        if option.offer is not None:
+            name = platform_of(systems[option.system].accelerator)
+            found.setdefault(name, []).append(option)
+    return found
+
+
+def rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> Iterator[Mode]:
+    """Yield the cheapest rental of a run on each platform: what ``recommend`` puts first."""
+    for platform, rented in options.items():
+        best = best_option(rented, Objective.CHEAPEST)
+        if best is not None:
+            yield Mode(
+                supply=None,
+                title=f"{prefix}{_offer_title(best)}",
+                cards=best.count,
+                machines=best.instances,
+                hours=best.time,
+                usd=best.cost_usd * doubt(best),
+                platform=platform,
+                detail=_detail(best),
+            )
+
+
+def rented_replicas(options: Mapping[str, Sequence[Option]], serves: float) -> Iterator[Mode]:
+    """Yield the cheapest rental of a replica on each platform.
+
+    The upper end decides, as in ``recommend``: an old price has to win clearly.
+    """
+    for platform, rented in options.items():
+        best = min(rented, key=lambda item: (item.cost_high_usd, item.time_high))
+        yield replace(replica_mode(None, best, serves), platform=platform)
+
+
+def serverless(
+    options: Iterable[Option], systems: Sequence[System], case: Case, serves: float
+) -> Iterator[Mode]:
+    """Yield a replica on each serverless offer whose machine has its number of cards."""
+    serving = case.workload
+    if not isinstance(serving, Serving):
+        return
+    answer_s = serving.output_tokens * token_s(case.limits)
+    for option in options:
+        system = systems[option.system]
+        for offer in system.offers if option.offer is not None else ():
+            kept_s, price = offer.billing.kept_s, offer.on_demand_usd_per_hour
+            if kept_s is None or price is None or option.count != offer.accelerators:
+                continue
+            # The card's memory bounds the weights, whatever the precision.
+            held = option.count * system.accelerator.memory_reported_bytes
+            start_s = IMAGE_S + held / WEIGHTS_BYTES_PER_S
+            yield replace(
+                replica_mode(None, option, serves),
+                title=f"{offer.provider} {offer.instance_type}, stopped when unused",
+                usd=price * aged_factor(offer, PriceKind.ON_DEMAND),
+                platform=platform_of(system.accelerator),
+                pauses=Pauses(answer_s, kept_s, start_s),
+            )
+
+
+def replica_mode(place: int | None, option: Option, serves: float) -> Mode:
+    """Return a replica that serves a load, on machines at a place, else rented."""
+    rented = option.offer is not None and place is None
+    return Mode(
+        supply=place,
+        title=_offer_title(option) if rented else "",
+        cards=option.count,
+        serves=serves,
+        usd=option.usd_per_hour if rented else 0.0,
+        detail=_detail(option),
+    )
+
+
+def cards_of(option: Option, part: Slice | None) -> float:
+    """Return the cards of an option, or the part of one that it shares."""
+    return 1 / part.instances if part else option.count
+
+
+def doubt(option: Option) -> float:
+    """Return the share by which cards without published runs are sized larger.
+
+    It is the upper end of the range over the expected time: with it they still do the work.
+    """
+    return 1.0 if option.proven else option.time_high / option.time
+
+
+def _offer_title(option: Option) -> str:
+    offer = option.offer
+    if offer is None:
+        return ""
+    number = f"{option.instances} x " if option.instances > 1 else ""
+    return f"{number}{offer.provider} {offer.instance_type}"
+
+
+def _detail(option: Option) -> str:
+    return f"{option.count} x {option.precision}" if option.count > 1 else option.precision
+
+
+def worthwhile(modes: Sequence[Mode]) -> list[Mode]:
+    """Return the few sizes of a replica that no other beats in both load and use.
+
+    The one that serves most for its use comes first, then the smallest.
+    """
+
+    def use(mode: Mode) -> float:
+        return mode.cards if mode.supply is not None else mode.usd
+
+    kept: list[Mode] = []
+    for mode in sorted(modes, key=lambda item: (use(item), -item.serves)):
+        if not kept or mode.serves > kept[-1].serves:
+            kept.append(mode)
+    if len(kept) <= MODES_KEPT:
+        return kept
+    best = max(kept, key=lambda item: item.serves / use(item))
+    return list(dict.fromkeys((best, kept[0], kept[-1])))
