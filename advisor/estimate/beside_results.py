@@ -3,7 +3,7 @@
 from typing import Final, Literal
 
 from advisor.architecture.table.model import Unit
-from advisor.foundation.formatting import memory
+from advisor.foundation.formatting import memory, money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
@@ -74,6 +74,17 @@ class DayWay(Noun):
     least_replicas: int
     most_replicas: int
     note: str = ""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The bill as text, by column."""
+        return {
+            "Way": self.title,
+            "Rent": f"{money(self.usd_per_month)} a month",
+            "Idle": f"{money(self.idle_usd)} ({percent(self.idle_share)})",
+            "Requests late": percent(self.late_share),
+            "Replicas": f"{self.least_replicas} to {self.most_replicas}",
+        }
 
 
 class Day(Noun):

@@ -50,17 +50,11 @@ def day_frame(day: Day) -> Cells:
         yield (one.hour, one.requests_per_s, one.needed, one.running)
 
 
-@columns("Way", "Rent", "Idle", "Requests late", "Replicas")
-def day_table(day: Day) -> Cells:
+@tabled
+def day_table(day: Day) -> Rows:
     """Return the bills of each way of renting as text for people."""
     for way in day.ways:
-        yield (
-            way.title + (f" ({way.note})" if way.note else ""),
-            f"{money(way.usd_per_month)} a month",
-            f"{money(way.idle_usd)} ({percent(way.idle_share)})",
-            percent(way.late_share),
-            f"{way.least_replicas} to {way.most_replicas}",
-        )
+        yield way.cells | {"Way": way.title + (f" ({way.note})" if way.note else "")}
 
 
 @tabled

@@ -151,18 +151,8 @@ def show_day(console: Console, day: Day | None) -> None:
         f"Through the day: {day.mean_requests_per_s:.3g} requests/s on average, "
         f"{day.peak_requests_per_s:.3g} at the peak",
     )
-    rows = [
-        (
-            way.title,
-            f"{money(way.usd_per_month)} a month",
-            f"{money(way.idle_usd)} ({percent(way.idle_share)})",
-            percent(way.late_share),
-            f"{way.least_replicas} to {way.most_replicas}",
-        )
-        for way in day.ways
-    ]
-    titles = ["Way", "Rent", "Idle", "Requests late", "Replicas"]
-    console.print(table(titles, rows, right=(1, 2, 3)))
+    rows = [way.cells for way in day.ways]
+    console.print(table([*rows[0]], [[*row.values()] for row in rows], right=(1, 2, 3)))
     notes = [f"{way.title}: {way.note}." for way in day.ways if way.note]
     paragraph(console, " ".join([*(f"Assumed: {text}." for text in day.assumptions), *notes]))
 
