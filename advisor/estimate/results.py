@@ -231,7 +231,8 @@ class WayOut(Noun):
     change: str
     """The change, as an instruction."""
     sacrifice: str
-    """The sacrifice: ``time`` | ``load`` | ``numerics`` | ``method`` | ``host`` | ``cards``."""
+    """The sacrifice: ``time`` | ``load`` | ``numerics`` | ``method`` | ``lengths`` | ``host``
+    | ``cards``."""
     needed_bytes: float
     """High end of the total after the change. [bytes]"""
     usable_bytes: float
@@ -239,6 +240,8 @@ class WayOut(Noun):
     saved_bytes: float
     """High end of the total before the change minus the one after it; 0 if the case fits on a
     larger card but needs more there. [bytes]"""
+    likely_bytes: float | None = None
+    """Expected total, where it fits and only the high end of its range does not. [bytes]"""
     host_bytes: float = 0.0
     """Most host memory for one accelerator after the change. [bytes]"""
     time_ratio: float

@@ -171,3 +171,23 @@ def test_instances_of_a_divided_card_serve_apart_and_never_train_together() -> N
     case["workload"] = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e6}
     with pytest.raises(advisor.InputError, match="no network connects"):
         advisor.estimate(case)
+
+
+def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None:
+    """Unsloth publishes that gpt-oss-20b trains in 14 GB with QLoRA, in short sequences."""
+    asked = tune("gpt-oss-20b", "rtx-4060-ti-16gb", 1, method="qlora")
+    tight = advisor.estimate(asked)
+    likely = way(tight, "adapt attention alone")
+    assert "--lora-rank 8" in likely.change
+    assert likely.sacrifice == "lengths"
+    assert likely.likely_bytes is not None
+    assert likely.likely_bytes < likely.usable_bytes < likely.needed_bytes
+    assert "may fit, with 14 GiB of 16 GiB expected" in way_out_sentence(likely, tight)
+    shorter = {"lora_targets": ["q", "k", "v", "o"], "lora_rank": 8, "sequence_length": 2048}
+    again = changed(asked, workload=shorter)
+    assert again.memory.total_bytes.expected == pytest.approx(likely.likely_bytes)
+
+    roomy = advisor.estimate(tune("qwen3-30b-a3b", "rtx-5090", 1, method="qlora"))
+    alone = way(roomy, "adapt attention alone")
+    assert alone.change == "adapt attention alone (--lora-targets q,k,v,o)"
+    assert alone.likely_bytes is None

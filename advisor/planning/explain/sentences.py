@@ -339,12 +339,16 @@ def nothing_works(
 def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     """Return a change with the memory it needs and the time it costs."""
     need, usable = memory_against(way.needed_bytes, way.usable_bytes)
+    needs = f"needs up to {need} of {usable}"
+    if way.likely_bytes is not None:
+        likely, usable = memory_against(way.likely_bytes, way.usable_bytes)
+        needs = f"may fit, with {likely} of {usable} expected and up to {need} possible"
     host = f" and {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
     serving = estimate.serving
     what = "" if serving is None else "a token " if serving.streams else "an answer "
     fewer = ", and fewer run at once" if way.sacrifice == "load" else ""
     pace = f"{what}takes {plain(way.time_ratio, 2)} times as long{fewer}"
-    return f"{way.change}: needs up to {need} of {usable}{host}; {pace}"
+    return f"{way.change}: {needs}{host}; {pace}"
 
 
 def context_together(model: ModelFit) -> str:

@@ -6,18 +6,19 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.tools.serving_formats import ways_of
+from advisor.estimate.training.run import resolve_training
 from advisor.foundation.record import record
 from advisor.foundation.units import GB
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
-from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.prepared import PricedCase
@@ -26,11 +27,17 @@ from advisor.planning.stated import best_placement
 MAX_GROWTH: Final = 6
 """Doublings of the number of cards that are tried."""
 
-SACRIFICES: Final = ("time", "load", "numerics", "method", "host", "cards")
+SACRIFICES: Final = ("time", "load", "numerics", "method", "lengths", "host", "cards")
 """Smallest first: the same result, later; fewer requests; lower precision; another method of
-training; more memory in the computer; more money."""
+training; shorter sequences; more memory in the computer; more money."""
+LIKELY: Final = 0.9
+"""Share of the usable memory up to which an expected total is named where nothing surely fits."""
 LIKE: Final = 0.9
 """A card with less than this share of what a like card needs is not tried."""
+SMALL_RANK: Final = 8
+"""Of adapters; on all matrices it does as well as 64 (QLoRA, arXiv:2305.14314, appendix A)."""
+SHORTEST: Final = 512
+"""Tokens of the shortest sequences that are proposed."""
 ATTENTION: Final = ("q", "k", "v", "o")
 """Projections of attention that adapters can sit on."""
 HOST_GB: Final = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -79,17 +86,25 @@ class _Tight:
             return self.tried(case, best_placement(self.asked.of(case)))
         return None
 
-    def way(self, title: str, sacrifice: str, result: Estimate | None) -> WayOut | None:
-        """Return a change as a way out; None if it does not fit."""
-        if result is None or not result.memory.fits:
+    def way(
+        self, title: str, sacrifice: str, result: Estimate | None, *, likely: bool = False
+    ) -> WayOut | None:
+        """Return a change as a way out; None if it does not fit.
+
+        ``likely``: it is enough that the expected total fits well.
+        """
+        if result is None:
             return None
-        memory = result.memory
+        memory, expected = result.memory, result.memory.total_bytes.expected
+        if not memory.fits and not (likely and expected <= LIKELY * memory.usable_bytes):
+            return None
         needed = memory.total_bytes.high
         return WayOut(
             change=title,
             sacrifice=sacrifice,
             needed_bytes=needed,
             usable_bytes=memory.usable_bytes,
+            likely_bytes=None if memory.fits else expected,
             saved_bytes=max(0.0, self.estimate.memory.total_bytes.high - needed),
             host_bytes=memory.host_bytes.high,
             time_ratio=_time(result) / _time(self.estimate),
@@ -115,6 +130,12 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
     for change in _changes(case, placement, estimate, asked.architecture):
         if not any(change.title.startswith(way.change) for way in found):
             found.extend(_with_layouts(tight, change, layouts))
+    smaller = list(_smaller_adapters(case, asked.architecture, placement))
+    for likely in (False, True):
+        tries = (list(_with_layouts(tight, one, layouts, likely=likely)) for one in smaller)
+        if ways := next(filter(None, tries), []):
+            found += ways
+            break
     for changes in (
         _other_software(case),
         _more_host_memory(case, placement, estimate),
@@ -126,13 +147,18 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
 
 
 def _with_layouts(
-    tight: _Tight, change: Change, layouts: Sequence[tuple[str, ParallelLayout]]
+    tight: _Tight,
+    change: Change,
+    layouts: Sequence[tuple[str, ParallelLayout]],
+    *,
+    likely: bool = False,
 ) -> Iterator[WayOut]:
     """Yield a change in the first layout in which it fits: one alone may not be enough."""
     precision = change.precision or tight.placement.precision
     for also, layout in layouts:
         place = replace(tight.placement, layout=layout, precision=precision)
-        way = tight.way(change.title + also, change.sacrifice, tight.tried(change.case, place))
+        result = tight.tried(change.case, place)
+        way = tight.way(change.title + also, change.sacrifice, result, likely=likely)
         if way:
             yield way
             return
@@ -264,14 +290,39 @@ def _changes(
         eight_bit = changed(optimizer=Optimizer.ADAMW_8BIT)
         yield Change("8-bit AdamW states", "numerics", eight_bit)
     if isinstance(workload, FineTuning):
-        tuned = workload.method is not FineTuningMethod.FULL
-        if tuned and {*workload.lora_targets} - {*ATTENTION}:
-            fewer = changed(lora_targets=ATTENTION)
-            yield Change("adapt attention alone (--lora-targets q,k,v,o)", "method", fewer)
         methods = list(FineTuningMethod)
         for method in methods[methods.index(workload.method) + 1 :]:
             title = "LoRA" if method is FineTuningMethod.LORA else "QLoRA"
             yield Change(f"train with {title}", "method", changed(method=method))
+
+
+def _smaller_adapters(
+    case: Case, architecture: ModelArchitecture, placement: Placement
+) -> Iterator[Change]:
+    """Yield fewer and smaller adapters, then shorter sequences with them, least harm first."""
+    workload = case.workload
+    if not isinstance(workload, FineTuning) or workload.method is FineTuningMethod.FULL:
+        return
+    run = resolve_training(workload, architecture, RECIPES[placement.precision])
+    fields: dict[str, object] = {}
+    words: list[str] = []
+
+    def change(more: str, sacrifice: str = "method", **update: object) -> Change:
+        words.append(more)
+        fields.update(update)
+        changed = case.changed(workload=workload.changed(**fields))
+        return Change(" and ".join(words), sacrifice, changed)
+
+    if {*run.lora_targets} - {*ATTENTION}:
+        yield change("adapt attention alone (--lora-targets q,k,v,o)", lora_targets=ATTENTION)
+    if run.lora_rank > SMALL_RANK:
+        yield change(f"rank {SMALL_RANK} (--lora-rank {SMALL_RANK})", lora_rank=SMALL_RANK)
+    length = run.sequence_length // 2
+    while length >= SHORTEST and architecture.unit is Unit.TOKEN:
+        shorter = f"sequences of {length:,} tokens (--sequence {length})"
+        yield change(shorter, "lengths", sequence_length=length)
+        words.pop()
+        length //= 2
 
 
 def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement) -> tuple[str, ...]:
