@@ -78,3 +78,18 @@ def test_a_reranker_is_sized_by_the_rate_that_its_batches_complete(rate: float) 
     assert sum(term.value for term in plan.serving.terms) == pytest.approx(
         plan.serving.ttft_ms.expected / 1e3
     )
+
+
+def test_cards_that_are_too_few_are_told_how_many_would_do() -> None:
+    """Four cards carry, at the low end, what four replicas of the same card complete."""
+    limits = {"accelerators": ["rtx-4090"], "max_accelerators": 4}
+    asked = advisor.load_case(case(100_000.0) | {"limits": limits})
+    [told] = [
+        item for item in advisor.recommend(asked).rejections if item.accelerator == "rtx-4090"
+    ]
+    hardware = {"accelerator": "rtx-4090", "count": 4}
+    able = advisor.estimate(advisor.load_case(case(100.0) | {"hardware": hardware})).serving
+    assert able is not None
+    assert able.arrivals is not None
+    assert told.unit == "requests/s"
+    assert told.limit == pytest.approx(able.arrivals.most_requests_per_s.low, rel=0.01)

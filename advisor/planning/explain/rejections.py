@@ -32,7 +32,7 @@ class Outcome:
     misses: Mapping[str, Miss]
     """The layout that needs least memory, for each accelerator where no layout fits."""
     carried: Mapping[str, float]
-    """Most of a stated rate, for each accelerator that carries less. [tokens/s]"""
+    """Most of a stated rate, for each accelerator that carries less. [requests/s]"""
     smaller: Mapping[str, Option]
     """Where no layout fits: the fastest with smaller weights or with the host's memory."""
     bought: Mapping[str, Option]
@@ -80,8 +80,8 @@ def _reason(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -
         return reason_it_lost(card, options, outcome.contest)
     miss, way = outcome.misses.get(key), outcome.smaller.get(key)
     if miss is None:
-        tokens_per_s = outcome.carried.get(key)
-        return _without_layout(card, case) if not tokens_per_s else _slow(card, case, tokens_per_s)
+        carried = outcome.carried.get(key)
+        return _slow(card, case, carried) if carried else _without_layout(card, case)
     return _too_small(card, miss, memory_remedy(case) if way is None else how_it_fits(way))
 
 
@@ -211,12 +211,11 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
     )
 
 
-def _slow(accelerator: Accelerator, case: Case, tokens_per_s: float) -> Rejection:
+def _slow(accelerator: Accelerator, case: Case, carried: float) -> Rejection:
     """Say which part of a stated rate a card carries."""
     work, limits = case.workload, case.limits
     assert isinstance(work, Serving)
     assert work.requests_per_s
-    carried = tokens_per_s / work.output_tokens
     spares = work.spare_replicas
     spare = f", {spares} spare among the replicas" if spares else ""
     needed = math.ceil(limits.max_accelerators * work.requests_per_s / carried)

@@ -30,7 +30,7 @@ class SearchResult:
     """Served with smaller weights or with the host's memory, on accelerators on which nothing else
     fits, where other accelerators need neither."""
     carried: Mapping[str, float] = field(default_factory=dict)
-    """Most of a stated rate by accelerator, for those that carry less. [tokens/s]"""
+    """Most of a stated rate by accelerator, for those that carry less. [requests/s]"""
     prices: Sequence[Price] = ()
     """Of each system; empty for serving."""
     lowered: bool = False

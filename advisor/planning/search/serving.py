@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.foundation.record import record
 from advisor.nouns.workload import Serving
@@ -42,7 +43,7 @@ class ServingSearch:
     misses: dict[int, Miss]
     """Smallest need of any layout by system, for those on which none fits. [bytes]"""
     carried: dict[int, float]
-    """Most of a stated rate that a layout carries by system, if none carries all. [tokens/s]"""
+    """Most of a stated rate that a layout carries by system, if none carries all. [requests/s]"""
 
 
 def most_replicas(workload: Serving) -> int:
@@ -104,7 +105,7 @@ def search_serving(
         found=kept,
         searched=searched,
         misses=_misses(table, figures),
-        carried=_carried(table, figures),
+        carried=_carried(table, figures, work),
     )
 
 
@@ -133,14 +134,15 @@ def _misses(table: Table, figures: Figures) -> dict[int, Miss]:
     }
 
 
-def _carried(table: Table, figures: Figures) -> dict[int, float]:
+def _carried(table: Table, figures: Figures, work: ServedWork) -> dict[int, float]:
     """Return the most that each system carries whose memory is enough, but not its speed."""
     most = np.zeros(int(table[:, 0].max()) + 1)
     np.maximum.at(
         most, table[:, 0], np.where(figures.need <= figures.usable, figures.throughput, 0)
     )
     most[table[figures.fits, 0]] = 0.0
-    return {system: float(most[system]) for system in np.flatnonzero(most).tolist()}
+    each = work.workload.output_tokens if generates(work.architecture) else 1
+    return {system: float(most[system]) / each for system in np.flatnonzero(most).tolist()}
 
 
 def _best_places(table: Table, fits: NDArray[np.bool_], merits: Sequence[Floats]) -> list[int]:
