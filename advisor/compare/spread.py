@@ -73,7 +73,8 @@ def half_rate(card: Accelerator) -> float | None:
     return next((rate for rate in rates if rate is not None), None)
 
 
-def _scaled(value: float | None, unit: float) -> float | None:
+def scaled(value: float | None, unit: float) -> float | None:
+    """Return a value in another unit; None stays None."""
     return None if value is None else value / unit
 
 
@@ -82,7 +83,7 @@ def _bandwidth(card: Accelerator) -> float | None:
 
 
 def _half(card: Accelerator) -> float | None:
-    return _scaled(half_rate(card), TFLOP)
+    return scaled(half_rate(card), TFLOP)
 
 
 METRICS: Final = (

@@ -144,14 +144,11 @@ def billed(billing: Billing, *, hours: Range, usd_per_hour: float) -> Range:
     return Range(low=low, expected=expected, high=high, evidence=hours.evidence)
 
 
-def _step(offer: Offer) -> str:
-    return format_duration(offer.billing.step_s)
-
-
 def _rent(
     duration: Range, price: Range, *, instances: int, offer: Offer, period: str, terms: list[Term]
 ) -> Range:
     usd_per_hour = price.expected
+    step = format_duration(offer.billing.step_s)
     rent = billed(offer.billing, hours=duration, usd_per_hour=usd_per_hour)
     rent = rent.times(_price(1.0, price.high / usd_per_hour))
     terms.append(
@@ -160,7 +157,7 @@ def _rent(
             title=f"Rent for the {period}",
             value=rent.expected,
             unit="USD",
-            formula=f"hours in steps of {_step(offer)} x instances x USD per instance and hour",
+            formula=f"hours in steps of {step} x instances x USD per instance and hour",
             substituted=(
                 f"{duration.expected:,.4g} h x {instances} x {usd_per_hour / instances:,.2f} "
                 f"({offer.provider} {offer.instance_type}, {offer.price_date})"

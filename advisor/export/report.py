@@ -19,7 +19,7 @@ from advisor.foundation.quantities import Range, Term
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import round_significant
 from advisor.planning.explain.sentences import way_out_sentence
-from advisor.planning.results import Plan, Recommendation
+from advisor.planning.results import Recommendation
 from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
 from advisor.terminal.recommendation import (
     TITLES,
@@ -109,7 +109,10 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
         work = f"The work: {best.estimate.workload}."
         parts += [_numbers(best.estimate, work, best.why), *_hosted(best.estimate)]
         parts.append(_memory(best.estimate))
-        plans = tuple(_plan(TITLES[item.objective], item.plans[0]) for item in answer.rankings)
+        plans = tuple(
+            (TITLES[item.objective], item.plans[0].sentence, offered(item.plans[0].estimate))
+            for item in answer.rankings
+        )
         aims = ("Aim", "Plan", "Price")
         parts.append(Section("The best of each aim", columns=aims, rows=plans))
     shown = spread(answer.frontier, TRADE_OFFS)
@@ -144,10 +147,6 @@ def _asked(answer: Recommendation) -> str:
         name = f"A model of {in_letters(model.parameters)} parameters"
     work = f": {answer.plans[0].estimate.workload}" if answer.plans else ""
     return f"{name}{work}"
-
-
-def _plan(aim: str, plan: Plan) -> tuple[str, ...]:
-    return (aim, plan.sentence, offered(plan.estimate))
 
 
 def _one(answer: Estimate, made: str, link: str | None) -> Report:

@@ -117,7 +117,7 @@ def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collect
         for place in range(len(problem.supplies))
         if problem.supplies[place].way is Way.OWNED
         or problem.supplies[place].key in keep
-        or _used(problem.jobs, place)
+        or any(mode.supply == place for job in problem.jobs for mode in job.modes)
     ]
     wanted = [
         place
@@ -141,10 +141,6 @@ def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collect
     return Built(
         replace(problem, jobs=jobs, supplies=supplies), tuple(machines[place] for place in wanted)
     )
-
-
-def _used(jobs: Sequence[Job], place: int) -> bool:
-    return any(mode.supply == place for job in jobs for mode in job.modes)
 
 
 def _replaces(problem: Problem, other: int, place: int) -> bool:

@@ -20,7 +20,7 @@ from advisor.compare import (
     spreads,
 )
 from advisor.compare.cards import compare_all
-from advisor.compare.spread import half_rate, rents
+from advisor.compare.spread import half_rate, rents, scaled
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import percent
 from advisor.foundation.rounding import plain
@@ -87,7 +87,7 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
                 "Accelerator": f"{card.accelerator.name}{' (?)' * _recalled(card.accelerator)}",
                 "Memory (GiB)": card.accelerator.memory_reported_bytes / GIB,
                 "Bandwidth (GB/s)": card.accelerator.memory_bandwidth_bytes_per_s / GB,
-                "16-bit rate (TFLOPS)": _scaled(half_rate(card.accelerator), TFLOP),
+                "16-bit rate (TFLOPS)": scaled(half_rate(card.accelerator), TFLOP),
                 "Power (W)": card.accelerator.board_power_w,
                 "Rent of one (USD/h)": card.usd_per_hour,
                 "To buy (USD)": card.accelerator.purchase_usd,
@@ -149,8 +149,8 @@ def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
                     "Provider": offer.provider,
                     "Instance": offer.instance_type,
                     "Region": offer.region,
-                    "One card (USD/h)": _scaled(offer.on_demand_usd_per_hour, offer.accelerators),
-                    "One card, spot (USD/h)": _scaled(offer.spot_usd_per_hour, offer.accelerators),
+                    "One card (USD/h)": scaled(offer.on_demand_usd_per_hour, offer.accelerators),
+                    "One card, spot (USD/h)": scaled(offer.spot_usd_per_hour, offer.accelerators),
                     "Price of": marked(offer.price_date)
                     + (f", {quote.currency} at {quote.usd:g}" if quote else ""),
                     "Source": catalog.sources[offer.provenance.source].title,
@@ -254,10 +254,6 @@ def _recalled(card: Accelerator) -> bool:
     return any(card.source_of(field).confidence is Confidence.MEMORY for field in RECALLED_FIELDS)
 
 
-def _scaled(value: float | None, unit: float) -> float | None:
-    return None if value is None else value / unit
-
-
 @tabled
 def offers_frame(found: OfferList) -> Rows:
     """Return one row for each offer, in their order.
@@ -275,12 +271,8 @@ def offers_frame(found: OfferList) -> Rows:
             "Tier": line.tier,
             "A card (USD/h)": line.usd_per_card_hour,
             "A GiB (USD/h)": line.usd_per_gib_hour,
-            "Spot, a card (USD/h)": None
-            if line.spot_usd_per_hour is None
-            else line.spot_usd_per_hour / line.accelerators,
-            "Network (Gbit/s)": None
-            if line.network_bytes_per_s is None
-            else line.network_bytes_per_s / GIGABIT_PER_S,
+            "Spot, a card (USD/h)": scaled(line.spot_usd_per_hour, line.accelerators),
+            "Network (Gbit/s)": scaled(line.network_bytes_per_s, GIGABIT_PER_S),
             "Age (days)": line.age_days,
             "First seen": line.first_seen,
             "Last seen": line.price_date,

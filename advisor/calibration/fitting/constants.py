@@ -189,7 +189,7 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
     tables = read_kernel_tables(folder)
     shares = best_shares(tables.best_rates, cards)
     kernels = {
-        name: fit_generation(tables, cards, group, source=_source(group))
+        name: fit_generation(tables, cards, group, source=f"{SOURCE}: {', '.join(group)}")
         for name, group in GENERATIONS.items()
     }
     kernels["default"] = _default(tables, cards)
@@ -202,10 +202,6 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
         best_shares=shares,
         network=fit_network(tables.collectives, cards),
     )
-
-
-def _source(group: tuple[str, ...]) -> str:
-    return f"{SOURCE}: {', '.join(group)}"
 
 
 def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEfficiency:

@@ -114,7 +114,7 @@ def _section(name: str, report: ValidationReport) -> str:
         each for each in report.summary if each.regime != "all" and each.groups >= LEAST_GROUPS
     ]
     if regimes:
-        lines += [HEAD, *(_cells(_name(each.regime), each) for each in regimes), ""]
+        lines += [HEAD, *(_cells(each.regime.replace("|", ", "), each) for each in regimes), ""]
     lines += ["Farthest off, by group of like rows:", ""]
     lines += [f"- {text}" for text in _farthest(report.rows)]
     if report.verdicts:
@@ -164,10 +164,6 @@ def _farthest(rows: Iterable[ValidationRow]) -> list[str]:
             f"(group {miss(members):.0f} % off{more})"
         )
     return texts
-
-
-def _name(regime: str) -> str:
-    return ", ".join(regime.split("|"))
 
 
 def _cells(name: str, each: Summary) -> str:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.resolved_case import ResolvedCase
-from advisor.nouns.limits import Constraints
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import Stated
 from advisor.planning.search.options import Option, Price, meets_budget, meets_time, priced_options
@@ -89,7 +88,8 @@ def fewest_machines(
                 own = [
                     option
                     for item, option in zip(found, priced, strict=True)
-                    if item.system == place and _meets(option, case.limits)
+                    if item.system == place
+                    if meets_time(option, case.limits) and meets_budget(option, case.limits)
                 ]
                 gap.close(own)
             open_gaps = [gap for gap in open_gaps if gap.tried]
@@ -100,10 +100,6 @@ def _gap(option: Option, system: System) -> _Between:
     machine = 1 if system.owned else system.node.accelerators
     below = max((count for count in system.counts if count < option.count), default=0)
     return _Between(below // machine, option, machine)
-
-
-def _meets(option: Option, limits: Constraints) -> bool:
-    return meets_time(option, limits) and meets_budget(option, limits)
 
 
 Table = NDArray[np.intp]
