@@ -97,3 +97,10 @@ def test_a_smaller_format_is_advised_where_it_answers_at_reading_speed_too() -> 
     assert plan.accelerator_name in told
     assert plan.serving is not None
     assert plan.serving.tpot_ms.high <= 200
+
+
+def test_answers_of_one_token_have_their_load_and_tail_too() -> None:
+    """Embeddings and scores of a decoder: a rate of prompts, each with one token."""
+    plan = advisor.recommend(serve("qwen3-8b", requests_per_s=20, output_tokens=1)).plans[0]
+    assert "loaded by 20 requests/s" in plan.sentence
+    assert "per token" not in plan.sentence

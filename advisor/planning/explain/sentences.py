@@ -225,7 +225,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         raise AssertionError(msg)
     first = milliseconds(serving.ttft_ms.scaled(MILLISECOND), with_range=True)
     if serving.unit is Unit.TOKEN and not serving.streams:
-        text = f"{start}: first token after {first}"
+        text = f"{start}: first token after {first}{_tail(serving)}"
     elif serving.unit is Unit.TOKEN:
         later = milliseconds(serving.tpot_ms.scaled(MILLISECOND), with_range=True)
         text = f"{start}: {later} per token, first token after {first}{_tail(serving)}"
@@ -249,7 +249,7 @@ def _tail(serving: ServingEstimate) -> str:
     first, later = (
         milliseconds(value.expected * MILLISECOND) for value in (tail.ttft_ms, tail.tpot_ms)
     )
-    both = f"{later} and {first}" if serving.unit is Unit.TOKEN else first
+    both = f"{later} and {first}" if serving.unit is Unit.TOKEN and serving.streams else first
     return (
         f" (95 % of requests: under {both}), {percent(under.load)} loaded by "
         f"{round_significant(under.asked_requests_per_s, 3):,.9g} requests/s"
