@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any
 
@@ -30,6 +31,7 @@ from advisor.planning.search.serving import most_replicas
 from advisor.planning.search.systems import allowed_offers, find_systems
 from advisor.planning.spot import upper_factor
 from advisor.planning.time_ranges import TimeSpreads
+from tests.cases import serve
 
 DENSE, ROUTED = "llama-3.1-8b", "qwen3-30b-a3b"
 
@@ -273,3 +275,14 @@ def test_users_and_a_rate_exclude_each_other() -> None:
                 "workload": {"kind": "serving", "requests_per_s": 2, "concurrency": 4},
             }
         )
+
+
+def test_a_load_that_is_too_high_names_how_many_cards_would_carry_it() -> None:
+    asked = serve("llama-3.1-8b", "l4", 1, requests_per_s=100)
+    [told] = [text for text in advisor.estimate(asked).missed_limits if "keep up" in text]
+    named = re.search(r"About (\d+) times these accelerators", told)
+    assert named
+    more = serve("llama-3.1-8b", "l4", int(1.1 * int(named[1])), requests_per_s=100)
+    assert not any("keep up" in text for text in advisor.estimate(more).missed_limits)
+    fewer = serve("llama-3.1-8b", "l4", int(named[1]) // 4, requests_per_s=100)
+    assert any("keep up" in text for text in advisor.estimate(fewer).missed_limits)

@@ -1,6 +1,7 @@
 """The sentences of an answer: titles, plans, reasons, and limits that are missed."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 from typing import Final
 
 from advisor.architecture.table.model import Unit
@@ -61,12 +62,14 @@ class _Limited:
     write: Callable[[Value], str]
     share: float = 0.5
     """Share of outcomes that has to meet the limit."""
+    remedy: str = ""
+    """What meets the limit that is missed."""
 
     @property
     def missed(self) -> str:
         text = f"{self.lead}: {self.write(self.value)}, limit {self.write(self.limit)}"
         if self.value.expected > self.limit:
-            return f"{text}."
+            return f"{text}.{self.remedy}"
         return f"{text}: a risk of {percent(self.value.risk_above(self.limit))}."
 
 
@@ -92,7 +95,10 @@ def _limited_serving(serving: ServingEstimate, limits: Constraints) -> Iterator[
             high=under.load * completed.expected / completed.low,
             evidence=completed.evidence,
         )
-        yield _Limited("Does not keep up with the requests", load, 1.0, _of_capacity, share)
+        times = ceil(under.load)
+        remedy = f" About {times:,} times these accelerators would keep up."
+        lead = "Does not keep up with the requests"
+        yield _Limited(lead, load, 1.0, _of_capacity, share, remedy)
     known = getattr(under.percentiles, limits.at, None) if under else None
     judged, which = (serving, "") if known is None else (known, f" ({limits.at})")
     for what, value, most in (
