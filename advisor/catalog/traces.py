@@ -17,6 +17,7 @@ from advisor.foundation.files import opened, too_large
 from advisor.foundation.record import record
 from advisor.foundation.structured import NotPlainError, read_json
 from advisor.foundation.tables import LongRowError, csv_rows, text_lines
+from advisor.foundation.units import HOUR_S
 from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
 
 MOST_BYTES: Final = 256 * 2**20
@@ -25,7 +26,6 @@ MOST_TOKENS: Final = 1e8
 """Of one prompt or answer."""
 MOST_RATE: Final = 1e6
 """As a case may state. [requests/s]"""
-HOUR_S: Final = 3600.0
 YEAR_S: Final = 365 * 24 * HOUR_S
 MOST_SPAN_S: Final = 10 * YEAR_S
 ALLOWED: Final = "24 or 168 hourly rates, or a trace of Azure, BurstGPT or Mooncake"

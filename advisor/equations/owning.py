@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from advisor.equations import Number
+from advisor.foundation.units import MONTHS_PER_YEAR
 
-MONTHS_PER_YEAR: Final = 12.0
 LEVEL: Final = 1e-12
 """Rates that differ by less count as equal, because the series' closed form would lose digits."""
 

@@ -28,6 +28,7 @@ from advisor.fleet.modes import (
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.solving.problem import Job, Mode, starts_of
 from advisor.fleet.supplies import Committed
+from advisor.foundation.units import MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Objective
@@ -49,7 +50,6 @@ MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
 SERVER_CARDS: Final = 8
 """Fewest cards of rented machines of which one run takes several for a term."""
-MONTHS_PER_YEAR: Final = 12
 
 
 @dataclass

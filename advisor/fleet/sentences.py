@@ -7,6 +7,7 @@ from advisor.fleet.platforms import Chosen
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import Alternative, Purchase
 from advisor.foundation.formatting import money, percent
+from advisor.foundation.units import MONTHS_PER_YEAR
 
 SHOWN = 3
 FASTER, MIXED = "faster", "mixed"
@@ -14,7 +15,6 @@ WORTH_TELLING = 0.005
 """Smallest share of the cost that is stated as a difference."""
 MUCH_LEFT = 0.25
 """Share of the budget for machines that needs a reason if it is left."""
-MONTHS_PER_YEAR = 12
 
 
 def answer(

@@ -14,7 +14,7 @@ from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.sentences import years
 from advisor.fleet.solving.problem import Supply, Way, starts_of
 from advisor.foundation.record import record
-from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.limits import Constraints
 from advisor.nouns.money import Owning
@@ -23,7 +23,6 @@ from advisor.planning.search.systems import allowed_offers
 from advisor.planning.spot import aged_factor
 
 WEEKS_PER_MONTH: Final = 365.25 / 12 / 7
-MONTHS_PER_YEAR: Final = 12
 NOISE, USED = "noise", "used"
 """Why a machine is barred."""
 

@@ -26,6 +26,8 @@ DAY_S: Final = 86400.0
 HOURS_PER_MONTH: Final = 730.0
 """Average hours in a month: 365 days x 24 h / 12. [h]"""
 
+MONTHS_PER_YEAR: Final = 12
+
 BITS_PER_BYTE: Final = 8.0
 GIGABIT_PER_S: Final = 1e9 / BITS_PER_BYTE
 """One gigabit per second. [bytes/s]"""

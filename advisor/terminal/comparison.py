@@ -6,14 +6,13 @@ from rich.console import Console
 from rich.table import Table
 
 from advisor.compare import RECALLED, Comparison, comparison_rows
-from advisor.terminal.console import paragraph, table
+from advisor.terminal.console import MOST_LINES, paragraph, table
 
 KEY_ROWS: Final = (
     *("Memory, reported", "Bandwidth", "bf16 rate", "Cheapest rent", "Board power"),
     *("fp8 rate", "bf16 per rent", "Link between cards"),
 )
 """Rows of cards that would not fit on a screen with all, the most important first."""
-MOST_LINES: Final = 40
 NOTES: Final = 6
 """Lines that the notes need at most."""
 LABEL_WIDTH: Final = 20

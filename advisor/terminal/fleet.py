@@ -16,7 +16,6 @@ from advisor.terminal.console import INDENT, Screen, bullets, heading, table
 
 SHOWN_JOBS: Final = 8
 SHOWN_LIMITS: Final = 3
-MONTHS_PER_YEAR: Final = 12
 
 
 def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -> None:

@@ -25,6 +25,7 @@ from advisor.equations.collectives import (
     all_reduce_time_s,
     direct_all_reduce_time_s,
 )
+from advisor.estimate.hardware.card_formats import SIXTEEN_BIT
 from advisor.foundation.data_files import read_text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
@@ -168,9 +169,6 @@ HEADER: Final = """\
 # Stated constants are in calibration_facts.yaml. SI units: seconds, fractions.
 # best_shares: best 16-bit matmul over the dense peak, matmul_achievable.csv, matmul_best_*.csv.
 """
-
-SIXTEEN_BIT: Final = ("bf16", "fp16")
-"""Formats in the order in which attention and 16-bit matmuls choose their peak."""
 
 
 class FittedConstants(Noun):

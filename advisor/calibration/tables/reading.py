@@ -12,7 +12,7 @@ from typing import TypeVar, get_origin
 from pydantic import ValidationError
 
 from advisor.errors import InputError
-from advisor.foundation.data_records import read_cells, read_record
+from advisor.foundation.data_records import LARGEST, read_cells, read_record
 from advisor.foundation.files import read_file
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -21,7 +21,6 @@ MEASUREMENTS = "measurements"
 MAX_TABLE_BYTES = 5_000_000
 MAX_COLUMNS = 500
 MAX_CELLS = 500_000
-LARGEST = 1e18
 Row = Mapping[str, str]
 Release = tuple[int, int]
 """Of a program: 0.41 is (0, 41)."""

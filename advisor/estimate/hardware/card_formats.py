@@ -8,6 +8,7 @@ from advisor.nouns.precision import WeightFormat
 from advisor.nouns.workload import Serving
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")
+"""Formats in the order in which attention and 16-bit matmuls choose their peak."""
 
 
 def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str:

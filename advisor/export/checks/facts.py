@@ -8,7 +8,7 @@ from advisor.architecture.table.model import Unit
 from advisor.catalog import Catalog
 from advisor.estimate.results import Estimate
 from advisor.export.checks.steps import Platform, Situation, Way
-from advisor.export.engines.servers import Servers
+from advisor.export.engines.servers import DISK_MARGIN, SOFTWARE_DISK_BYTES, Servers
 from advisor.export.hosts.containers import start_seconds
 from advisor.export.hosts.kubernetes import LABELS, RESOURCES
 from advisor.export.hosts.names import node_label
@@ -27,10 +27,6 @@ CARD_SHARE: Final = 0.97
 BUSY: Final = 0.9
 """Utilisation of cards that their work keeps busy. Assumed; the card's counter shows whether a
 kernel runs, not how much of the card it uses."""
-DISK_MARGIN: Final = 1.2
-"""Disk over the size of the weights. Assumed: downloads keep partial files."""
-SOFTWARE_DISK_BYTES: Final = 60e9
-"""Disk for packages or images. Assumed: CUDA and PyTorch unpack to 20-30 GB. [bytes]"""
 
 
 def tool_of(setup: Setup) -> Tool | None:

@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 
 from advisor.equations.owning import discounted, residual_share
 from advisor.foundation.record import record
-from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 
-MONTHS_PER_YEAR: Final = 12
 OFFICE_HOURS: Final = 10 * 365.25 / 12 * 5 / 7
 """Ten hours on each weekday of a month. [h]"""
 SLOT_HOURS: Final = (OFFICE_HOURS, HOURS_PER_MONTH - OFFICE_HOURS)

@@ -20,13 +20,12 @@ from advisor.fleet.solving.columns import (
     use_usd,
     uses_of,
 )
-from advisor.fleet.solving.covers import coverable, covers
+from advisor.fleet.solving.covers import SLACK, coverable, covers
 from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Job, Mode, Problem, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 
 Floats = NDArray[np.float64]
 
-SLACK: Final = 1e-6
 THOUSAND: Final = 1e3
 """The program counts thousands of dollars, so that its numbers are of one size."""
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.fleet.solving.columns import Buy, Column, Solution, uses_of
+from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import SLOT_HOURS, Problem
-from advisor.fleet.solving.program import SLACK, THOUSAND, Floats, Program
+from advisor.fleet.solving.program import THOUSAND, Floats, Program
 from advisor.foundation.record import record
 
 GAP: Final = 1e-4
