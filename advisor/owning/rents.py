@@ -42,6 +42,8 @@ class Tenancy:
     instances: int = 1
     offer: Offer | None = None
     hosted: Hosted | None = None
+    cards: str = ""
+    """What is rented, if it is not what is bought; the title ends with it."""
     checkpoint_s: float | None = None
     """Best time between checkpoints. [s]"""
 
@@ -220,15 +222,17 @@ def _other(elsewhere: Elsewhere, work: Work, monthly: float) -> Tenancy:
     """Return the rent of other cards for the same work: a run takes its own hours on them."""
     option, offer = elsewhere.option, elsewhere.option.offer
     assert offer is not None
+    cards = f"{option.cards}x {elsewhere.accelerator.name}"
     longer = 1.0 if work.run_hours is None else option.time / work.run_hours.expected
     return Tenancy(
         RentKind.ON_DEMAND,
-        f"{offer.provider} on demand, {option.cards}x {elsewhere.accelerator.name}",
+        f"{offer.provider} on demand, {cards}",
         option.usd_per_hour,
         _as_priced(offer).scaled(longer),
         monthly,
         instances=option.instances,
         offer=offer,
+        cards=cards,
     )
 
 

@@ -18,7 +18,7 @@ from advisor.foundation.formatting import (
     years,
 )
 from advisor.foundation.formatting import count as whole
-from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.quantities import Evidence
 from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
@@ -67,8 +67,7 @@ def answer(
             f"above {value.low:,.0f}, at worst {worst})."
         )
     asked = f"{hours:,.0f} hours a month for {years(main.months)}"
-    title = rents[compared.index(main)].title
-    verdict = _verdict(main.saving_range(), cards, title, asked)
+    verdict = _verdict(main, cards, asked)
     return " ".join(part for part in (verdict, use, _cheaper(compared, main), _api(rents)) if part)
 
 
@@ -111,8 +110,9 @@ def _api(rents: tuple[RentCost, ...]) -> str:
     return f"{text} ({item.note})." if item.note else f"{text}."
 
 
-def _verdict(saving: Range, cards: str, rent: str, use: str) -> str:
+def _verdict(main: Comparison, cards: str, use: str) -> str:
     """Return which is cheaper at the stated use, or that the range leaves it open."""
+    saving, rent, other = main.saving_range(), main.tenancy.title, main.tenancy.cards
     amount = money(round_significant(abs(saving.expected), 2))
     if saving.low < 0 < saving.high:
         side = "less" if saving.expected >= 0 else "more"
@@ -122,6 +122,9 @@ def _verdict(saving: Range, cards: str, rent: str, use: str) -> str:
         )
     if saving.expected >= 0:
         return f"Buy {cards}: at {use}, this costs {amount} less than renting ({rent})."
+    if other:
+        where = rent.removesuffix(f", {other}")
+        return f"Rent {other} ({where}): at {use}, this costs {amount} less than buying {cards}."
     return f"Rent {cards} ({rent}): at {use}, this costs {amount} less than buying."
 
 

@@ -465,3 +465,17 @@ def test_a_run_on_rented_cards_takes_their_hours() -> None:
     longer = plan.time.run_hours.expected / owned.run_hours.expected
     assert longer > 1
     assert main.hours_per_month == pytest.approx(found.hours_per_month * longer, rel=0.02)
+
+
+def test_the_verdict_names_what_is_rented() -> None:
+    """Once "Rent 4x H100 NVL (Koyeb on demand, 1x B200)": what was bought in front of the rent."""
+    found = advisor.own({**serve("llama-3.1-70b"), "owning": {"hours_per_month": 40}})
+    assert found.against is not None
+    main = found.rents[found.against]
+    assert found.saving_usd is not None
+    assert found.saving_usd.high < 0
+    bought = f"{found.count}x {found.accelerator_name}"
+    rented = main.title.rpartition(", ")[2]
+    assert rented != bought
+    assert found.answer.startswith(f"Rent {rented} (")
+    assert f"less than buying {bought}." in found.answer
