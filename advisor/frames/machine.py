@@ -6,7 +6,7 @@ import pandas as pd
 
 from advisor.foundation.formatting import measured_rate, percent
 from advisor.foundation.rounding import plain
-from advisor.frames.rows import Rows, tabled
+from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.probe.checks.comparison import MEMORY, RateComparison
 from advisor.probe.devices.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceReport, ProbeReport, check_cells
@@ -36,7 +36,7 @@ def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> p
     rows = [
         (
             row.format,
-            f"{row.m} x {row.k} by {row.k} x {row.n}",
+            row.shape,
             row.flops / operand_and_result_bytes(row.format, row.m, row.n, row.k),
             row.flops_per_s / 1e12,
             None if expected is None else row.flops / expected / 1e12,
@@ -54,7 +54,7 @@ def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> R
     for row, expected in zip(found.matmuls, expected_s, strict=True):
         yield {
             "Format": row.format,
-            "Product": f"{row.m} x {row.k} by {row.k} x {row.n}",
+            "Product": row.shape,
             "Measured": measured_rate(row.flops_per_s, "FLOPS"),
             "Expected": UNKNOWN
             if expected is None
@@ -64,15 +64,10 @@ def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> R
         }
 
 
-@tabled
-def transfers_table(found: DeviceReport) -> Rows:
+@columns("Movement", "Rate", "Spread")
+def transfers_table(found: DeviceReport) -> Cells:
     """Return the measured memory transfers as text."""
-    for row in found.transfers:
-        yield {
-            "Movement": row.kind.value.replace("_", " "),
-            "Rate": measured_rate(row.bytes_per_s, "B/s"),
-            "Spread": percent(row.timing.spread),
-        }
+    yield from (row.cells for row in found.transfers)
 
 
 def checks_table(report: ProbeReport) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from advisor.errors import InputError
 from advisor.foundation import names
 from advisor.foundation.files import read_file, too_large
-from advisor.foundation.formatting import duration, memory
+from advisor.foundation.formatting import duration, measured_rate, memory, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 
@@ -119,6 +119,11 @@ class MatmulRate(Noun):
     timing: Timing
 
     @property
+    def shape(self) -> str:
+        """The two matrices in words."""
+        return f"{self.m} x {self.k} by {self.k} x {self.n}"
+
+    @property
     def flops(self) -> float:
         """Operations, a multiply-add counting 2. [FLOPs]"""
         return 2.0 * self.m * self.n * self.k
@@ -143,6 +148,12 @@ class TransferRate(Noun):
     def bytes_per_s(self) -> float:
         """Rate. [bytes/s]"""
         return self.moved_bytes / self.timing.median_s
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """What moves, its rate and the spread, as text."""
+        rate = measured_rate(self.bytes_per_s, "B/s")
+        return self.kind.value.replace("_", " "), rate, percent(self.timing.spread)
 
 
 class DeviceReport(Noun):

@@ -115,14 +115,7 @@ def _rates(console: Console, found: DeviceReport, catalog: Catalog) -> None:
                 right=(1, 2, 3),
             )
         )
-    transfers = [
-        (
-            row.kind.value.replace("_", " "),
-            measured_rate(row.bytes_per_s, "B/s"),
-            percent(row.timing.spread),
-        )
-        for row in found.transfers
-    ]
+    transfers = [row.cells for row in found.transfers]
     if transfers:
         console.print(table(("memory", "rate", "spread"), transfers, right=(1, 2)))
     if found.launch is not None:
@@ -143,7 +136,7 @@ def _cells(row: RateComparison) -> tuple[str, ...]:
 
 def _thin(row: MatmulRate) -> tuple[str, ...]:
     return (
-        f"{row.format} {row.m} x {row.k} by {row.k} x {row.n}",
+        f"{row.format} {row.shape}",
         measured_rate(row.flops_per_s, "FLOPS"),
         _time(row.timing.median_s),
         percent(row.timing.spread),

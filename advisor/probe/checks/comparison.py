@@ -46,7 +46,7 @@ def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateCompariso
                 RateComparison(
                     name=name,
                     measured=row.flops_per_s,
-                    at=f"{row.m} x {row.k} by {row.k} x {row.n}",
+                    at=row.shape,
                     catalog=card.peak_flops_per_s.get(name) if card else None,
                     achievable=_achievable().get((card.key, name)) if card else None,
                 )
