@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 STUBS = (
-    *("accelerate", "curl", "deepspeed", "git", "id", "megatron", "pip", "python", "python3"),
+    *(
+        "accelerate",
+        "apptainer",
+        "curl",
+        "deepspeed",
+        "git",
+        "id",
+        "megatron",
+        "pip",
+        "python",
+        "python3",
+    ),
     *("scontrol", "srun", "torchrun", "vllm", "wget"),
     *("infinity_emb", "llama-server", "ollama", "text-embeddings-router", "trtllm-serve"),
 )
@@ -18,6 +29,7 @@ name="${{0##*/}}"
 printf '%s\\0' "$#" "$name" "$@" >> {log}
 if [ "$name" = scontrol ]; then echo node-0; fi
 if [ "$name" = srun ]; then "$@"; fi
+if [ "$name" = apptainer ]; then while [ "$1" != bash ]; do shift; done; "$@"; fi
 """
 """Notes the number of arguments, the program and the arguments, each before a NUL."""
 CLUSTER = {

@@ -659,3 +659,15 @@ def test_a_file_says_how_to_give_a_large_model_the_shared_memory() -> None:
     text = advisor.export(serve("deepseek-r1", "apple-m3-ultra", 1), "llama-cpp").content
     assert "By default, the GPU gets 384 GiB" in text
     assert "sudo sysctl iogpu.wired_limit_mb=" in text
+
+
+def test_a_job_for_amd_starts_its_server_in_the_image() -> None:
+    """apptainer.org, User Guide, GPU Support: --rocm and --nv pass the cards to a container."""
+    amd = advisor.export(serve("llama-3.1-8b", "mi300x", 1), "slurm").content
+    assert amd.rstrip().endswith("bash job.sh")
+    last = amd.rstrip().splitlines()[-1]
+    assert last.startswith("srun apptainer exec --rocm docker://vllm/vllm-openai-rocm:")
+    assert "docker run" not in amd
+    nvidia = advisor.export(serve("llama-3.1-8b", "h100-sxm", 1), "slurm").content
+    assert nvidia.rstrip().endswith("srun bash job.sh")
+    assert "with this last line: srun apptainer exec --nv docker://vllm/vllm-openai:" in nvidia

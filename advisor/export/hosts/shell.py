@@ -31,10 +31,13 @@ DOCKER: Final = {
     "xpu": "--device /dev/dri",
 }
 """Options of ``docker run`` that pass accelerators to a container, by backend."""
+APPTAINER: Final = {"cuda": "--nv", "rocm": "--rocm"}
+"""The same for Apptainer, which starts containers on clusters."""
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""
 HUB: Final = '-e HF_TOKEN -v "$HOME/.cache/huggingface:/root/.cache/huggingface"'
 """Options of ``docker run`` that pass the rights to gated weights, and keep what was loaded."""
+JOB: Final = "job.sh"
 SERVING_DAYS: Final = 1
 """Time of a Slurm job that serves. Assumed: many partitions allow no more. [d]"""
 
@@ -80,20 +83,33 @@ def started(servers: Servers, launch: Launch) -> list[str]:
     return [*lines, "wait"]
 
 
-def head_of(servers: Servers, launch: Launch) -> tuple[str, ...]:
-    """Return the lines at the head of a file that a person starts."""
+def _docker(servers: Servers, launch: Launch) -> str:
+    """Return the command that starts a script of this folder in the image."""
+    hub = "" if servers.program.reads_gguf else HUB
+    words = ("docker run --rm -it", DOCKER.get(servers.backend, ""), hub, IN_IMAGE, launch.image)
+    return " ".join((*filter(None, words), _in_bash(launch, "FILE").removeprefix("bash ")))
+
+
+def _apptainer(servers: Servers, launch: Launch) -> str:
+    """Return the command of a job that starts its servers in the image."""
+    extra = "--writable-tmpfs" if launch.image_extra else ""
+    words = ("srun apptainer exec", APPTAINER.get(servers.backend, ""), extra)
+    return " ".join((*filter(None, words), f"docker://{launch.image}", _in_bash(launch, JOB)))
+
+
+def _in_bash(launch: Launch, file: str) -> str:
+    """Return how an image runs a script, with what it lacks installed first."""
+    added = " && ".join(" ".join(map(shell_word, words)) for words in launch.image_extra)
+    return f"bash -c {shell_word(f'{added} && bash {file}')}" if added else f"bash {file}"
+
+
+def head_of(servers: Servers, launch: Launch, image: str = "") -> tuple[str, ...]:
+    """Return the lines at the head of a file that a person starts.
+
+    ``image``: how to start it in the image, if that is another way.
+    """
     setup = servers.setup
-    found = [*needs(launch)]
-    if launch.image:
-        start = "Or start it" if found else "Start it"
-        hub = "" if servers.program.reads_gguf else HUB
-        words = ("docker run --rm -it", DOCKER.get(servers.backend, ""), hub, IN_IMAGE)
-        run = " ".join(word for word in words if word)
-        file = "FILE"
-        if launch.image_extra:
-            added = " && ".join(" ".join(map(shell_word, words)) for words in launch.image_extra)
-            file = f"-c {shell_word(f'{added} && bash FILE')}"
-        found.append(f"{start} in the image: {run} {launch.image} {file}")
+    found = [*needs(launch), *filter(None, [image])]
     if servers.count > 1:
         ports = f"on ports from {servers.program.port}" if servers.on_each_machine > 1 else "each"
         found.append(f"{servers.count} servers, {ports}: put a load balancer in front.")
@@ -104,9 +120,11 @@ def shell_file(setup: Setup) -> str:
     """Return a script for each machine."""
     servers = Servers(setup)
     launch = server_launch(servers)
+    start = "Or start it" if launch.install else "Start it"
+    image = f"{start} in the image: {_docker(servers, launch)}" if launch.image else ""
     return text_of(
         START,
-        comments(head_of(servers, launch)),
+        comments(head_of(servers, launch, image)),
         (STRICT,),
         place_lines(servers.machines),
         preparation(launch),
@@ -136,11 +154,16 @@ def slurm_file(setup: Setup) -> str:
         ]
     # Every task expands its own rank, so the servers need their own script.
     job = text_of((STRICT,), group, started(servers, launch))
+    run, image = f"srun bash {JOB}", ""
+    if launch.image and not launch.install:
+        run, image = _apptainer(servers, launch), "Needs: Apptainer on the machines."
+    elif launch.image:
+        image = f"Or start it in the image, with this last line: {_apptainer(servers, launch)}"
     return text_of(
         START,
         orders,
-        comments((*head_of(servers, launch), "The servers end with the job's time.")),
+        comments((*head_of(servers, launch, image), "The servers end with the job's time.")),
         (STRICT,),
         preparation(launch),
-        [*written_file("job.sh", job), "srun bash job.sh"],
+        [*written_file(JOB, job), run],
     )
