@@ -227,6 +227,8 @@ class _Writer:
         offers = (item for item in self.asked.catalog.offers if item.key == plan.cost.offer)
         offer = next(offers, None)
         node = node_for(card, offer) if offer else owned_node(card, plan.count)
+        taken = interruptions_of(self.asked.case, self.asked.calibration)
+        machines = -(-plan.count // node.accelerators)
         return Setup(
             estimate=plan,
             workload=self.asked.case.workload,
@@ -238,6 +240,7 @@ class _Writer:
             spot=self.asked.case.limits.price_kind is PriceKind.SPOT,
             case=self.asked.case,
             placement=self._placement(plan, card, node, offer),
+            kept_s=None if taken is None else taken.interval_s(machines),
             offer=offer,
             log_to=self.log_to,
         )

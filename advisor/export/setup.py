@@ -87,6 +87,8 @@ class Setup:
     case: Case
     """What ``estimate`` estimates."""
     placement: Placement
+    kept_s: float | None = None
+    """Best time between checkpoints on spot machines; None on others. [s]"""
     offer: Offer | None = None
     """The rented machine; None for the user's own."""
     program: Program | None = None

@@ -628,3 +628,23 @@ def test_blocks_are_recomputed_where_peft_adds_adapters_to_all_experts() -> None
     text = advisor.export(case, "torchrun").content
     assert "--gradient_checkpointing true" in text
     agrees(text, "torchrun", case)
+
+
+def test_spot_machines_keep_checkpoints_in_a_bucket_and_save_often() -> None:
+    """docs.skypilot.co, Managed Jobs: a mounted bucket keeps checkpoints of interrupted jobs."""
+    case = tuned("llama-3.1-8b", "full", tokens=200e6)
+    case["limits"] = {"price_kind": "spot"}
+    task = yaml.safe_load(advisor.export(case, "skypilot").content)
+    assert task["resources"]["use_spot"] is True
+    [(folder, bucket)] = task["file_mounts"].items()
+    assert task["envs"]["OUTPUT"] == folder
+    assert bucket["mode"] == "MOUNT"
+    found = re.search(r"--save_steps (\d+)", task["run"])
+    steps = re.search(r"--max_steps (\d+)", task["run"])
+    assert found
+    assert steps
+    assert int(found[1]) < int(steps[1])
+    steady = yaml.safe_load(
+        advisor.export(tuned("llama-3.1-8b", "full", tokens=200e6), "skypilot").content
+    )
+    assert "file_mounts" not in steady

@@ -1,5 +1,6 @@
 """Files for clusters and clouds that start training: Kubernetes, Compose, SkyPilot, dstack."""
 
+from dataclasses import replace
 from math import ceil
 from typing import Final
 
@@ -26,6 +27,8 @@ RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Intel": "
 """Resource names that the vendors' device plugins register with Kubernetes."""
 FOLDER: Final = "/training"
 """Folder of the volume that keeps downloads and checkpoints."""
+BUCKET: Final = "/checkpoints"
+"""Where a bucket is mounted that outlives spot machines."""
 BASE_BYTES: Final = 100 * GB
 """Room for image, packages and data. Assumed. [bytes]"""
 STORED_BYTES: Final = 2
@@ -178,9 +181,16 @@ def skypilot_file(setup: Setup) -> str:
     run = [STRICT, host, *preparation(launch)]
     run += start(setup, launch, rank=Variable("SKYPILOT_NODE_RANK"))
     begin = "sky jobs launch" if setup.spot else f"sky launch -c {setup.slug}"
+    kept: Content = {}
+    if setup.spot and "OUTPUT" in launch.variables:
+        note = "A bucket's name is unique in the world: put yours under file_mounts."
+        launch = replace(launch, notes=(*launch.notes, note))
+        bucket = {"name": f"{setup.slug}-checkpoints", "mode": "MOUNT"}
+        kept = {"envs": {"HF_TOKEN": "", "OUTPUT": BUCKET}, "file_mounts": {BUCKET: bucket}}
+    steps = {"num_nodes": setup.machines, "setup": text_of(installation(launch))}
     return skypilot_text(
         setup,
-        {"num_nodes": setup.machines, "setup": text_of(installation(launch)), "run": text_of(run)},
+        {**kept, **steps, "run": text_of(run)},
         cards=setup.per_machine,
         disk_bytes=disk_bytes(setup),
         resources={},

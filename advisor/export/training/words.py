@@ -106,9 +106,11 @@ def warm_up(setup: Setup) -> int:
 def save_steps(setup: Setup) -> int:
     """Return the steps between two checkpoints, by the interval that the estimate counts on."""
     time = setup.estimate.time
-    if time is None or time.checkpoint_interval_s is None:
+    if time is None:
         return MOST_UNSAVED
-    return max(1, min(MOST_UNSAVED, floor(time.checkpoint_interval_s / time.step_s.expected)))
+    intervals = filter(None, (time.checkpoint_interval_s, setup.kept_s))
+    counts = (floor(interval_s / time.step_s.expected) for interval_s in intervals)
+    return max(1, min([MOST_UNSAVED, *counts]))
 
 
 def targets(setup: Setup) -> tuple[str, ...]:
