@@ -23,7 +23,9 @@ from advisor.nouns.software.names import (
 LEAST_RATE, MOST_RATE = 0.01, 100.0
 """Of the euro, far beyond its past; others make prices that round to nothing. [USD/EUR]"""
 MOST_NAMES: Final = 1000
-"""Of providers, regions, accelerators or owned kinds in one question; each takes time to search."""
+"""Of providers, regions or accelerators in one question."""
+MOST_OWNED: Final = 200
+"""Of owned kinds of hardware in one question; each takes time to search."""
 
 
 class Objective(Labelled):
@@ -169,7 +171,7 @@ class Constraints(Noun):
         blank="Dated rate",
     )
     """None takes the catalog's dated one. [USD/EUR]"""
-    owned: Annotated[tuple[OwnedHardware, ...], Field(max_length=MOST_NAMES)] = asked(
+    owned: Annotated[tuple[OwnedHardware, ...], Field(max_length=MOST_OWNED)] = asked(
         "cards that you have, and no others: rtx-4090:2, unlike ones in one computer: "
         "rtx-3090+rtx-3060-12gb, or the report of a probe: probe.json",
         "--owned",
