@@ -198,12 +198,14 @@ def test_counts_out_of_reach_are_dropped_without_losing_a_plan(
     case = changed(CASES["pretrain"], max_accelerators=64)
     pruned = advisor.recommend(case)
     monkeypatch.setattr(
-        "advisor.planning.search.precisions.within_reach", lambda system, *_: system
+        "advisor.planning.search.precisions.within_reach", lambda system, *_, **__: system
     )
     full = advisor.recommend(case)
     assert full.searched > pruned.searched
     assert full.rankings == pruned.rankings
     assert full.frontier == pruned.frontier
+    assert any(item.code == "lower-precision" for item in full.advice)
+    assert full.advice == pruned.advice
 
 
 def test_parts_that_only_serve_train_nothing() -> None:

@@ -26,13 +26,18 @@ from advisor.planning.explain.sentences import (
 )
 from advisor.planning.results import Advice, Plan, Ranking
 from advisor.planning.search.found import SearchResult
-from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time
+from advisor.planning.search.options import (
+    RANKED_BY,
+    WORTH_SAYING,
+    Option,
+    best_option,
+    meets_budget,
+    meets_time,
+)
 from advisor.planning.search.systems import System
 
 LONG_RUN_H = 24.0 * 365 / 2
 """Longer runs than half a year are hardly planned, so the answer names the deadline. [h]"""
-WORTH_SAYING = 0.9
-"""Another precision is mentioned when it improves the objective by a tenth or more."""
 
 
 def advise(

@@ -17,6 +17,7 @@ from advisor.foundation.dates import current_day
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
+from advisor.nouns.case import Case
 from advisor.nouns.hardware import Billing, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
@@ -301,6 +302,27 @@ def meets_tpot(option: Option, limits: Constraints) -> bool:
 def meets_budget(option: Option, limits: Constraints) -> bool:
     """Return whether an option costs no more than the budget."""
     return limits.budget_usd is None or option.cost_usd <= limits.budget_usd
+
+
+WORTH_SAYING: Final = 0.9
+"""Another precision is mentioned when it improves the objective by a tenth or more."""
+
+
+def worth_advising(case: Case, others: Iterable[Option]) -> Constraints:
+    """Return the limits of what beats all of ``others`` by enough to be mentioned."""
+    limits = case.limits
+    able = [item for item in others if meets_time(item, limits) and meets_budget(item, limits)]
+    if not able or case.objective is Objective.BEST_VALUE:
+        return limits
+    best = min(able, key=RANKED_BY[case.objective])
+    # What costs no rent is compared by its time.
+    rented = case.objective is Objective.CHEAPEST and best.cost_high_usd > 0
+    name, least = (
+        ("budget_usd", best.cost_high_usd) if rented else ("deadline_hours", best.time_high)
+    )
+    stated = getattr(limits, name)
+    most = WORTH_SAYING * least
+    return limits.changed(**{name: most if stated is None else min(stated, most)})
 
 
 def frontier(options: Iterable[Option]) -> list[Option]:

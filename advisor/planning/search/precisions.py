@@ -20,7 +20,7 @@ from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layout_space import LayoutSpace
-from advisor.planning.search.options import Configuration, Miss, Price
+from advisor.planning.search.options import Configuration, Miss, Option, Price, worth_advising
 from advisor.planning.search.systems import System, by_host_memory, with_host
 from advisor.planning.search.training import Found, search_training
 from advisor.planning.spot import interruptions_of
@@ -124,8 +124,10 @@ def search(
                     run, counts, calibration, stated=case.layout, hosted=hosted
                 )
             recipe = _RecipeSearch(asked, run, spaces[counts], prices)
-            recipe.try_reachable(systems, indices)
-            if not advised:
+            if advised:
+                recipe.try_better(systems, indices, findings.options)
+            else:
+                recipe.try_reachable(systems, indices)
                 recipe.try_left_out(systems, indices)
                 served.update(indices)
                 findings.miss(recipe.misses)
@@ -207,9 +209,39 @@ class _RecipeSearch:
 
     def try_reachable(self, systems: Sequence[System], indices: Sequence[int]) -> None:
         """Search the counts that can meet the limits at the data sheet's peak."""
+        reachable = self._reachable(systems, indices, self.asked.case.limits)
+        self._try(reachable, indices)
+        self.cut = {
+            index
+            for index, tried in zip(indices, reachable, strict=True)
+            if tried.counts != systems[index].counts
+        }
+
+    def try_better(
+        self, systems: Sequence[System], indices: Sequence[int], others: Sequence[Option]
+    ) -> None:
+        """Search the counts that can beat every one of ``others`` by enough to be advised."""
+        limits = worth_advising(self.asked.case, others)
+        reachable = self._reachable(systems, indices, limits, with_ends=False)
+        able = [place for place, system in enumerate(reachable) if system.counts]
+        self.space = LayoutSpace(
+            self.run,
+            {count for place in able for count in reachable[place].counts},
+            self.asked.calibration,
+            stated=self.asked.case.layout,
+        )
+        self._try([reachable[place] for place in able], [indices[place] for place in able])
+
+    def _reachable(
+        self,
+        systems: Sequence[System],
+        indices: Sequence[int],
+        limits: Constraints,
+        *,
+        with_ends: bool = True,
+    ) -> list[System]:
         flops = model_flops_per_token(self.run) * self.run.tokens
-        limits = self.asked.case.limits
-        reachable = [
+        return [
             within_reach(
                 systems[index],
                 self.run,
@@ -217,15 +249,10 @@ class _RecipeSearch:
                 limits,
                 self.space.has_layouts,
                 self.prices[index].usd_per_hour,
+                with_ends=with_ends,
             )
             for index in indices
         ]
-        self._try(reachable, indices)
-        self.cut = {
-            index
-            for index, tried in zip(indices, reachable, strict=True)
-            if tried.counts != systems[index].counts
-        }
 
     def try_left_out(self, systems: Sequence[System], indices: Sequence[int]) -> None:
         """Search all counts of a card if the tried ones do not fit.
@@ -254,11 +281,13 @@ def within_reach(
     limits: Constraints,
     has_layouts: Callable[[int], bool],
     price: float,
+    *,
+    with_ends: bool = True,
 ) -> System:
     """Drop counts whose roofline misses the deadline or the budget.
 
-    With at least its largest and its smallest count that has a layout. The largest shows by how
-    much a deadline is missed, the smallest by how much a budget is.
+    ``with_ends``: keep at least the largest and the smallest count that has a layout. The largest
+    shows by how much a deadline is missed, the smallest by how much a budget is.
 
     The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
     dropped one could meet the limits.
@@ -284,6 +313,6 @@ def within_reach(
         return hours <= deadline and hours * instances * price <= budget
 
     possible = [count for count in system.counts if has_layouts(count)]
-    ends = {*possible[:1], *possible[-1:]}
+    ends = {*possible[:1], *possible[-1:]} if with_ends else set()
     kept = tuple(count for count in possible if reachable(count) or count in ends)
     return replace(system, counts=kept)
