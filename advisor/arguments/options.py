@@ -29,6 +29,7 @@ TASKS: Final = {
 }
 """Words behind ``--task``."""
 INTERRUPTIONS: Final = "renting.interruptions_per_hour"
+QUOTE: Final = "renting.usd_per_hour"
 PLACE: Final = "owning.place"
 """Whose grid makes the carbon of the energy."""
 HOSTED: Final = tuple(
@@ -62,7 +63,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "learn": _SEARCH,
     "estimate": {
         **_WORK,
-        "price and limits": ("limits", *_ASSUMED),
+        "price and limits": ("limits", QUOTE, *_ASSUMED),
         "the configuration (what you own if you name none)": ("hardware",),
         **_LAYOUT,
     },

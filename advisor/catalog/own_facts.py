@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, field_validator
 from advisor.catalog.catalog import Catalog, Source
 from advisor.catalog.checks import check_accelerator, check_offer
 from advisor.catalog.convert import RULE_SOURCE, accelerator_of, offer_of
+from advisor.catalog.nodes import owned_node
 from advisor.catalog.quotes import with_upper_ends
 from advisor.catalog.records import (
     AcceleratorRecord,
@@ -33,11 +34,13 @@ from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
 from advisor.foundation.formatting import percent
 from advisor.foundation.structured import NotPlainError, read_yaml
-from advisor.nouns.hardware import Confidence, Offer, Provenance
+from advisor.nouns.hardware import FIRM_TIER, Confidence, Offer, Provenance
 
 VARIABLE: Final = "GPU_ADVISOR_CATALOG"
 """Environment variable with files, separated as in PATH."""
 SOURCE: Final = "your-file"
+YOUR_QUOTE: Final = "Your quote"
+"""Provider of a rent that the case states."""
 MAX_BYTES: Final = 1_000_000
 MAX_OFFERS: Final = 5_000
 MAX_CARDS: Final = 200
@@ -281,6 +284,47 @@ def _discounted(offer: Offer, discounts: Mapping[str, float]) -> Offer:
         return offer
     noted = "; ".join(filter(None, (offer.notes, f"{percent(share)} off as you said")))
     return offer.changed(on_demand_usd_per_hour=price * (1 - share), notes=noted, quote=None)
+
+
+def with_quote(catalog: Catalog, accelerator: str, count: int, usd_per_hour: float) -> Catalog:
+    """Return the catalog with your rent of ``count`` cards [USD/h] in place of all their offers.
+
+    The machines are those of the offers that join all cards, or hold an even share of them and have
+    a network. Without any, one machine with PCIe alone. A host's memory that is not known is that
+    of the usual machine.
+    """
+    today = current_day().isoformat()
+    usual = owned_node(catalog.accelerator(accelerator), count)
+    machines: list[tuple[int, Offer | None]] = [
+        (offer.accelerators, offer)
+        for offer in catalog.offers
+        if offer.accelerator == accelerator
+        and count % offer.accelerators == 0
+        and (offer.accelerators == count or offer.inter_node_bytes_per_s)
+    ]
+    quoted = [
+        Offer(
+            key=f"your-quote/{place}",
+            provider=YOUR_QUOTE,
+            instance_type=f"{cards}x {accelerator}" if like is None else like.instance_type,
+            tier=FIRM_TIER,
+            region="as quoted",
+            accelerator=accelerator,
+            accelerators=cards,
+            vcpus=None if like is None else like.vcpus,
+            host_memory_bytes=(None if like is None else like.host_memory_bytes)
+            or usual.host_memory_bytes,
+            on_demand_usd_per_hour=usd_per_hour * cards / count,
+            spot_usd_per_hour=usd_per_hour * cards / count,
+            price_date=today,
+            intra_node="" if like is None else like.intra_node,
+            inter_node_bytes_per_s=None if like is None else like.inter_node_bytes_per_s,
+            provenance=Provenance(source=SOURCE, date=today, confidence=Confidence.DATASHEET),
+        )
+        for place, (cards, like) in enumerate(machines or [(count, None)])
+    ]
+    others = [offer for offer in catalog.offers if offer.accelerator != accelerator]
+    return catalog.changed(offers=(*others, *quoted))
 
 
 def _allowed(offer: Offer, providers: Sequence[str]) -> bool:

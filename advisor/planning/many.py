@@ -93,7 +93,8 @@ def _alike(case: Case) -> str:
     fixed = case.limits.changed(**ANY_MONEY)
     free: dict[str, object] = {"limits": fixed, "objective": Objective.CHEAPEST}
     kind = "placed" if case.hardware else "searched"
-    if case.hardware is not None and not case.limits.owned:
+    quoted = case.renting.usd_per_hour is not None  # for this hardware only
+    if case.hardware is not None and not case.limits.owned and not quoted:
         free["hardware"] = None
     return kind + case.changed(**free).model_dump_json()
 
@@ -110,7 +111,7 @@ def _each(members: Sequence[Case], answer: Callable[[Case], _Chosen]) -> Iterabl
 def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[_Chosen]:
     """Answer cases without hardware: one search, then the best plan within each one's limits."""
     try:
-        first = prepared(members[0], catalog)
+        first = prepared(members[0], catalog, searching=True)
         wide = first if len(members) == 1 else first.of(_unlimited(first.case))
         found = Searched.of(wide, advising=False)
     except InputError as error:

@@ -149,12 +149,19 @@ def as_case(case: Case | Mapping[str, Any]) -> Case:
 
 
 def priced(case: Case, catalog: Catalog | None) -> Catalog:
-    """Return the catalog at the case's euro rate and commitment, where it gives them."""
+    """Return the catalog at the case's euro rate, commitment and quote, where it gives them."""
     catalog = catalog or load_catalog()
     rate, months = case.limits.usd_per_eur, case.limits.commitment_months
     if rate is not None:
         catalog = catalog.at_rate("EUR", rate)
-    return catalog if months is None else with_commitments(catalog, load_economy(), months)
+    if months is not None:
+        catalog = with_commitments(catalog, load_economy(), months)
+    usd = case.renting.usd_per_hour
+    if usd is None or case.hardware is None:
+        return catalog
+    from advisor.catalog.own_facts import with_quote
+
+    return with_quote(catalog, case.hardware.accelerator, case.hardware.count, usd)
 
 
 def placed(case: Case | Mapping[str, Any], catalog: Catalog | None) -> tuple[PricedCase, Placement]:
@@ -211,7 +218,7 @@ def prepared(
         raise InputError(
             "renting.usd_per_hour is the rent of one machine, and a search compares many",
             value=f"{case.renting.usd_per_hour:g}",
-            allowed="in own, for the hardware that you name",
+            allowed="in estimate and own, for the hardware that you name",
             remedy="Give the quote as an offer in --catalog FILE (docs/data.md), or leave it out.",
             field="renting.usd_per_hour",
         )

@@ -10,6 +10,7 @@ import pytest
 
 import advisor
 from advisor.nouns.limits import Objective
+from advisor.planning.many import estimate_many
 from advisor.planning.results import Plan, Recommendation, RejectionCode
 from tests.cases import CASES, LORA, SERVE, pretrain, serve, tune
 
@@ -483,3 +484,24 @@ def test_a_run_of_years_names_the_deadline() -> None:
 def test_a_search_refuses_the_rent_of_one_machine() -> None:
     with pytest.raises(advisor.InputError, match="--catalog"):
         advisor.recommend({**LORA, "renting": {"usd_per_hour": 1.0}})
+    [refused] = estimate_many([advisor.load_case({**LORA, "renting": {"usd_per_hour": 1.0}})])
+    assert isinstance(refused, advisor.InputError)
+
+
+def test_an_estimate_takes_the_rent_that_a_case_states() -> None:
+    """A quote is for all cards; a run of h hours costs h times it, to a started minute."""
+    quoted = {**LORA, "renting": {"usd_per_hour": 7.0}}
+    cases = [
+        {**quoted, "hardware": {"accelerator": card, "count": count}}
+        for card, count in [("h100-sxm", 1), ("h100-sxm", 2), ("rtx-5070-ti", 2)]
+    ]
+    for case, found in zip(cases, estimate_many([*map(advisor.load_case, cases)]), strict=True):
+        alone = advisor.estimate(case)
+        assert isinstance(found, advisor.Estimate)
+        assert found.cost == alone.cost
+        assert alone.time
+        assert alone.cost.usd_per_hour
+        assert alone.cost.rent_usd
+        assert alone.cost.usd_per_hour.expected == pytest.approx(7.0)
+        hours = alone.time.run_hours.expected
+        assert 7.0 * hours <= alone.cost.rent_usd.expected <= 7.0 * (hours + 1 / 60)
