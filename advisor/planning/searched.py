@@ -159,6 +159,7 @@ class Searched:
 
     def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
         ordered = best_per_accelerator(self.feasible, self.systems, objective)
+        alone = len(self.case.limits.accelerators) == 1
         plans = []
         for rank, option in enumerate(ordered[:most]):
             system, estimate = self.systems[option.system], self.estimate(option)
@@ -169,7 +170,7 @@ class Searched:
                     rank=rank + 1,
                     title=title(option, system),
                     sentence=sentence(option, system, estimate),
-                    why=why(option, estimate, objective, runner_up),
+                    why=why(option, estimate, objective, runner_up, alone=alone),
                     replicas=1 if estimate.serving is None else estimate.serving.replicas,
                     estimate=estimate,
                 )

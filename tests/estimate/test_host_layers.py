@@ -174,3 +174,27 @@ def test_llama_cpp_serves_gpt_oss_from_its_own_file() -> None:
     found = advisor.estimate(case)
     assert found.precision == "mxfp4_moe"
     assert found.memory.weights_bytes.expected < 12.1e9
+
+
+@pytest.mark.parametrize(("users", "fits"), [(256, True), (257, False)])
+def test_one_llama_server_holds_256_sequences(users: int, fits: bool) -> None:
+    """``LLAMA_MAX_SEQ`` of llama.cpp's src/llama-cparams.h, at commit 0349835b."""
+    workload = {"weight_format": "q8_0", "concurrency": users, "input_tokens": 128}
+    found = advisor.estimate(serve("llama-3.2-1b", "h200-sxm", 1, **workload))
+    assert found.serving is not None
+    assert found.serving.max_concurrency == 256
+    assert found.memory.fits is fits
+
+
+def test_a_host_does_not_hold_the_cache_of_thousands() -> None:
+    """4,000 users of 70B on one H100: fewer at a time, and no server with 1.5 TB of memory."""
+    limits = {"accelerators": ["h100-sxm"], "max_accelerators": 1}
+    case = {
+        "model": {"preset": "llama-3.1-70b"},
+        "workload": {"kind": "serving", "concurrency": 4000},
+        "limits": limits,
+    }
+    found = advisor.recommend(case)
+    assert not found.rankings[0].plans
+    assert found.nearest is not None
+    assert any("at a time instead of 4,000" in way.change for way in found.nearest.ways_out)

@@ -184,7 +184,8 @@ def serving_capacity(
     length = load.cached_prompt(served) + load.output_tokens
     each = cached_bytes_per_sequence(served, layout, length)
     # A host that holds every layer holds all of the cache.
-    sequences = _sequences(spare, each)
+    most = np.inf if engine.most_sequences is None else engine.most_sequences
+    sequences = _sequences(spare, each, most)
     expected = np.maximum(usable - memory.weights - memory.engine, 0.0)
     possible = np.maximum(usable - (low - cache_low), 0.0)
     longest = _longest(served, layout, spare / load.per_engine(layout))
@@ -197,10 +198,10 @@ def serving_capacity(
         cache_room_bytes=room,
         low_bytes=low,
         high_bytes=high,
-        fits=(high <= usable) & enough,
+        fits=(high <= usable) & enough & (load.per_engine(layout) <= most),
         max_concurrency=sequences * layout.data,
-        expected_concurrency=_sequences(expected, each) * layout.data,
-        possible_concurrency=_sequences(possible, each) * layout.data,
+        expected_concurrency=_sequences(expected, each, most) * layout.data,
+        possible_concurrency=_sequences(possible, each, most) * layout.data,
         max_context_tokens=np.floor(longest),
         host_bytes=np.broadcast_to(held, high.shape),
         memory=memory,
@@ -211,9 +212,10 @@ MANY_SEQUENCES = 1e6
 """More requests than an engine takes."""
 
 
-def _sequences(room: Floats, each: Floats) -> Floats:
-    """Return how many sequences of ``each`` bytes fit a room."""
-    return np.floor(np.where(each > 0, room / np.maximum(each, 1.0), MANY_SEQUENCES))
+def _sequences(room: Floats, each: Floats, most: float) -> Floats:
+    """Return how many sequences of ``each`` bytes fit a room, at most what an engine can hold."""
+    fitting = np.floor(np.where(each > 0, room / np.maximum(each, 1.0), MANY_SEQUENCES))
+    return np.minimum(fitting, most)
 
 
 HOST_SHARE = 0.9

@@ -267,8 +267,13 @@ def why(
     estimate: Estimate,
     objective: Objective,
     runner_up: tuple[Option, System] | None,
+    *,
+    alone: bool = False,
 ) -> str:
-    """Return what limits the plan and what the next accelerator would cost or take."""
+    """Return what limits the plan and what the next accelerator would cost or take.
+
+    ``alone``: only this accelerator may be used.
+    """
     bound = estimate.time.bound_by if estimate.time else ""
     terms = estimate.time.terms if estimate.time else ()
     if estimate.serving is not None:
@@ -282,7 +287,11 @@ def why(
         text += f". The largest part of the time, {share}, goes to {part}"
     text += "."
     if runner_up is None:
-        return text if option.offer is None else f"{text} No other accelerator meets the limits."
+        return (
+            text
+            if alone or option.offer is None
+            else f"{text} No other accelerator meets the limits."
+        )
     other, system = runner_up
     return f"{text} {_compared(option, other, objective)} with {label(other, system)}."
 
