@@ -30,6 +30,16 @@ def test_full_fine_tuning_of_8b_on_24_gb_is_offered_as_torchtune_does_it() -> No
     assert 18.9 <= float(after.removesuffix(" GiB")) <= 24.0  # the high end of the range
 
 
+def test_a_recipe_that_may_fit_is_offered_as_such() -> None:
+    """With 4,096 tokens the expected need is under the card's 24 GiB and the high end above it."""
+    found = estimated("llama-3.1-8b", "rtx-4090", method="full", sequence_length=4096)
+    [recipe] = [text for text in found.improvements if text.startswith("torchtune")]
+    after = recipe.rpartition("→ ")[2]
+    most, usable, expected = (float(value) for value in re.findall(r"([\d.]+) GiB", after))
+    assert 18.9 <= expected < usable < most
+    assert recipe.endswith("so it may fit")
+
+
 def test_liger_is_offered_with_its_effect() -> None:
     work = {"method": "lora", "tokens": 5e7, "sequence_length": 4096, "global_batch": 64}
     found = estimated("llama-3.1-8b", "rtx-4090", **work)

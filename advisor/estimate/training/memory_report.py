@@ -78,7 +78,14 @@ def memory_totals(
 def evaluate_memory(
     run: TrainingRun, layout: LayoutArrays, calibration: Calibration, lengths: Floats | None = None
 ) -> Floats:
-    """High end of every configuration's total, which decides what fits. [bytes]
+    """High end of every configuration's total, which decides what fits; see `memory_range`."""
+    return memory_range(run, layout, calibration, lengths)[2]
+
+
+def memory_range(
+    run: TrainingRun, layout: LayoutArrays, calibration: Calibration, lengths: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Low, expected and high total of every configuration. [bytes]
 
     ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
     """
@@ -89,7 +96,7 @@ def evaluate_memory(
         calibration.memory,
         memory_interval(run, calibration),
         widening=shape_widening(run.architecture),
-    )[2]
+    )
 
 
 def describe_memory(

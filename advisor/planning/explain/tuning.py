@@ -16,10 +16,17 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.heads import heads_of
-from advisor.estimate.training.memory_report import evaluate_memory
+from advisor.estimate.training.memory_report import memory_range
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
+from advisor.foundation.formatting import (
+    duration,
+    memory,
+    memory_against,
+    milliseconds,
+    percent,
+    rate,
+)
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
@@ -118,6 +125,8 @@ WORTH_MEMORY: Final = 0.9
 time."""
 TIGHT: Final = 0.8
 """Less memory is offered only where a plan takes more than this share of the card's."""
+LIKELY: Final = 0.9
+"""Share of the usable memory up to which an expected total is named where nothing surely fits."""
 MOST_OFFERED: Final = 3
 LIGER_VENDORS: Final = ("NVIDIA", "AMD")
 """Liger's kernels are written in Triton (arXiv:2410.10989), bitsandbytes' in CUDA and HIP."""
@@ -143,7 +152,7 @@ def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
     before = _best(asked, placement, run, fixed=True)
     if before is None:
         return ()
-    hours, need = before
+    hours, _, need = before
     found = []
     for change in _changes(run, placement):
         try:
@@ -152,14 +161,20 @@ def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
             continue  # The change does not apply to this network.
         if after is None:
             continue
-        rescued = after[1] <= usable < need
-        worth = after[0] <= WORTH_TIME * hours
+        then, expected, most = after
+        rescued = need > usable and (most <= usable or expected <= LIKELY * usable)
+        worth = then <= WORTH_TIME * hours
         tight = need > TIGHT * usable
-        smaller = tight and after[1] <= WORTH_MEMORY * need and after[0] <= hours * 1.001
-        if after[1] <= usable and (rescued or worth or smaller):
-            told = f"{change.title}: run {duration(hours * HOUR_S)} → {duration(after[0] * HOUR_S)}"
-            told += f", memory up to {memory(need)} → {memory(after[1])}"
-            found.append((not rescued, after[0], told))
+        smaller = tight and most <= WORTH_MEMORY * need and then <= hours * 1.001
+        if rescued or (most <= usable and (worth or smaller)):
+            told = f"{change.title}: run {duration(hours * HOUR_S)} → {duration(then * HOUR_S)}"
+            told += f", memory up to {memory(need)} → "
+            if most <= usable:
+                told += memory(most)
+            else:
+                ends = memory_against(most, usable)
+                told += f"{ends[0]} of {ends[1]}; {memory(expected)} expected, so it may fit"
+            found.append((not rescued, then, told))
     return tuple(told for _, _, told in sorted(found)[:MOST_OFFERED])
 
 
@@ -170,8 +185,8 @@ def _best(
     *,
     fixed: bool = False,
     alone: bool = False,
-) -> tuple[float, float] | None:
-    """Hours and needed bytes of the fastest fitting variant of the plan's layout. [h], [bytes]"""
+) -> tuple[float, float, float] | None:
+    """Hours of the fastest fitting variant of the plan's layout, its expected and most bytes."""
     architecture, calibration, layout = asked.architecture, asked.calibration, placement.layout
     if alone:
         layout = layout.changed(offload=())
@@ -186,7 +201,7 @@ def _best(
     hardware = HardwareArrays.of(
         placement.accelerator, placement.node, kernels, compute=run.recipe.compute
     ).take(np.zeros(len(variants), dtype=np.intp))
-    need = evaluate_memory(run, arrays, calibration)
+    _, expected, need = memory_range(run, arrays, calibration)
     hours, _ = evaluate_run_hours(run, Candidates(layout=arrays, hardware=hardware), calibration)
     if placement.interrupted is not None:  # on spot machines, as the plan's own hours
         hours = hours * placement.interrupted.expected
@@ -194,7 +209,7 @@ def _best(
     place = int(np.argmin(fits)) if np.isfinite(fits).any() else len(variants) - 1
     if not np.isfinite(hours[place]):
         return None
-    return float(hours[place]), float(need[place])
+    return float(hours[place]), float(expected[place]), float(need[place])
 
 
 def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
@@ -225,8 +240,8 @@ def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
     if single and run.recipe.compute == "bf16" and placement.accelerator.vendor == "NVIDIA":
         # The recipe of torchtune for 8B on one card of 24 GB.
         yield _Change(
-            "torchtune's single-device recipe (paged 8-bit AdamW, update in the backward pass, "
-            "bf16 weights without a master copy)",
+            "torchtune's single-device recipe (release 0.6.1, no longer developed: paged 8-bit "
+            "AdamW, update in the backward pass, bf16 weights without a master copy)",
             replace(
                 run,
                 software="plain",

@@ -21,6 +21,7 @@ from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.explain.tuning import LIKELY
 from advisor.planning.prepared import PricedCase
 from advisor.planning.stated import best_placement
 
@@ -30,8 +31,6 @@ MAX_GROWTH: Final = 6
 SACRIFICES: Final = ("time", "load", "numerics", "method", "lengths", "host", "cards")
 """Smallest first: the same result, later; fewer requests; lower precision; another method of
 training; shorter sequences; more memory in the computer; more money."""
-LIKELY: Final = 0.9
-"""Share of the usable memory up to which an expected total is named where nothing surely fits."""
 LIKE: Final = 0.9
 """A card with less than this share of what a like card needs is not tried."""
 SMALL_RANK: Final = 8
