@@ -12,7 +12,7 @@ from advisor.errors import InputError
 from advisor.fleet.demand import machine_system, mark
 from advisor.fleet.machines import Machine, machine_reasons, machines, platform_of
 from advisor.foundation import cents
-from advisor.foundation.formatting import money
+from advisor.foundation.formatting import count, money
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
@@ -32,6 +32,8 @@ FEW: Final = 8
 """Up to this number of machines each number is tried; beyond, two in each doubling."""
 MOST_KINDS: Final = 3
 SHOWN: Final = 10
+MUCH_LESS: Final = 0.7
+"""Share of the price up to which a smaller purchase is named."""
 NODES: Final = 2000
 """Most steps of the search for one mix: a limit of time would give another on a busy machine."""
 NOTHING: Final = (
@@ -100,8 +102,9 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     serving = isinstance(case.workload, Serving)
     throughput = sum(unit.throughput * number for unit, number in numbers)
 
+    sentence = _sentence(best, kinds, numbers, measured, proven=proven)
     return BudgetAnswer(
-        sentence=_sentence(best, kinds, numbers, measured, proven=proven),
+        sentence=sentence + (_enough(units, numbers, case) if serving else ""),
         best_is_proven=proven,
         budget_usd=budget,
         power_limit_w=owning.power_limit_w,
@@ -297,6 +300,25 @@ def _purchase(unit: Unit, number: int, case: Case) -> Purchase:
         rated_w=number * unit.machines * machine.rated_w,
         hours=unit.hours,
         tokens_per_s=unit.throughput * number if serving else None,
+    )
+
+
+def _enough(units: Sequence[Unit], bought: Sequence[tuple[Unit, int]], case: Case) -> str:
+    """Return, after a space, what carries the stated load once; empty if that costs about all.
+
+    On the software platform of the first machine that is bought.
+    """
+    if not bought:
+        return ""
+    platform = platform_of(bought[0][0].machine.card)
+    alike = [unit for unit in units if platform_of(unit.machine.card) == platform]
+    least = min(alike, key=lambda unit: unit.usd)
+    if least.usd > MUCH_LESS * sum(unit.usd * number for unit, number in bought):
+        return ""
+    loads = sum(unit.groups * number for unit, number in bought)
+    return (
+        f" The load that you state needs less: {_words(_purchase(least, 1, case))} for "
+        f"{money(least.usd)} carries it. All of the above carries it {count(loads)} times."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import advisor
 from advisor.fleet import purse
 from advisor.fleet.purse import Unit, best_units
 
@@ -150,3 +152,22 @@ def test_a_mix_that_takes_too_many_steps_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(purse, "NODES", 0)
 
     assert not best_units(units, ROOM)[1]
+
+
+@pytest.mark.parametrize(("budget", "less"), [(250_000, True), (2_000, False)])
+def test_a_budget_far_beyond_the_load_says_what_the_load_needs(budget: int, less: bool) -> None:
+    """Twelve users of 8B need one card: 12 x 50 tokens/s are a fraction of what one decodes."""
+    found = advisor.own(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "serving", "concurrency": 12},
+            "owning": {"budget_usd": budget},
+        }
+    )
+    assert found.budget is not None
+    told = re.search(
+        r"The load that you state needs less: 1 x .* for \$([\d,]+) ", found.budget.sentence
+    )
+    assert (told is not None) is less
+    if told:
+        assert float(told[1].replace(",", "")) < 3_000
