@@ -224,12 +224,11 @@ class _RecipeSearch:
         limits = worth_advising(self.asked.case, others)
         reachable = self._reachable(systems, indices, limits, with_ends=False)
         able = [place for place, system in enumerate(reachable) if system.counts]
-        self.space = LayoutSpace(
-            self.run,
-            {count for place in able for count in reachable[place].counts},
-            self.asked.calibration,
-            stated=self.asked.case.layout,
-        )
+        counts = {count for place in able for count in reachable[place].counts}
+        if len(counts) < len(self.space.grid.start):
+            self.space = LayoutSpace(
+                self.run, counts, self.asked.calibration, stated=self.asked.case.layout
+            )
         self._try([reachable[place] for place in able], [indices[place] for place in able])
 
     def _reachable(

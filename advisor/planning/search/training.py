@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -119,15 +119,8 @@ def search_training(
     fitting = _Fitting(run, [systems[i] for i in usable], space)
     places = {key: place for place, key in enumerate(cards)}
     card = np.array([places[systems[index].accelerator.key] for index in usable])
-    bound = partial(
-        StepBound,
-        run,
-        grid,
-        hardware,
-        card,
-        calibration.network,
-        calibration.software[run.software],
-    )
+    software = calibration.software[run.software]
+    bound = cache(partial(StepBound, run, grid, hardware, card, calibration.network, software))
     pairs = list(_pairs(systems, usable, grid))
     rows_per_pair = np.array([end - first for _, first, end in pairs])
     found: list[Found] = []
