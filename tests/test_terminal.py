@@ -247,23 +247,27 @@ def rejection(name: str, code: RejectionCode, actual: float | None = None) -> Re
     )
 
 
-def test_the_shortlist_takes_reasons_in_turn_and_near_misses_first() -> None:
+def test_the_shortlist_has_cards_that_people_rent_and_near_misses_first() -> None:
+    """Twenty-nine providers rent the H100, four the T4; the others are in no catalog."""
     memory, late = RejectionCode.MEMORY, RejectionCode.DEADLINE
     everyone = [
         rejection("unsold", RejectionCode.NOT_OFFERED),
         rejection("far", memory, 40.0),
+        rejection("t4", RejectionCode.SOFTWARE),
         rejection("near", memory, 11.0),
         rejection("late", late, 12.0),
-        rejection("farther", memory, 80.0),
+        rejection("h100-sxm", memory, 80.0),
+        rejection("l4", RejectionCode.EXCLUDED),
     ]
 
-    assert [item.accelerator for item in shortlist(everyone, 4)] == [
+    assert [item.accelerator for item in shortlist(everyone, 5)] == [
+        "h100-sxm",
+        "t4",
         "near",
         "late",
-        "unsold",
         "far",
     ]
-    assert len(shortlist(everyone, 12)) == 5
+    assert len(shortlist(everyone, 12)) == 6
 
 
 def test_a_thinned_list_keeps_both_ends() -> None:

@@ -1,13 +1,14 @@
 """The answer to a case: plans, trade-offs, and why the other accelerators lost."""
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
+from advisor.catalog import load_catalog
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money, rate
@@ -274,19 +275,14 @@ def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everythi
 
 
 def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:
-    """Return the nearest misses, from each reason in turn.
+    """Return those that people ask about: rented by the most providers first, then near misses.
 
     Accelerators that the user excluded are left out.
     """
-    queues = [
-        deque(sorted((item for item in rejections if item.code is code), key=miss))
-        for code in RejectionCode
-        if code is not RejectionCode.EXCLUDED
-    ]
-    chosen: list[Rejection] = []
-    while len(chosen) < number and any(queues):
-        chosen += [queue.popleft() for queue in queues if queue]
-    return chosen[:number]
+    rented = {(offer.accelerator, offer.provider) for offer in load_catalog().offers}
+    providers = Counter(accelerator for accelerator, _ in rented)
+    asked = (item for item in rejections if item.code is not RejectionCode.EXCLUDED)
+    return sorted(asked, key=lambda item: (-providers[item.accelerator], miss(item)))[:number]
 
 
 def miss(rejection: Rejection) -> float:
