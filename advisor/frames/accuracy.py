@@ -136,14 +136,28 @@ def settings_table(run: PublishedRun) -> Rows:
     for name, value in (
         *run.settings,
         ("row of the table", run.row.id),
-        ("scored with", run.row.regime.replace("|", ",")),
+        ("scored_with", run.row.regime.replace("|", ",")),
     ):
+        if value in NOTHING_SAID or (value == "1" and name.endswith("_parallel")):
+            continue
+        stem, _, unit = name.rpartition("_")
+        apart = unit in UNITS and "_per_" not in name
+        title = f"{stem} ({UNITS[unit]})" if stem and apart else name
+        text = value.replace("_", " ") if name in IN_WORDS else value
         yield {
-            "Setting": name.replace("_", " "),
-            "Value": f"{int(value):,}"
-            if value.isdigit() and len(value) > YEAR
-            else BREAK.sub(r"\1 ", value),
+            "Setting": title.replace("_", " "),
+            "Value": f"{int(text):,}"
+            if text.isdigit() and len(text) > YEAR
+            else BREAK.sub(r"\1 ", text),
         }
+
+
+NOTHING_SAID: Final = frozenset({"", "ok", "none", "unknown"})
+"""Values of settings that tell a reader nothing."""
+UNITS: Final = {"gib": "GiB", "gb": "GB", "ms": "ms", "s": "s", "hours": "h", "pct": "%"}
+"""Units at the end of a column's name."""
+IN_WORDS: Final = frozenset({"flags", "run_note", "memory_basis", "framework"})
+"""Columns whose values are words."""
 
 
 def _number(run: PublishedRun, value: float) -> str:

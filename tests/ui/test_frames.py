@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from advisor import frames
+from advisor import api, frames
 from advisor.foundation.quantities import Term
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
@@ -249,3 +249,13 @@ def test_term_values_in_the_units_people_read(value: float, unit: str, text: str
 )
 def test_columns_of_numbers_are_known_by_their_cells(cells: list[str], expected: bool) -> None:
     assert wording.numeric(cells) is expected
+
+
+def test_settings_of_a_measurement_read_as_words() -> None:
+    """Row h3110: 62.8 GiB at the peak, no pipeline, a run that ended well."""
+    [run] = [item for item in api.published_runs() if item.row.id == "h3110"][:1]
+    told: dict[str, str] = dict(frames.settings_table(run).itertuples(index=False))
+    assert told["peak memory (GiB)"] == "62.8"
+    assert "outcome" not in told
+    assert "pipeline parallel" not in told
+    assert not any("_" in name for name in told)
