@@ -15,6 +15,7 @@ from advisor.charts.theme import (
     marks,
     refuse_empty,
 )
+from advisor.foundation.rounding import trimmed
 
 HEIGHT: Final = 520
 NEAR: Final = 0.25
@@ -72,7 +73,8 @@ def accuracy_alt(frame: pd.DataFrame, *, quantity: str) -> str:
     near = (frame["expected"] / frame["measured"]).between(1 / (1 + NEAR), 1 + NEAR).mean()
     return (
         f"Scatter of {len(frame)} measurements against predictions of {quantity}, both axes "
-        f"logarithmic from {frame['measured'].min():.3g} to {frame['measured'].max():.3g}: "
+        f"logarithmic from {trimmed(frame['measured'].min(), 3)} to "
+        f"{trimmed(frame['measured'].max(), 3)}: "
         f"{100 * near:.0f} % lie within 25 % of the measurement."
     )
 

@@ -22,7 +22,7 @@ from advisor.charts.theme import (
     uncertain_end,
 )
 from advisor.foundation.formatting import percent
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.rounding import trimmed
 from advisor.frames import MEMORY_GROUPS
 
 ROW_PX: Final = 84
@@ -79,9 +79,9 @@ def memory_finding(memory: pd.DataFrame) -> str:
     share = percent(largest.gib / largest.total_gib)
     free = largest.usable_gib - largest.total_high_gib
     left = (
-        f"at least {round_significant(free, 2):,.6g} GiB stay free"
+        f"at least {trimmed(free, 2)} GiB stay free"
         if free > 0
-        else f"the range ends {round_significant(-free, 2):,.6g} GiB above what is usable"
+        else f"the range ends {trimmed(-free, 2)} GiB above what is usable"
     )
     verb = "take" if largest.group.endswith("s") or " and " in largest.group else "takes"
     return f"{largest.group} {verb} {share} of the memory of the first plan; {left}."

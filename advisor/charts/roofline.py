@@ -17,6 +17,7 @@ from advisor.charts.theme import (
     refuse_empty,
 )
 from advisor.foundation.formatting import measured_rate
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import TFLOP
 
 HEIGHT: Final = 430
@@ -77,7 +78,8 @@ def roofline_alt(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float) -> str:
     return (
         f"Roofline chart of {len(frame)} matrix products, logarithmic axes. Ceilings: {best}; "
         f"memory {measured_rate(bandwidth_bytes_per_s, 'B/s')}. Intensity from "
-        f"{frame['flops_per_byte'].min():.3g} to {frame['flops_per_byte'].max():.3g} FLOPs per "
+        f"{trimmed(frame['flops_per_byte'].min(), 3)} to "
+        f"{trimmed(frame['flops_per_byte'].max(), 3)} FLOPs per "
         "byte."
     )
 

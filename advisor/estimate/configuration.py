@@ -33,7 +33,7 @@ from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
@@ -204,7 +204,7 @@ def describe_workload(
 
 
 def _asked(requests_per_s: float) -> str:
-    return f"{round_significant(requests_per_s, 3):,.9g} requests/s"
+    return f"{trimmed(requests_per_s, 3)} requests/s"
 
 
 def _batches_line(workload: Serving, architecture: ModelArchitecture) -> str:
@@ -242,7 +242,7 @@ def training_notes(
     """Yield what an estimate of training assumes, one sentence each."""
     spot = placement.interrupted
     if spot is not None:
-        hours = f"spot: an hour of work takes {spot.expected:.3g} hours"
+        hours = f"spot: an hour of work takes {trimmed(spot.expected, 3)} hours"
         yield f"{hours} with interruptions and lost work"
     yield from run.assumptions
     if run.loading is not None and run.loading.workers is None:

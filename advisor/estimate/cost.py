@@ -11,6 +11,7 @@ from advisor.foundation import cents
 from advisor.foundation.formatting import duration as format_duration
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLION, MILLISECOND
 from advisor.nouns.hardware import LIST_PRICE, Accelerator, Billing, Confidence, Offer
 from advisor.nouns.workload import Serving
@@ -159,7 +160,8 @@ def _rent(
             unit="USD",
             formula=f"hours in steps of {step} x instances x USD per instance and hour",
             substituted=(
-                f"{duration.expected:,.4g} h x {instances} x {usd_per_hour / instances:,.2f} "
+                f"{trimmed(duration.expected, 4)} h x {instances} x "
+                f"{usd_per_hour / instances:,.2f} "
                 f"({offer.provider} {offer.instance_type}, {offer.price_date})"
             ),
         )

@@ -43,6 +43,18 @@ def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
     return f"{rounded:,.{max(0, digits - 1 - exponent(rounded))}f}"
 
 
+def trimmed(value: float, digits: int) -> str:
+    """Return ``value`` as `plain` does, without zeros at the end of its decimals.
+
+    Examples
+    --------
+    >>> trimmed(5.0, 3), trimmed(12345.6, 4), trimmed(0.25, 3)
+    ('5', '12,350', '0.25')
+    """
+    text = plain(value, digits)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def exponent(value: float) -> int:
     """Return the power of ten of the first significant digit."""
     return math.floor(math.log10(abs(value)) + 1e-12)

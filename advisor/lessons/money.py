@@ -7,7 +7,7 @@ from advisor import api
 from advisor.catalog.economy import load_economy
 from advisor.equations.energy import WATTS_PER_KW, carbon_kg
 from advisor.foundation.formatting import memory, money, rate
-from advisor.foundation.rounding import plain, round_significant
+from advisor.foundation.rounding import plain, trimmed
 from advisor.lessons.asked import Asked
 from advisor.lessons.results import Bar, Figures
 from advisor.owning.results import RentKind
@@ -144,7 +144,7 @@ def energy(asked: Asked) -> Figures:
     if card.board_power_w:
         kw = plan.count * card.board_power_w / WATTS_PER_KW
         sentences.append(
-            f"At full load the cards draw up to {round_significant(kw, 2):,.9g} kW: "
+            f"At full load the cards draw up to {trimmed(kw, 2)} kW: "
             f"the heat of {kw / HEATER_KW:,.1f} "
             f"electric heaters of {HEATER_KW:g} kW."
         )

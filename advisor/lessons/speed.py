@@ -7,7 +7,7 @@ from advisor import api
 from advisor.errors import InputError
 from advisor.foundation.formatting import bandwidth, duration, flops_rate, milliseconds, percent
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.lessons.asked import Asked
 from advisor.lessons.memory import DEGREES, numbered
@@ -46,7 +46,7 @@ def processor(asked: Asked) -> Figures:
     sentences = (
         (
             f"{best.accelerator_name} takes "
-            f"{round_significant(best.slower.expected, 2):,.9g} times as long as {cards}; "
+            f"{trimmed(best.slower.expected, 2)} times as long as {cards}; "
             f"{best.count:,} of them reach its throughput."
         ),
         *_small(asked, best),
@@ -85,7 +85,7 @@ def _small(asked: Asked, other: ProcessorOption) -> tuple[str, ...]:
 
 
 def _slower(item: ProcessorOption) -> str:
-    times = f"{round_significant(item.slower.expected, 2):,.9g} times"
+    times = f"{trimmed(item.slower.expected, 2)} times"
     return f"{times}, {duration(item.hours.expected * HOUR_S)}" if item.hours else times
 
 
@@ -175,7 +175,7 @@ def sure(asked: Asked) -> Figures:
     sentences = []
     if plan.time is not None or plan.serving is not None:
         told = plan.time.run_hours if plan.time else plan.serving.tpot_ms  # type: ignore[union-attr]
-        span = f"{told.high / told.low:.2g}"
+        span = f"{trimmed(told.high / told.low, 2)}"
         sentences.append(
             f"The high end of your time is {span} times the low end. It {EVIDENCE[told.evidence]}."
         )

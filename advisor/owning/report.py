@@ -15,6 +15,7 @@ from advisor.foundation import cents
 from advisor.foundation.dates import age_days
 from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
@@ -137,7 +138,7 @@ def _terms(compared: Comparison, paid_hours: float, total: float) -> tuple[Term,
             unit="USD",
             formula="(hours paid x rent per hour, growing by the change of rents, + storage and "
             "traffic) of each month, discounted",
-            substituted=f"{paid_hours:,.4g} h x {tenancy.instances} instances, together "
+            substituted=f"{trimmed(paid_hours, 4)} h x {tenancy.instances} instances, together "
             f"{tenancy.usd_per_hour:,.2f} USD/h, {percent(base.rent_change)} a year, discounted at "
             f"{percent(base.discount_rate)}",
         )

@@ -10,6 +10,7 @@ from advisor.equations.energy import carbon_kg, energy_kwh, rated_kw
 from advisor.estimate.results import CostBreakdown, Estimate
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
@@ -74,7 +75,7 @@ def with_energy(case: Case, accelerator: Accelerator, estimate: Estimate) -> Est
             formula="accelerators x board power x (1 + rest) x draw in use x PUE x hours",
             substituted=(
                 f"{count} x {accelerator.board_power_w:,.0f} W x (1 + {power.host_share:g}) x "
-                f"{power.load_share:g} x {power.pue:g} x {hours.expected:,.4g} h"
+                f"{power.load_share:g} x {power.pue:g} x {trimmed(hours.expected, 4)} h"
             ),
         ),
         Term(
@@ -83,7 +84,7 @@ def with_energy(case: Case, accelerator: Accelerator, estimate: Estimate) -> Est
             value=carbon.expected,
             unit="kg",
             formula="energy x carbon intensity of the grid",
-            substituted=f"{energy.expected:,.4g} kWh x {intensity:g} g/kWh",
+            substituted=f"{trimmed(energy.expected, 4)} kWh x {intensity:g} g/kWh",
         ),
     )
     cost = estimate.cost.changed(

@@ -11,6 +11,7 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.loading import decodes_images
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints, Objective
@@ -257,11 +258,10 @@ def _pace(limits: Constraints) -> str:
     first, later = limits.max_ttft_ms, limits.max_tpot_ms
     assert first is not None
     if later is None:
-        return f"with all images of a batch within {first * MILLISECOND:.3g} s"
+        return f"with all images of a batch within {trimmed(first * MILLISECOND, 3)} s"
     rate = 1.0 / (later * MILLISECOND)
-    return (
-        f"with {rate:.3g} tokens/s or more and the first token within {first * MILLISECOND:.3g} s"
-    )
+    soon = trimmed(first * MILLISECOND, 3)
+    return f"with {trimmed(rate, 3)} tokens/s or more and the first token within {soon} s"
 
 
 def placement(option: Option, system: System) -> Placement:

@@ -26,7 +26,7 @@ from advisor.foundation.formatting import (
     term_value,
 )
 from advisor.foundation.quantities import Range, Term
-from advisor.foundation.rounding import plain, round_significant
+from advisor.foundation.rounding import plain, trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.planning.explain.sentences import BOUND_WORDS, way_out_sentence
@@ -110,7 +110,7 @@ def _short(console: Console, found: Estimate) -> None:
     screen.say(3, _largest(found.memory.terms), title="Memory")
     screen.say(3, _largest(timed.terms if timed else ()), title="Time")
     near = [item for item in found.neighbours if item.fits][:3]
-    others = ", ".join(f"{item.time_ratio:.3g}x ({item.change})" for item in near)
+    others = ", ".join(f"{trimmed(item.time_ratio, 3)}x ({item.change})" for item in near)
     screen.say(5, others and f"{others}.", title="Other layouts that fit")
     screen.say(4, " ".join(curve.sentence for curve in found.curves), title="Largest sizes")
     screen.say(2, listed(found.assumptions) if found.assumptions else "", title="Assumed")
@@ -137,8 +137,8 @@ def day_line(day: Day) -> str:
         for way in day.ways
     )
     return (
-        f"{day.mean_requests_per_s:.3g} requests/s on average, {day.peak_requests_per_s:.3g} at "
-        f"the peak: {'; '.join(ways)}."
+        f"{trimmed(day.mean_requests_per_s, 3)} requests/s on average, "
+        f"{trimmed(day.peak_requests_per_s, 3)} at the peak: {'; '.join(ways)}."
     )
 
 
@@ -148,8 +148,8 @@ def show_day(console: Console, day: Day | None) -> None:
         return
     heading(
         console,
-        f"Through the day: {day.mean_requests_per_s:.3g} requests/s on average, "
-        f"{day.peak_requests_per_s:.3g} at the peak",
+        f"Through the day: {trimmed(day.mean_requests_per_s, 3)} requests/s on average, "
+        f"{trimmed(day.peak_requests_per_s, 3)} at the peak",
     )
     rows = [way.cells for way in day.ways]
     console.print(table([*rows[0]], [[*row.values()] for row in rows], right=(1, 2, 3)))
@@ -326,7 +326,7 @@ def _arrivals_rows(serving: ServingEstimate) -> Iterator[Row]:
             continue
         yield _row(f"{share} the first token", milliseconds, at.ttft_ms.scaled(MILLISECOND))
         yield _row(f"{share} the time per token", milliseconds, at.tpot_ms.scaled(MILLISECOND))
-    asked = f"{round_significant(under.asked_requests_per_s, 3):,.9g} requests/s"
+    asked = f"{trimmed(under.asked_requests_per_s, 3)} requests/s"
     yield (f"Load by {asked}", percent(under.load), "derived")
     yield ("Requests in flight, mean", plain(under.in_flight, 3), "derived")
     most = partial(rate, unit="requests/s")

@@ -505,3 +505,13 @@ def test_an_estimate_takes_the_rent_that_a_case_states() -> None:
         assert alone.cost.usd_per_hour.expected == pytest.approx(7.0)
         hours = alone.time.run_hours.expected
         assert 7.0 * hours <= alone.cost.rent_usd.expected <= 7.0 * (hours + 1 / 60)
+
+
+@pytest.mark.parametrize("name", ["lora", "pretrain", "serve"])
+def test_no_figure_reads_as_a_power_of_ten(name: str) -> None:
+    text = advisor.estimate(
+        CASES[name] | {"hardware": {"accelerator": "h100-sxm", "count": 64}}
+    ).model_dump_json(include={"time", "serving", "memory", "cost", "assumptions"})
+    told = re.findall(r'"(?:substituted|formula|title)":"([^"]*)"', text)
+    assert told
+    assert [words for words in told if re.search(r"\d[eE][+-]\d", words)] == []

@@ -9,6 +9,7 @@ from pydantic import computed_field
 
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import GIB
 
 
@@ -137,8 +138,8 @@ def as_text(quantity: str, value: float) -> str:
     '1.234'
     """
     if quantity in IN_BYTES:
-        return f"{value / GIB:.4g} GiB"
-    return f"{value:.4g}"
+        return f"{trimmed(value / GIB, 4)} GiB"
+    return f"{trimmed(value, 4)}"
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -24,6 +24,7 @@ from advisor.estimate.serving.report import ServingReport, under_arrivals_of
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -51,7 +52,9 @@ def camera_notes(workload: Serving, serving: ServingEstimate) -> Iterator[str]:
     each, service_s = low // serving.replicas, serving.tpot_ms.high * MILLISECOND
     if workload.concurrency == serving.replicas and 1 <= each <= MOST_STREAMS:
         tail = _tail(each, 1.0 / (frames * service_s)) * service_s / MILLISECOND
-        said += f"; with {low:,} of them 99 % of the frames are answered within {tail:.3g} ms"
+        said += (
+            f"; with {low:,} of them 99 % of the frames are answered within {trimmed(tail, 3)} ms"
+        )
     elif workload.concurrency > serving.replicas:
         said += "; latency is stated for batches of one (--concurrency 1)"
     yield f"{said}; decoding and resizing of frames left out"
@@ -204,7 +207,7 @@ def _flops(architecture: ModelArchitecture, workload: Serving) -> FlopCount:
                 value=value * workload.concurrency * scale,
                 unit="FLOPs",
                 formula="inputs x passes x FLOPs per pass",
-                substituted=f"{workload.concurrency:,} x {passes:,} x {length * value:.4g}",
+                substituted=f"{workload.concurrency:,} x {passes:,} x {trimmed(length * value, 4)}",
             )
             for name, title, value in parts
             if value

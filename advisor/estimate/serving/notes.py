@@ -26,6 +26,7 @@ from advisor.estimate.serving.memory import adapters_bytes
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.serving.unlike import split_note
 from advisor.foundation.formatting import duration, memory, percent
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB, TFLOP
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
@@ -74,7 +75,7 @@ def _text_notes(
     title = weight_format.title
     if stores_as_published(architecture, weight_format):
         mean = BITS_PER_BYTE * mean_bytes_per_parameter(architecture, weight_format)
-        title = f"{weight_format.name} as the file stores them ({mean:.3g} bits on average)"
+        title = f"{weight_format.name} as the file stores them ({trimmed(mean, 3)} bits on average)"
     yield f"weights in {title}, cache in {cache_format(workload, placement.accelerator)}"
     if isinstance(placement.accelerator, UnlikeCards):
         yield split_note(placement.accelerator, architecture, workload, weight_format)
@@ -124,12 +125,12 @@ def _engine_notes(
             f"{layout.host_options}: the host holds the rest of the "
             f"{architecture.num_hidden_layers} layers and their cache, in "
             f"{node.host_memory_bytes / GB:,.0f} GB of memory at "
-            f"{node.host_memory_bandwidth_bytes_per_s / GB:,.4g} GB/s (host.memory_bytes, "
+            f"{trimmed(node.host_memory_bandwidth_bytes_per_s / GB, 4)} GB/s (host.memory_bytes, "
             "host.memory_bandwidth_bytes_per_s)"
         )
     if node.display_bytes and engine.backends:
         yield (
-            f"{node.display_bytes / GB:.2g} GB of each card for screen and desktop "
+            f"{trimmed(node.display_bytes / GB, 2)} GB of each card for screen and desktop "
             "(--display-memory, host.display_bytes)"
         )
 
@@ -169,7 +170,7 @@ def _image_note(workload: Serving) -> Iterator[str]:
     yield (
         f"with images: {count:,} of {work.side:,} x {work.side:,} pixels in a prompt are "
         f"{work.tokens:,} of its {workload.input_tokens:,} tokens and "
-        f"{work.flops / TFLOP:,.2g} TFLOPs of the vision tower, whose weights take "
+        f"{trimmed(work.flops / TFLOP, 2)} TFLOPs of the vision tower, whose weights take "
         f"{memory(work.tower_bytes)} in 16 bits; the host prepares them in "
         f"{duration(work.host_s)}; the tower's activations and images that the engine has cached "
         "are left out"

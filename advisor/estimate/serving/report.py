@@ -31,6 +31,7 @@ from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -370,7 +371,7 @@ def _flops(served: ServedModel, workload: Serving) -> FlopCount:
                 value=value * workload.concurrency,
                 unit="FLOPs",
                 formula="requests x FLOPs per generated token",
-                substituted=f"{workload.concurrency:,} x {value:.4g}",
+                substituted=f"{workload.concurrency:,} x {trimmed(value, 4)}",
                 reference="pope2022",
             )
             for name, title, value in parts

@@ -10,6 +10,7 @@ from advisor.estimate.serving.demand import (
     mean_bytes_per_parameter,
     sampled_sequences,
 )
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
@@ -37,7 +38,8 @@ def memory_substitutions(
     return {
         "weights": (
             f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
-            f"{mean_bytes_per_parameter(model, served.weight_format):.4g} bytes, / ({split})"
+            f"{trimmed(mean_bytes_per_parameter(model, served.weight_format), 4)} bytes, "
+            f"/ ({split})"
         ),
         "kv_cache": (
             f"{_requests(workload, layout):,} requests x {length:,} tokens x "
@@ -62,7 +64,7 @@ def time_substitutions(
     model = served.model
     requests = _requests(workload, layout)
     batch = -(-requests // layout.pipeline)
-    bandwidth = f"{accelerator.memory_bandwidth_bytes_per_s / TB:.3g} TB/s"
+    bandwidth = f"{trimmed(accelerator.memory_bandwidth_bytes_per_s / TB, 3)} TB/s"
     context = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens / 2
     cached = float(cached_bytes_per_sequence(served, LayoutArrays.of(layout), context)[0])
     share = engine.short_layer_share if engine.short_layers(generations(accelerator)) else 1.0
@@ -73,17 +75,17 @@ def time_substitutions(
             f"{bandwidth} each"
         ),
         "cache": (
-            f"{batch} requests x {cached * layout.pipeline / MB:,.4g} MB at {context:,.0f} tokens, "
-            f"{bandwidth}"
+            f"{batch} requests x {trimmed(cached * layout.pipeline / MB, 4)} MB at "
+            f"{context:,.0f} tokens, {bandwidth}"
         ),
         "network": (
             f"{model.num_hidden_layers} layers, tensor {layout.tensor}, {batch} tokens x "
             f"{model.hidden_size:,} x 2 bytes"
         ),
         "fixed": (
-            f"{model.num_hidden_layers} layers x {layer_us:.3g} us + "
+            f"{model.num_hidden_layers} layers x {trimmed(layer_us, 3)} us + "
             f"{batch} requests x {engine.sequence_overhead_s / MICROSECOND:g} us + "
-            f"{engine.step_overhead_s * share / MILLISECOND:.3g} ms + kernels"
+            f"{trimmed(engine.step_overhead_s * share / MILLISECOND, 3)} ms + kernels"
         ),
         "prefill": (
             f"prompts of {workload.input_tokens:,} tokens from {requests - 1} other requests, one "

@@ -13,6 +13,7 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
+from advisor.foundation.rounding import trimmed
 from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
 
 DEFAULTS: Final = "training_defaults.yaml"
@@ -112,7 +113,11 @@ def default_batch(
         size = 1 << int(log2(most))
     noun = "sequences" if architecture.unit is Unit.TOKEN else f"{architecture.unit.value}s"
     noun = "pairs" if paired else noun
-    note = f" ({size * sequence / 1e6:.2g} M tokens)" if sequence > 1 and method is None else ""
+    note = (
+        f" ({trimmed(size * sequence / 1e6, 2)} M tokens)"
+        if sequence > 1 and method is None
+        else ""
+    )
     if fewer:
         law = (
             f"so that the run has at least {row.least_steps:,} steps" if size > 1 else "a short run"

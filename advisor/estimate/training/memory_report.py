@@ -11,6 +11,7 @@ from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.rounding import trimmed
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Calibration, Interval, MemoryFacts
@@ -181,7 +182,7 @@ def _memory_substitutions(run: TrainingRun, layout: ParallelLayout) -> dict[str,
         ),
         "gradients": f"{trained:,} trained parameters / ({split}), {sharding}",
         "optimizer": (
-            f"{trained:,} trained parameters x {states:.4g} bytes "
+            f"{trained:,} trained parameters x {trimmed(states, 4)} bytes "
             f"({run.optimizer.value}), {sharding}"
         ),
         "activations": (

@@ -25,6 +25,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
+from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -148,7 +149,7 @@ def count_flops(run: TrainingRun, layout: ParallelLayout) -> FlopCount:
                 value=value * tokens,
                 unit="FLOPs",
                 formula=f"tokens per step x FLOPs per token; backward: {backward}",
-                substituted=f"{tokens:.4g} x {value:.4g}",
+                substituted=f"{trimmed(tokens, 4)} x {trimmed(value, 4)}",
                 reference="kaplan2020",
             )
             for name, title, value in parts

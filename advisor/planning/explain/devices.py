@@ -6,6 +6,7 @@ from dataclasses import replace
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
 from advisor.foundation.formatting import milliseconds, money
+from advisor.foundation.rounding import trimmed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.software.tools import tool_choice
@@ -84,7 +85,8 @@ def buying_advice(
     ]
     after = ""
     if rent_usd:
-        after = f" The first one costs as much as {kept[0][0] / rent_usd:.2g} months of the rent."
+        months = trimmed(kept[0][0] / rent_usd, 2)
+        after = f" The first one costs as much as {months} months of the rent."
     message = f"To buy instead, without the computer around a card: {'; '.join(texts)}.{after}"
     return (Advice(code="device-to-buy", severity="info", message=message),)
 

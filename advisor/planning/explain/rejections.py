@@ -8,7 +8,7 @@ from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.tools.software import Lack
 from advisor.foundation.formatting import memory, memory_against, milliseconds
 from advisor.foundation.record import record
-from advisor.foundation.rounding import plain, round_significant
+from advisor.foundation.rounding import plain, trimmed
 from advisor.foundation.units import GIB
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
@@ -242,9 +242,7 @@ def _without_layout(accelerator: Accelerator, case: Case) -> Rejection:
         what = f"{name} does not carry the load with {spares} spare on the cards that you allow."
         remedy = "Allow more accelerators, or drop --spare-replicas."
     elif rate is not None:
-        what = (
-            f"{name} does not keep up with {round_significant(rate, 3):,.9g} requests/s on {most}."
-        )
+        what = f"{name} does not keep up with {trimmed(rate, 3)} requests/s on {most}."
         remedy = "Allow more accelerators, or quantise the weights."
     else:
         code = RejectionCode.MEMORY

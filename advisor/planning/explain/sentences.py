@@ -20,7 +20,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
-from advisor.foundation.rounding import plain, round_significant
+from advisor.foundation.rounding import plain, round_significant, trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import Offer
 from advisor.nouns.limits import Constraints, Objective
@@ -258,7 +258,7 @@ def _tail(serving: ServingEstimate) -> str:
     both = f"{later} and {first}" if serving.unit is Unit.TOKEN and serving.streams else first
     return (
         f" (95 % of requests: under {both}), {percent(under.load)} loaded by "
-        f"{round_significant(under.asked_requests_per_s, 3):,.9g} requests/s"
+        f"{trimmed(under.asked_requests_per_s, 3)} requests/s"
     )
 
 
