@@ -33,11 +33,10 @@ class Host(Noun):
         tasks=SERVING,
     )
     display_bytes: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = asked(
-        "memory that screen and desktop take from each card (0.6GB of a consumer card, with "
-        "llama.cpp)",
+        "memory that screen and desktop take from each card (none, but 0.6GB of a consumer card "
+        "with llama.cpp)",
         "--display-memory",
         reads=Reads.BYTES,
-        tasks=SERVING,
     )
     pcie_lanes: Annotated[int, Field(ge=1, le=16)] | None = asked(
         "lanes of the slot of each card, where they are fewer than the card has: 8, 4 (an "

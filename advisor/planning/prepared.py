@@ -149,19 +149,33 @@ def as_case(case: Case | Mapping[str, Any]) -> Case:
 
 
 def priced(case: Case, catalog: Catalog | None) -> Catalog:
-    """Return the catalog at the case's euro rate, commitment and quote, where it gives them."""
+    """Return the catalog as the case finds it.
+
+    At its euro rate, commitment and quote, and for training without the memory that a screen takes.
+    Serving subtracts that under its engine's rules.
+    """
     catalog = catalog or load_catalog()
     rate, months = case.limits.usd_per_eur, case.limits.commitment_months
     if rate is not None:
         catalog = catalog.at_rate("EUR", rate)
     if months is not None:
         catalog = with_commitments(catalog, load_economy(), months)
+    if case.host.display_bytes and not isinstance(case.workload, Serving):
+        catalog = _without_screens(catalog, case.host.display_bytes)
     usd = case.renting.usd_per_hour
     if usd is None or case.hardware is None:
         return catalog
     from advisor.catalog.own_facts import with_quote
 
     return with_quote(catalog, case.hardware.accelerator, case.hardware.count, usd)
+
+
+def _without_screens(catalog: Catalog, display_bytes: float) -> Catalog:
+    cards = (
+        card.changed(memory_reported_bytes=max(1.0, card.memory_reported_bytes - display_bytes))
+        for card in catalog.accelerators
+    )
+    return catalog.changed(accelerators=tuple(cards))
 
 
 def placed(case: Case | Mapping[str, Any], catalog: Catalog | None) -> tuple[PricedCase, Placement]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import advisor
+from advisor.foundation.units import GIB
 from advisor.nouns.limits import Objective
 from advisor.planning.many import estimate_many
 from advisor.planning.results import Plan, Recommendation, RejectionCode
@@ -515,3 +516,18 @@ def test_no_figure_reads_as_a_power_of_ten(name: str) -> None:
     told = re.findall(r'"(?:substituted|formula|title)":"([^"]*)"', text)
     assert told
     assert [words for words in told if re.search(r"\d[eE][+-]\d", words)] == []
+
+
+def test_a_screen_takes_memory_from_training() -> None:
+    """LoRA of 8B needs up to 23.8 of an RTX 4090's 24.0 GiB; a screen that takes 3 GB is told."""
+    case = LORA | {"hardware": {"accelerator": "rtx-4090", "count": 1}}
+    bare = advisor.estimate(case)
+    seen = advisor.estimate(case | {"host": {"display_bytes": 3e9}})
+    assert bare.memory.usable_bytes - seen.memory.usable_bytes == pytest.approx(3e9)
+    assert bare.memory.fits
+    owned = {"owned": [{"accelerator": "rtx-4090", "count": 1}]}
+    found = advisor.recommend(
+        case | {"hardware": None, "limits": owned, "host": {"display_bytes": 3e9}}
+    )
+    used = found.plans[0].estimate.memory
+    assert used.total_bytes.high <= used.usable_bytes <= 24.0 * GIB - 2.9e9
