@@ -34,13 +34,11 @@ from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
 from advisor.foundation.formatting import percent
 from advisor.foundation.structured import NotPlainError, read_yaml
-from advisor.nouns.hardware import FIRM_TIER, Confidence, Offer, Provenance
+from advisor.nouns.hardware import FIRM_TIER, YOUR_QUOTE, Confidence, Offer, Provenance
 
 VARIABLE: Final = "GPU_ADVISOR_CATALOG"
 """Environment variable with files, separated as in PATH."""
 SOURCE: Final = "your-file"
-YOUR_QUOTE: Final = "Your quote"
-"""Provider of a rent that the case states."""
 MAX_BYTES: Final = 1_000_000
 MAX_OFFERS: Final = 5_000
 MAX_CARDS: Final = 200

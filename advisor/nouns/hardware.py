@@ -303,6 +303,8 @@ class Billing(Noun):
 
 FIRM_TIER: Final = "on-demand list"
 """Tier of a price that a provider's list states for this machine."""
+YOUR_QUOTE: Final = "Your quote"
+"""Provider of a rent that a case states for its hardware; no limit of a search leaves it out."""
 FROM_TIER: Final = "on-demand list, from"
 """Tier of the lowest price of a list ("from", "starting at"): a lower bound."""
 

@@ -11,7 +11,7 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, Billing, Offer, PriceKind
+from advisor.nouns.hardware import YOUR_QUOTE, Accelerator, Billing, Offer, PriceKind
 from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
@@ -88,7 +88,7 @@ def tenancies(
     always = Range.exact(1.0)
     found: list[Tenancy] = []
     if renting.usd_per_hour is not None:
-        found.append(Tenancy(RentKind.QUOTE, "Your quote", renting.usd_per_hour, always, monthly))
+        found.append(Tenancy(RentKind.QUOTE, YOUR_QUOTE, renting.usd_per_hour, always, monthly))
     else:
         found += _offered(
             case, accelerator, count, catalog, economy, reliability, work=work, monthly=monthly

@@ -496,6 +496,7 @@ def test_an_estimate_takes_the_rent_that_a_case_states() -> None:
         {**quoted, "hardware": {"accelerator": card, "count": count}}
         for card, count in [("h100-sxm", 1), ("h100-sxm", 2), ("rtx-5070-ti", 2)]
     ]
+    cases.append(cases[1] | {"limits": {"providers": ["AWS"], "regions": ["us-east-1"]}})
     for case, found in zip(cases, estimate_many([*map(advisor.load_case, cases)]), strict=True):
         alone = advisor.estimate(case)
         assert isinstance(found, advisor.Estimate)

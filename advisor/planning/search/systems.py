@@ -12,7 +12,7 @@ from advisor.catalog.price_drift import drift_of
 from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
-from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
+from advisor.nouns.hardware import YOUR_QUOTE, Accelerator, Node, Offer, PriceKind
 from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
 from advisor.nouns.software.stacks import Degree
@@ -150,6 +150,9 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
     possible = []
     for offer in catalog.offers:
         if allowed and offer.accelerator not in allowed:
+            continue
+        if offer.provider == YOUR_QUOTE:
+            possible.append(offer)
             continue
         if providers and offer.provider.casefold() not in providers:
             continue
