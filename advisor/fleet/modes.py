@@ -44,7 +44,7 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
         return None
     if limits.accelerators or limits.vendors or limits.regions or limits.software:
         return None
-    cached = serving.prefix_hit_share or 0.0
+    cached = serving.cached_tokens / serving.input_tokens
     providers = {name.casefold() for name in limits.providers}
     priced = [
         (Hosted.listed(item, case.model.preset).request_usd(serving, cached), item)

@@ -1,5 +1,6 @@
 """Serving a model: what requests ask for, how they arrive and what answers them."""
 
+import math
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -162,6 +163,12 @@ class Serving(Sized, Techniques):
         blank="Let the search choose",
     )
 
+    @property
+    def cached_tokens(self) -> float:
+        """Tokens of a prompt that the prefix cache holds; the last is always computed."""
+        hits = math.floor((self.prefix_hit_share or 0.0) * self.input_tokens)
+        return float(min(max(hits, self.shared_prefix_tokens or 0), self.input_tokens - 1))
+
     @model_validator(mode="after")
     def _one_load(self) -> Self:
         names = ("concurrency", "requests_per_s", "demand")
@@ -169,6 +176,12 @@ class Serving(Sized, Techniques):
         given = [name for name in given if getattr(self, name) is not None]
         if len(given) > 1:
             msg = f"give one of {', '.join(names)}, not both of {' and '.join(given)}"
+            raise ValueError(msg)
+        if (self.shared_prefix_tokens or 0) >= self.input_tokens:
+            msg = (
+                f"shared_prefix_tokens={self.shared_prefix_tokens} must be under "
+                f"input_tokens={self.input_tokens}, the whole prompt"
+            )
             raise ValueError(msg)
         for name in ("input_tokens", "output_tokens"):
             high = getattr(self, f"{name}_p95")

@@ -49,6 +49,15 @@ class Techniques(Noun):
         blank="None",
     )
     """Shared system prompts, documents and earlier turns. None: every prompt is new."""
+    shared_prefix_tokens: Annotated[int, Field(ge=0, le=100_000_000)] | None = asked(
+        "tokens that every prompt begins with, such as instructions and tools: engines with a "
+        "prefix cache read and keep them once",
+        "--shared-prefix",
+        "Tokens that all prompts share",
+        reads=Reads.LENGTH,
+        networks=WRITING,
+        blank="None",
+    )
     speculation: Speculation | None = asked(
         "speculative decoding",
         "--speculation",

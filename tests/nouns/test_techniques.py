@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import advisor
 from advisor.errors import InputError
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.nouns.techniques import (
@@ -79,6 +80,28 @@ def test_cached_prompts_shorten_the_wait_and_leave_the_context():
     assert cached.ttft_s[0] < 0.35 * new.ttft_s[0]
     assert cached.output_tokens_per_s[0] > new.output_tokens_per_s[0]
     assert cached.shares.cache[0] == pytest.approx(new.shares.cache[0])
+
+
+@pytest.mark.parametrize(("engine", "copies"), [("vllm", 1), ("llama.cpp", 32)])
+def test_a_shared_start_of_all_prompts_is_kept_once(engine: str, copies: int) -> None:
+    """A token of Llama 3.1 8B takes 32 layers x 8 heads x 128 x 2 x 2 bytes; llama.cpp's slots are
+    apart (tools/server/README.md)."""
+    load = {"kind": "serving", "concurrency": 32, "input_tokens": 8000, "output_tokens": 300}
+    form = {"weight_format": "q8_0" if copies > 1 else "bf16", "engine": engine}
+    found = advisor.estimate(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": load | form | {"shared_prefix_tokens": 6000},
+            "hardware": {"accelerator": "h100-sxm", "count": 1},
+        }
+    )
+    [cache] = [term for term in found.memory.terms if term.name == "kv_cache"]
+    assert cache.value == (copies * 6000 + 32 * 2300) * 32 * 8 * 128 * 2 * 2
+
+
+def test_a_shared_start_is_shorter_than_the_prompt() -> None:
+    with pytest.raises(ValueError, match="the whole prompt"):
+        Serving(input_tokens=1000, shared_prefix_tokens=1000)
 
 
 def test_one_token_of_a_cached_prompt_is_computed():

@@ -47,6 +47,8 @@ class ServingLoad:
     concurrency: Floats
     cached_tokens: Floats = field(default_factory=lambda: np.zeros(1))
     """Tokens of the prompt that the cache holds already: only the others are computed."""
+    shared_tokens: Floats = field(default_factory=lambda: np.zeros(1))
+    """Tokens that every prompt begins with; an engine that shares prefixes keeps them once."""
     step_tokens: Floats = field(default_factory=lambda: np.full(1, np.inf))
     """Tokens of one engine step; infinite for the engine's own limit."""
     verified: Floats = field(default_factory=lambda: np.ones(1))
@@ -78,12 +80,12 @@ class ServingLoad:
         drafts = speculated(workload)
         images = workload.image_work if workload.images_per_request else None
         read = float(workload.input_tokens)
-        cached = min(np.floor((workload.prefix_hit_share or 0.0) * read), read - 1.0)
         return cls(
             input_tokens=np.array([read]),
             output_tokens=np.array([float(workload.output_tokens)]),
             concurrency=np.array([float(workload.concurrency)]),
-            cached_tokens=np.array([cached]),
+            cached_tokens=np.array([workload.cached_tokens]),
+            shared_tokens=np.array([float(workload.shared_prefix_tokens or 0)]),
             step_tokens=np.array([float(workload.step_tokens or np.inf)]),
             verified=np.array([drafts.verified]),
             accepted=np.array([drafts.accepted]),
@@ -107,6 +109,11 @@ class ServingLoad:
     def cached_prompt(self, served: ServedModel) -> Floats:
         """Return the prompt tokens that the cache holds: none if an encoder reads the prompt."""
         return np.zeros_like(self.input_tokens) if served.reads_apart else self.input_tokens
+
+    def kept_once(self, served: ServedModel, engine: ServingFacts) -> Floats:
+        """Return the tokens at the start of all prompts that the cache holds once."""
+        shares = engine.shares_prefixes and not served.reads_apart
+        return np.minimum(self.shared_tokens, self.input_tokens - 1.0) * shares
 
     def per_engine(self, layout: LayoutArrays) -> Floats:
         """Return the requests in flight on the busiest data-parallel rank."""

@@ -99,8 +99,7 @@ def serving_memory(
     the larger of two moments. In the blocks: the widest operator's tensors and three copies of
     the residual stream, in 16 bits. After the blocks: the sampler's tensors of
     ``sampled_sequences`` rows of logits and the hidden states. Both reproduce start-up logs of
-    vLLM within 5 % (see the tests). Leaves out block rounding of the paged cache, and prefix
-    sharing.
+    vLLM within 5 % (see the tests). Leaves out block rounding of the paged cache.
     """
     engine = calibration.engine_for(served.weight_format)
     hidden = served.model.hidden_size
@@ -128,7 +127,8 @@ def serving_memory(
         )
         sampler, forward = np.asarray(whole - stream), np.zeros_like(stream)
     sampling = sampler + stream > forward
-    length = load.cached_prompt(served) + load.output_tokens
+    shared = load.kept_once(served, engine)
+    length = load.cached_prompt(served) + load.output_tokens - shared
     shape = np.broadcast_shapes(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
     )
@@ -136,7 +136,8 @@ def serving_memory(
         "weights": _weights(served, layout, on_host=engine.host_embedding)
         + adapters_bytes(served, load, layout)
         + load.tower_bytes / layout.tensor,
-        "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
+        "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length)
+        + _shared_bytes(served, layout, shared),
         "activations": np.where(sampling, stream, forward),
         "logits": np.where(sampling, sampler, 0.0),
         "workspace": engine.graph_bytes
@@ -180,14 +181,16 @@ def serving_capacity(
     inside = engine.memory_fraction * seen
     usable = np.minimum(seen, inside + memory.context)
     room = usable - filled
-    spare = np.maximum(room, 0.0) / widening
-    length = load.cached_prompt(served) + load.output_tokens
+    shared = load.kept_once(served, engine)
+    once = _shared_bytes(served, layout, shared)
+    spare = np.maximum(room / widening - once, 0.0)
+    length = load.cached_prompt(served) + load.output_tokens - shared
     each = cached_bytes_per_sequence(served, layout, length)
     # A host that holds every layer holds all of the cache.
     most = np.inf if engine.most_sequences is None else engine.most_sequences
     sequences = _sequences(spare, each, most)
-    expected = np.maximum(usable - memory.weights - memory.engine, 0.0)
-    possible = np.maximum(usable - (low - cache_low), 0.0)
+    expected = np.maximum(usable - memory.weights - memory.engine - once, 0.0)
+    possible = np.maximum(usable - (low - cache_low) - once, 0.0)
     longest = _longest(served, layout, spare / load.per_engine(layout))
     held = _held_by_host(served, load, layout)
     enough = held <= HOST_SHARE * host_memory_bytes
@@ -206,6 +209,11 @@ def serving_capacity(
         host_bytes=np.broadcast_to(held, high.shape),
         memory=memory,
     )
+
+
+def _shared_bytes(served: ServedModel, layout: LayoutArrays, tokens: Floats) -> Floats:
+    """Return the cache of a start that all prompts share, in bytes; 0 without one."""
+    return np.where(tokens > 0, cached_bytes_per_sequence(served, layout, tokens), 0.0)
 
 
 MANY_SEQUENCES = 1e6

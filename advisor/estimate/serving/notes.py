@@ -140,7 +140,12 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
     if workload.prefix_hit_share:
         yield (
             f"{percent(workload.prefix_hit_share)} of each prompt is in the prefix cache (stated); "
-            "the memory counts every request in full"
+            "the memory counts every request in full, but for a stated --shared-prefix"
+        )
+    if workload.shared_prefix_tokens:
+        yield (
+            f"all prompts begin with the same {workload.shared_prefix_tokens:,} tokens (stated), "
+            "which an engine with a prefix cache reads and keeps once"
         )
     if workload.speculation is not None:
         facts, drafts = speculation_facts()[workload.speculation], speculated(workload)

@@ -153,6 +153,8 @@ class ServingFacts(Noun):
     """Number of sequences that the engine sizes its sampler for (vLLM ``max_num_seqs``)."""
     small_sampled_sequences: Count = 256
     """The same on accelerators with less than ``large_memory_bytes``."""
+    shares_prefixes: bool = True
+    """Whether requests in flight share the cache of a common start of their prompts."""
     most_sequences: Count | None = None
     """Sequences that one server can hold at all, where its build fixes that."""
     running_sequences: Count | None = None

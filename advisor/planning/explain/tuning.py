@@ -95,7 +95,8 @@ def served_improvements(
 def _offers(
     workload: Serving, architecture: ModelArchitecture
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    if workload.prefix_hit_share is None and workload.input_tokens >= LONG_PROMPT:
+    told = workload.prefix_hit_share is not None or workload.shared_prefix_tokens
+    if not told and workload.input_tokens >= LONG_PROMPT:
         yield (
             f"prompts of which {percent(HIT_SHARE)} are cached (--prefix-hits {HIT_SHARE:.0%})",
             {"prefix_hit_share": HIT_SHARE},
