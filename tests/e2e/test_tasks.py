@@ -48,10 +48,14 @@ def test_the_hours_at_which_buying_starts_to_pay_turn_the_answer(page: Page, app
     assert even is not None
     open_page(page, f"{app_url}/rent-or-buy")
     hours = page.get_by_role("spinbutton", name="Hours a month")
+    said = page.get_by_role("status")
+    expect(said.filter(has_text="at 200 hours a month")).to_be_visible()
     for factor, words in ((1 - FLIP, "more than renting"), (1 + FLIP, "less than renting")):
-        hours.fill(f"{even.expected * factor:.0f}")
+        value = f"{even.expected * factor:.0f}"
+        hours.fill(value)
         hours.press("Enter")
-        expect(page.get_by_role("status").filter(has_text=words)).to_be_visible()
+        answer = said.filter(has_text=f"at {value} hours a month")
+        expect(answer.filter(has_text=words)).to_be_visible()
 
 
 def test_fifty_users_and_how_old_the_price_is(page: Page, app_url: str) -> None:
