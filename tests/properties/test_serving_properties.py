@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from advisor.architecture.presets import load_preset
@@ -174,6 +174,9 @@ def test_slower_links_never_help(model, card, degrees, link, load):
 
 @SETTINGS
 @given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.integers(1, 4000), loads)
+@example(
+    "llama-3.1-70b", "l40s", 1, {"input_tokens": 22384, "output_tokens": 143, "concurrency": 14}
+)
 def test_longer_prompts_never_lower_the_time_to_the_first_token(model, card, more, load):
     short = Deployed(model, card).under(load)
     long = Deployed(model, card).under({**load, "input_tokens": load["input_tokens"] + more})

@@ -217,10 +217,12 @@ def _at_once(
     most = most_generating(
         prompt_tokens=new_tokens, steps=load.output_tokens / load.accepted, step_tokens=limit
     )
+    # Whole requests share out unevenly; those that a step's tokens limit are a mean.
+    each = np.minimum(np.ceil(requests / apart), most)
     requests = np.minimum(requests, apart * most)
     steps = partial(_steps, served, load, candidates, engine, network)
     batch, chunk, full_chunk, none = np.broadcast_arrays(
-        np.ceil(requests / apart), np.minimum(new_tokens, limit), limit, 0.0
+        each, np.minimum(new_tokens, limit), limit, 0.0
     )
     decode, mixed, full = steps((batch, none), (batch - 1, chunk), (none, full_chunk))
     drafts_s = np.zeros(1)
