@@ -92,6 +92,19 @@ class Account:
             for column, number in self.solution.bought()
         )
 
+    @property
+    def worth_usd(self) -> float:
+        """Present value of what all machines bought are still worth at the horizon. [USD]"""
+        problem = self.problem
+        back = problem.factor(problem.horizon)
+        return sum(
+            number
+            * problem.supplies[column.supply].capital_usd
+            * problem.worth_at_end(problem.supplies[column.supply], column.period)
+            * back
+            for column, number in self.solution.bought()
+        )
+
     def cost_lines(self) -> tuple[CostLine, ...]:
         """Return the lines that are not zero."""
         return tuple(

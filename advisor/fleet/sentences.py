@@ -46,6 +46,12 @@ def answer(
         parts.append("use the machines that you have" if portfolio.owned else "get nothing")
     first = ", ".join(parts)
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
+    if account.worth_usd > WORTH_TELLING * account.total_usd:
+        text += (
+            f" That is {money(account.total_usd + account.worth_usd)} paid, less "
+            f"{money(account.worth_usd)} that the machines are worth at the end, "
+            "in today's money."
+        )
     text += _platforms(account.total_usd, others, chosen)
     for item in others:
         if item.name in (FASTER, MIXED):

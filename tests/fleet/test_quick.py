@@ -80,3 +80,17 @@ def test_a_lab_hears_why_its_budget_is_left_and_what_more_would_buy() -> None:
     # The question buys: renting is not an option that the limits forbid.
     assert "enting everything" not in plan.sentence
     assert {item.name for item in plan.alternatives}.isdisjoint({"rent", "buy"})
+
+
+def test_the_first_sentence_says_what_is_paid_before_machines_are_sold() -> None:
+    """A machine lasts five years, in a straight line: after three it is worth two fifths."""
+    asked = quick_portfolio("home", budget_usd=2500)
+    asked = asked.changed(owning=asked.owning.changed(months=36, discount_rate=0.0))
+    plan = plan_fleet(asked, alternatives=False)
+
+    worth = 0.4 * sum(item.usd for item in plan.purchases)
+    first = plan.sentence.split(" All of it runs on ")[0]
+    assert first.endswith(
+        f"That is ${plan.total_usd + worth:,.0f} paid, less ${worth:,.0f} that the machines are "
+        "worth at the end, in today's money."
+    )
