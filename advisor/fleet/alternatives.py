@@ -1,5 +1,6 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -8,7 +9,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import Alternative, ConstraintPrice
-from advisor.fleet.sentences import FASTER, MIXED
+from advisor.fleet.sentences import FASTER, MIXED, none_found
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
 from advisor.fleet.solving.solver import Programs, solve
@@ -52,7 +53,8 @@ class Variant:
                 feasible=False,
                 usd=None,
                 purchase_usd=None,
-                sentence=f"{self.title}: not possible within the limits.",
+                timed_out=self.solution.timed_out,
+                sentence=f"{self.title}: {none_found(self.solution.timed_out)}.",
             )
         usd = cents.rounded(self.account.total_usd)
         more = usd - best_usd
@@ -104,9 +106,21 @@ def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def all_platforms(problem: Problem) -> Variant:
-    """Solve the problem with machines of all software platforms together."""
-    return Variant(MIXED, "Several platforms", problem, solve(problem, rough=True))
+def all_platforms(problem: Problem, best: Account) -> Variant:
+    """Solve the problem with machines of all software platforms together.
+
+    That allows the best plan on one platform too: where the search ends on a dearer one, it is
+    the plan, and what may still be less is told beside it.
+    """
+    title = "Several platforms"
+    found = Variant(MIXED, title, problem, solve(problem, rough=True))
+    total = best.total_usd
+    usd = found.account.total_usd if found.solution.feasible else math.inf
+    if usd <= total:
+        return found
+    least = usd * (1 - found.solution.gap) if found.solution.feasible else 0.0
+    gap = max(0.0, 1 - least / total) if total > 0 else 0.0
+    return Variant(MIXED, title, best.problem, replace(best.solution, gap=gap))
 
 
 def faster(problem: Problem, best: Account) -> Variant | None:

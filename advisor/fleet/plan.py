@@ -107,7 +107,7 @@ def plan_fleet(
     if alternatives and feasible:
         others = other_ways(whole, portfolio.means)
         if chosen.problem is not whole:
-            others += (all_platforms(whole),)
+            others += (all_platforms(whole, planned.account),)
         if portfolio.budget.purchase_usd is not None:
             quick = faster(chosen.problem, planned.account)
             others += () if quick is None else (quick,)

@@ -159,6 +159,8 @@ class Alternative(Noun):
     purchase_usd: float | None
     gap: float = 0.0
     """How much less another plan of this kind may cost, over its cost."""
+    timed_out: bool = False
+    """The search ended before it found such a plan, or that there is none."""
     sentence: str
 
 

@@ -62,7 +62,7 @@ def answer(
             text += f" {words} would cost {most}{money(item.usd)}."
         elif not item.feasible:
             words = "Renting everything" if item.name == "rent" else "Buying everything"
-            text += f" {words} is not possible within the limits."
+            text += f" {words}: {none_found(item.timed_out)}."
     text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:
         left = [charge for charge in account.charges() if charge.left_out > 0.005]
@@ -76,6 +76,13 @@ def answer(
             else " No single limit is the reason: several are too narrow."
         )
     return text
+
+
+def none_found(timed_out: bool) -> str:
+    """Return why there is no plan of a kind."""
+    if timed_out:
+        return "no plan was found before the search ended"
+    return "not possible within the limits"
 
 
 def _rest(portfolio: Portfolio, account: Account, others: Sequence[Alternative]) -> str:

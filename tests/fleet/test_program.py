@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from scipy import optimize
 
+from advisor.fleet import alternatives
 from advisor.fleet.account import Account
+from advisor.fleet.alternatives import Variant
 from advisor.fleet.solving import solver
-from advisor.fleet.solving.columns import Buy
+from advisor.fleet.solving.columns import Buy, Solution
 from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.solving.solver import solve
 
@@ -355,3 +357,38 @@ def test_a_search_that_its_limit_stops_says_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(solver, "LEAST_NODES", 0)
 
     assert solve(random_problem(3), gap=0.0).timed_out
+
+
+def test_a_way_without_a_plan_is_called_impossible_only_where_that_is_proven() -> None:
+    problem = random_problem(3)
+    told = {
+        stopped: Variant("rent", "Rent everything", problem, Solution(timed_out=stopped)).result(
+            1.0
+        )
+        for stopped in (False, True)
+    }
+    assert told[False].sentence == "Rent everything: not possible within the limits."
+    assert told[True].sentence == "Rent everything: no plan was found before the search ended."
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 1.5])
+def test_a_mix_of_platforms_costs_no_more_than_the_plan_that_it_allows(
+    monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """The plan costs ``share`` of what the search of the mix ends on, whose bound is 60 % of it."""
+    problem = random_problem(3)
+    best = Account(problem, replace(solve(problem), gap=0.0))
+    mixed = best.total_usd / share
+    dearer = Variant("mixed", "", problem, replace(best.solution, gap=0.4))
+    monkeypatch.setattr(alternatives, "solve", lambda *_, **__: dearer.solution)
+    monkeypatch.setattr(
+        Account, "total_usd", property(lambda self: mixed if self.solution.gap else best_usd)
+    )
+    best_usd = mixed * share
+
+    found = alternatives.all_platforms(problem, best)
+
+    assert (found.solution is dearer.solution) == (share > 1)
+    least = mixed * 0.6
+    told = best_usd if share < 1 else mixed
+    assert told * (1 - found.solution.gap) == pytest.approx(min(least, told))
