@@ -7,6 +7,8 @@ from advisor.foundation.units import HOUR_S
 
 WHOLE = 0.995
 """Larger shares are shown as all of it."""
+ROOM = 1.05
+"""Least multiple of the work that is told; it is known to within a tenth."""
 
 
 class Purchase(Noun):
@@ -246,6 +248,24 @@ class FleetPlan(Noun):
     headroom: float | None = None
     """How many times this work the purchase budget carries; None without a budget."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def room(self) -> str:
+        """How much more work the budget for machines carries, in words; empty without a budget."""
+        budget = self.portfolio.budget.purchase_usd
+        if self.headroom is None or budget is None:
+            return ""
+        more = f"up to {self.headroom:.1f} times this work"
+        carried = more if self.headroom > ROOM else "this work, and less than a tenth more"
+        return f"{money(budget)} for machines carries {carried}."
+
+    @property
+    def looser(self) -> tuple[str, ...]:
+        """What looser limits would save, in words."""
+        saving = tuple(item.sentence for item in self.limit_prices if item.saves_usd)
+        if self.limit_prices and not saving:
+            return ("No looser limit would save anything.",)
+        return saving
 
     @property
     def at_first(self) -> dict[str, str]:

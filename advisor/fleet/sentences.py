@@ -36,12 +36,15 @@ def answer(
     terms = [item for item in purchases if item.committed]
     if terms:
         parts.append(f"rent {_counted(terms)} for a term")
-    modes = [account.mode(use) for use, _ in account.solution.used()]
-    hosts = sorted({mode.title for mode in modes if mode.hosted})
+    modes = [(use.job, account.mode(use)) for use, _ in account.solution.used()]
+    hosts = sorted({mode.title for _, mode in modes if mode.hosted})
     if hosts:
         parts.append(f"call the {' and the '.join(hosts)}")
-    if any(mode.supply is None and not mode.hosted for mode in modes):
-        parts.append("rent the rest on demand" if parts else "rent everything on demand")
+    rented = {job for job, mode in modes if mode.supply is None and not mode.hosted}
+    if rented:
+        jobs = [job.name for at, job in enumerate(account.problem.jobs) if at in rented]
+        work = " and ".join(jobs) if len(jobs) < SHOWN else "the rest"
+        parts.append(f"rent on demand for {work}" if parts else "rent everything on demand")
     if not parts:
         parts.append("use the machines that you have" if portfolio.owned else "get nothing")
     first = ", ".join(parts)

@@ -64,7 +64,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     bullets(console, "Other ways", (item.sentence for item in (*plan.alternatives, *plan.curve)))
     bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
     bullets(console, "Energy", filter(None, (_energy(plan),)))
-    bullets(console, "Room to grow", filter(None, (_headroom(plan),)))
+    bullets(console, "Room to grow", filter(None, (plan.room,)))
     _regret(console, plan)
     bullets(console, "Waiting for cards, simulated", _waits(plan))
     bullets(console, "Notes", plan.notes)
@@ -120,9 +120,9 @@ def _short(console: Console, plan: FleetPlan) -> None:
         screen.say(2 if place < SHOWN_JOBS else 7, f"{words}.", title=name)
     for item in plan.alternatives:
         screen.say(3, item.sentence)
-    screen.say(2, _headroom(plan))
-    for price in plan.limit_prices[:SHOWN_LIMITS]:
-        screen.say(5, price.sentence)
+    screen.say(2, plan.room)
+    for text in plan.looser[:SHOWN_LIMITS]:
+        screen.say(5, text)
     if plan.regret is not None:
         screen.say(1, plan.regret.sentence)
     for text in _waits(plan)[:SHOWN_LIMITS]:
@@ -177,13 +177,6 @@ def _reasons(purchases: Iterable[Purchase]) -> list[str]:
     return list(
         dict.fromkeys(f"{item.title}: {' '.join(item.why)}" for item in purchases if item.why)
     )
-
-
-def _headroom(plan: FleetPlan) -> str:
-    budget = plan.portfolio.budget.purchase_usd
-    if plan.headroom is None or budget is None:
-        return ""
-    return f"{money(budget)} for machines carries {plan.headroom:.1f} times this work."
 
 
 def _waits(plan: FleetPlan) -> list[str]:

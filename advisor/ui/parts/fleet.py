@@ -13,7 +13,6 @@ import yaml
 from advisor import api, frames
 from advisor.charts import weeks_alt, weeks_chart, weeks_finding
 from advisor.errors import InputError
-from advisor.foundation.formatting import money
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Task
@@ -47,8 +46,6 @@ MOST_WORKLOADS: Final = 30
 """More would keep other visitors waiting: each workload is a search of its own."""
 MOST_BYTES: Final = 1_000_000
 """Of an uploaded portfolio."""
-ROOM: Final = 1.05
-"""Least times the work at which a budget has room for more."""
 MONTH: Final = "fleet_month"
 EXAMPLE: Final = """\
 workloads:
@@ -319,16 +316,8 @@ def show(portfolio: api.Portfolio) -> None:
 
 def _limits(plan: api.FleetPlan) -> None:
     """Say what looser limits would save, and whether the budget has room."""
-    for price in plan.limit_prices:
-        if price.saves_usd:
-            st.markdown(plain(price.sentence))
-    if plan.limit_prices and not any(price.saves_usd for price in plan.limit_prices):
-        st.markdown("No looser limit would save anything.")
-    budget = plan.portfolio.budget.purchase_usd
-    if plan.headroom is not None and budget is not None:
-        more = f"up to {plan.headroom:.1f} times this work"
-        carried = more if plan.headroom > ROOM else "this work and no more"
-        st.markdown(plain(f"{money(budget)} for machines carries {carried}."))
+    for text in (*plan.looser, plan.room):
+        st.markdown(plain(text))
 
 
 def _files(plan: api.FleetPlan) -> None:
