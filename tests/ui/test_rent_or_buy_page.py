@@ -191,6 +191,17 @@ def test_a_slider_fills_the_box_and_changes_the_sentence() -> None:
     assert page.query_params["hours"] == "400"
 
 
+def test_a_box_is_right_where_the_browser_sends_a_slider_that_has_not_moved_yet() -> None:
+    page = opened()
+    page.number_input(key="own_hours").set_value(159)
+    page.select_slider(key="slide_hours").set_value(10.0)
+    page.run()
+    assert page.number_input(key="own_hours").value == 159
+    assert page.query_params["hours"] == "159"
+    page.select_slider(key="slide_hours").set_value(300.0).run()
+    assert page.number_input(key="own_hours").value == 300
+
+
 def test_labels_of_the_tornado_stand_on_either_side_of_the_expected_saving(
     found: Ownership,
 ) -> None:

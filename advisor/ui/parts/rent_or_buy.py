@@ -86,6 +86,7 @@ def _sliders(found: api.Ownership) -> None:
             found.hours_per_month,
             (10, HOURS_PER_MONTH),
             key="slide_hours",
+            box=money_inputs.key("hours"),
             take=lambda value: money_inputs.take("hours", int(value)),
             text="{:g} hours a month".format,
             whole=True,
@@ -96,6 +97,7 @@ def _sliders(found: api.Ownership) -> None:
             price or 1.0,
             (100, 1e5),
             key="slide_price",
+            box=money_inputs.key("purchase_usd"),
             take=lambda value: money_inputs.take("purchase_usd", value),
             text=lambda value: f"{money(value)} for one GPU",
         )

@@ -53,24 +53,34 @@ def slide(
     ends: tuple[float, float],
     *,
     key: str,
+    box: str,
     take: Callable[[float], None],
     text: Callable[[float], str],
     whole: bool = False,
 ) -> None:
-    """Draw a slider at the step nearest to a value; ``take`` is called with the step chosen.
+    """Draw a slider at the step nearest to a value; ``take`` puts the step chosen into its box.
 
-    The value says what it is, so the label is only read aloud: another than that of the box.
+    ``box``: key of the box. The value says what it is, so the label is only read aloud: another
+    than that of the box. Of a box that was edited again before the slider had moved, the browser
+    still sends where the slider stood: the box is right then.
     """
     options = [each for each in steps(*ends, value) if not whole or each == int(each)]
     here = min(options, key=lambda each: abs(math.log(each / value)))
     st.session_state[key] = here
+    seen = {st.session_state.get(box)}
+
+    def chosen() -> None:
+        if st.session_state.get(box) in seen:
+            take(st.session_state[key])
+            seen.add(st.session_state.get(box))
+
     st.select_slider(
         f"Slide: {label}",
         options,
         key=key,
         label_visibility="collapsed",
         format_func=lambda each: text(value if each == here else each),
-        on_change=lambda: take(st.session_state[key]),
+        on_change=chosen,
     )
 
 
@@ -88,6 +98,7 @@ def question(inputs: Inputs) -> None:
                 numbers[name] or 1.0,
                 (WORK | LIMIT)[name],
                 key=f"slide_{name}",
+                box=state.key(name),
                 take=_taking(name),
                 text=_shown(name),
                 whole=RULES[name].kind is Reads.WHOLE,
