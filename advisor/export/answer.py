@@ -113,7 +113,7 @@ def export_case(
     if isinstance(case.workload, Serving):
         named = asked.case.hardware
         card = asked.catalog.accelerator(named.accelerator) if named else None
-        program = program_for(to, asked.case, asked.architecture, card)
+        program = program_for(to, asked.case, asked.architecture, card, checkpoint=checkpoint)
         if to in ENGINES:
             answer = answer if answer and _made_by(answer, program.name) else None
             case = with_program(program, case) if answer is None else case
@@ -270,7 +270,13 @@ class _Writer:
 
     def _program(self, card: Accelerator, plan: Estimate) -> Program:
         planned = plan.software.name if plan.software else None
-        return program_for(self.to, self.asked.case, self.asked.architecture, card, planned)
+        return self._named(card, planned)
+
+    def _named(self, card: Accelerator, planned: str | None = None) -> Program:
+        asked = self.asked
+        return program_for(
+            self.to, asked.case, asked.architecture, card, planned, checkpoint=self.checkpoint
+        )
 
     def _placement(
         self, plan: Estimate, card: Accelerator, node: Node, offer: Offer | None
@@ -316,7 +322,7 @@ class _Writer:
         if not isinstance(self.asked.case.workload, Serving):
             return trains_on(self.to, card)
         try:
-            program_for(self.to, self.asked.case, self.asked.architecture, card)
+            self._named(card)
         except InputError:
             return False
         return True

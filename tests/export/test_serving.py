@@ -598,6 +598,33 @@ def test_only_base_models_are_told_how_to_pool(model: str, stated: bool) -> None
     assert " for a batch; " in expectation(text)
 
 
+# Classes of sglang 0.5.21 (EntryClass of bert.py and roberta.py) and vllm 0.31.0 (registry.py).
+@pytest.mark.parametrize(
+    ("to", "model", "loads"),
+    [
+        ("sglang", "bert-large", False),
+        ("sglang", "roberta-base", False),
+        ("sglang", "bge-m3", True),
+        ("sglang", "bge-reranker-v2-m3", True),
+        ("vllm", "bert-large", True),
+        ("vllm", "roberta-base", True),
+        ("vllm", "xlm-roberta-base", False),
+    ],
+)
+def test_weights_that_predict_masked_tokens_go_to_programs_with_their_class(
+    to: str, model: str, loads: bool
+) -> None:
+    case = serve(model, "rtx-4090", 1)
+    if loads:
+        assert advisor.export(case, to).content
+        return
+    with pytest.raises(InputError, match="loads no weights that predict masked tokens") as caught:
+        advisor.export(case, to)
+    assert "tei" in caught.value.allowed
+    # The reader's own weights may be of another class.
+    assert advisor.export(case, to, checkpoint="BAAI/bge-large-en-v1.5").content
+
+
 def test_a_card_without_a_number_is_planned_as_recommended() -> None:
     """One card answers 2.4 of the 5 requests/s: its file would start an overloaded server."""
     case = serve("llama-3.1-70b", requests_per_s=5)

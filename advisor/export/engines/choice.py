@@ -42,10 +42,12 @@ def program_for(
     model: ModelArchitecture,
     card: Accelerator | None = None,
     planned: str | None = None,
+    checkpoint: str | None = None,
 ) -> Program:
     """Return the program that a format starts: its own, else the plan's, else the usual.
 
-    Before a search there is no ``card`` yet, which then does not narrow the choice.
+    Before a search there is no ``card`` yet, which then does not narrow the choice. Of a stated
+    ``checkpoint`` nobody here knows what it predicts.
     """
     workload = case.workload
     assert isinstance(workload, Serving)
@@ -58,6 +60,8 @@ def program_for(
         )
     duty, named = duty_of(workload, model), programs().get(to.value)
     able = _able(duty, workload, card)
+    if duty is Duty.ENCODE and checkpoint is None:
+        able = [program for program in able if program.loads(model)]
     if named is None and workload.engine is not None:
         named = programs().get(workload.engine)
     if named is None and able and workload.engine is None:
@@ -65,6 +69,8 @@ def program_for(
     if named is not None and named in able:
         return named
     who = f"{named.title} does not serve" if named else "no file can serve"
+    if named is not None and named.does(duty, card):
+        who = f"{named.title} loads no weights that predict masked tokens, as those of"
     if named is None and workload.engine is not None:
         who = f"no file starts {known_tools()[workload.engine].title} for"
     raise _unsuited(who, duty, able, model, card)

@@ -10,6 +10,7 @@ from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines import gguf
+from advisor.export.engines.programs import predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
 from advisor.export.formats import cannot
@@ -33,13 +34,9 @@ def _where(condition: object, value: object = ()) -> object:
 
 
 def _unpooled(servers: Servers) -> object:
-    """Whether the published weights predict masked tokens and so name no pooling.
-
-    Poolers are as wide as the network, classifiers narrower, vocabularies wider.
-    """
-    model = servers.setup.model
-    predicts = model.operators[-1].out_features > model.hidden_size
-    return _where(predicts and servers.setup.checkpoint is None)
+    """Whether the weights name no pooling."""
+    setup = servers.setup
+    return _where(predicts_tokens(setup.model) and setup.checkpoint is None)
 
 
 def _batched(servers: Servers) -> int:

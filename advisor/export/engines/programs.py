@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.records import IsoDay
 from advisor.export.filling import Line
 from advisor.export.versions import image_named, version_of
@@ -91,6 +92,8 @@ class Program(Noun):
     """Whether it takes the tokens of one step."""
     adapters: bool = False
     """Whether a file may ask it to hold LoRA adapters."""
+    masked: tuple[str, ...] | None = None
+    """Families whose checkpoints of masked tokens it loads as encoders; None: all of them."""
     images: bool = False
     """Whether a file states how many images a prompt may have."""
     copies: bool = False
@@ -148,6 +151,10 @@ class Program(Noun):
         build = self.build_for(card) if card else None
         return card is None or (build is not None and duty not in build.without)
 
+    def loads(self, model: ModelArchitecture) -> bool:
+        """Whether it loads an encoder as its published weights are."""
+        return self.masked is None or model.family in self.masked or not predicts_tokens(model)
+
     def states(self, weight_format: str) -> Weights | None:
         """Return how it is told a weight format; None if it cannot be."""
         if self.reads_gguf and WEIGHT_FORMATS[weight_format].mixture:
@@ -170,6 +177,14 @@ class Program(Noun):
         if build.install:
             return f"{self.title} {version_of(build.install[0])}"
         return f"{self.title} {image.rpartition(':')[2]}" if image else f"{self.title}, newest"
+
+
+def predicts_tokens(model: ModelArchitecture) -> bool:
+    """Whether the published weights predict masked tokens and so name no pooling.
+
+    Poolers are as wide as the network, classifiers narrower, vocabularies wider.
+    """
+    return model.operators[-1].out_features > model.hidden_size
 
 
 def _number(capability: str) -> tuple[int, ...]:
