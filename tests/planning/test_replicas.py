@@ -255,6 +255,31 @@ def test_a_card_that_is_too_slow_says_what_it_carries(spares: int) -> None:
     assert not asked(1.02 * reason.limit).plans
 
 
+@pytest.mark.parametrize(("model", "rate"), [("bge-m3", 100), (DENSE, 6)])
+def test_owned_cards_that_are_too_slow_are_counted_as_owned(model: str, rate: int) -> None:
+    """Not as the 512 that one may rent; nor told of memory that a smaller format does not need."""
+
+    def asked(count: int) -> advisor.Recommendation:
+        case = serving(model, f"{rate}/s")
+        case["limits"] = {"owned": [{"accelerator": "rtx-3060-12gb", "count": count}]}
+        return advisor.recommend(case)
+
+    one, four = asked(1), asked(4)
+    for found, cards in ((one, "1 card"), (four, "4 cards")):
+        assert not found.plans
+        assert f"of the {rate} requests/s on {cards}." in found.answer
+    first, fourth = (
+        next(item.limit for item in found.rejections if item.accelerator == "rtx-3060-12gb")
+        for found in (one, four)
+    )
+    assert first
+    assert fourth
+    assert fourth >= 3.99 * first
+    named = re.search(r"About ([\d,]+) cards would", four.answer)
+    assert named
+    assert asked(int(named[1].replace(",", ""))).plans
+
+
 def test_where_every_card_is_too_slow_no_host_is_searched() -> None:
     """A host's memory makes no card faster; its search took 8 s and 300 MB."""
     found = advisor.recommend(serving(DENSE, "1000000/s"))

@@ -8,7 +8,7 @@ from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.tools.software import Lack
 from advisor.foundation.formatting import memory, memory_against, milliseconds
 from advisor.foundation.record import record
-from advisor.foundation.rounding import plain, trimmed
+from advisor.foundation.rounding import plain, round_significant, trimmed
 from advisor.foundation.units import GIB
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
@@ -78,10 +78,19 @@ def _reason(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -
         return _no_format(card, outcome.formats)
     if options := outcome.options.get(key):
         return reason_it_lost(card, options, outcome.contest)
+    return _lacking(card, case, outcome, _most_cards(card, catalog, limits))
+
+
+def _lacking(card: Accelerator, case: Case, outcome: Outcome, most: int) -> Rejection:
+    """Say what a searched card without a plan lacks: speed, a layout or memory."""
+    key, rate = card.key, getattr(case.workload, "requests_per_s", None)
     miss, way = outcome.misses.get(key), outcome.smaller.get(key)
+    carried = outcome.carried.get(key)
+    # A smaller format may fit where a larger one does not: then the card lacks speed.
+    if rate is not None and carried:
+        return _slow(card, case, carried, most)
     if miss is None:
-        carried = outcome.carried.get(key)
-        return _slow(card, case, carried) if carried else _without_layout(card, case)
+        return _without_layout(card, case, most)
     return _too_small(card, miss, memory_remedy(case) if way is None else how_it_fits(way))
 
 
@@ -211,38 +220,52 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
     )
 
 
-def _slow(accelerator: Accelerator, case: Case, carried: float) -> Rejection:
-    """Say which part of a stated rate a card carries."""
-    work, limits = case.workload, case.limits
+def _most_cards(accelerator: Accelerator, catalog: Catalog, limits: Constraints) -> int:
+    """Return how many cards the search may take: those of a computer that is owned, or to rent."""
+    owned = (
+        item.count
+        for item in limits.owned
+        if catalog.accelerator(item.accelerator).key == accelerator.key
+    )
+    return min(limits.max_accelerators, max(owned, default=limits.max_accelerators))
+
+
+def _cards(number: int) -> str:
+    return "1 card" if number == 1 else f"{number:,} cards"
+
+
+def _slow(accelerator: Accelerator, case: Case, carried: float, most: int) -> Rejection:
+    """Say which part of a stated rate the most cards of a search carry."""
+    work = case.workload
     assert isinstance(work, Serving)
     assert work.requests_per_s
     spares = work.spare_replicas
     spare = f", {spares} spare among the replicas" if spares else ""
-    needed = math.ceil(limits.max_accelerators * work.requests_per_s / carried)
+    needed = math.ceil(most * work.requests_per_s / carried)
     return Rejection.of(
         accelerator,
         RejectionCode.LATENCY,
         f"{accelerator.name} keeps up with {plain(carried, 2, 'down')} of the "
-        f"{work.requests_per_s:,.15g} requests/s on {limits.max_accelerators:,} cards{spare}.",
-        f"Allow about {plain(needed, 2, 'up')} accelerators, quantise the weights, or lower the "
-        "rate.",
+        f"{work.requests_per_s:,.15g} requests/s on {_cards(most)}{spare}.",
+        f"About {round_significant(needed, 2, 'up'):,.0f} cards would: add cards, quantise the "
+        "weights, or lower the rate.",
         actual=work.requests_per_s,
         limit=carried,
         unit="requests/s",
     )
 
 
-def _without_layout(accelerator: Accelerator, case: Case) -> Rejection:
+def _without_layout(accelerator: Accelerator, case: Case, most: int) -> Rejection:
     """Say why no layout remains where memory is not the reason."""
     spares = getattr(case.workload, "spare_replicas", 0)
     rate = getattr(case.workload, "requests_per_s", None)
-    name, most = accelerator.name, f"{case.limits.max_accelerators:,} cards"
+    name = accelerator.name
     code = RejectionCode.LATENCY
     if spares:
         what = f"{name} does not carry the load with {spares} spare on the cards that you allow."
         remedy = "Allow more accelerators, or drop --spare-replicas."
     elif rate is not None:
-        what = f"{name} does not keep up with {trimmed(rate, 3)} requests/s on {most}."
+        what = f"{name} does not keep up with {trimmed(rate, 3)} requests/s on {_cards(most)}."
         remedy = "Allow more accelerators, or quantise the weights."
     else:
         code = RejectionCode.MEMORY

@@ -138,7 +138,10 @@ def evaluator(work: ServedWork, systems: Sequence[System]) -> Callable[[Table], 
         load = rate / np.maximum(found.throughput, 1e-300)
         strained = load * work.strain.later[table[:, 0]]
         fits = found.fits & (strained <= 1) & ((load > IDLE) | (replicas == 1))
-        return replace(found, fits=fits, throughput=rate / np.maximum(strained, 1.0))
+        # Without a latency, a row misses the rate, not the memory.
+        tpot, ttft = (np.where(strained <= 1, each, np.inf) for each in (found.tpot, found.ttft))
+        throughput = rate / np.maximum(strained, 1.0)
+        return replace(found, tpot=tpot, ttft=ttft, fits=fits, throughput=throughput)
 
     return evaluate
 
