@@ -337,6 +337,23 @@ def test_every_screen_shows_its_type_of_answer(answer: str) -> None:
     assert getattr(shown.annotation, "__name__", shown.annotation) == answer
 
 
+def test_an_abbreviation_keeps_its_capitals_inside_a_sentence() -> None:
+    found = api.estimate(serve("whisper-large-v3", "rtx-3060-12gb", 1))
+    text = words(printed(lambda console: show_estimate(console, found)))
+    assert "; CUDA graphs" in text
+    assert "cUDA" not in text
+
+
+def test_a_summary_of_fits_tells_what_a_raised_limit_gives() -> None:
+    def summary(card: str) -> str:
+        found = api.fits(card, count=1)
+        return words(printed(lambda console: show_fits(console, found)))
+
+    limit = "servers may fill 120 GiB where the system's limit is raised"
+    assert f"Each card has 96 GiB; {limit}" in summary("apple-m4-max")
+    assert limit not in summary("rtx-4090")
+
+
 def test_a_first_answer_keeps_the_numbers_of_a_rate() -> None:
     case = serve("gemma-3-27b", "h100-sxm", 2)
     case["workload"].pop("concurrency", None)

@@ -337,6 +337,15 @@ def _specified(number: float) -> str:
     return f"{round(number, 3):,.3f}".rstrip("0").rstrip(".")
 
 
+def lowered(title: str) -> str:
+    """Start a title in lower case, unless it starts with an abbreviation.
+
+    >>> lowered("Sampler"), lowered("CUDA graphs")
+    ('sampler', 'CUDA graphs')
+    """
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
+
+
 def term_value(term: Term) -> str:
     """Return a term's value in the unit that people read.
 

@@ -17,6 +17,7 @@ from advisor.foundation.formatting import (
     duration,
     flops,
     hourly_price,
+    lowered,
     memory,
     memory_against,
     milliseconds,
@@ -124,7 +125,7 @@ def ways_out(found: Estimate) -> list[str]:
 
 def _largest(terms: Iterable[Term]) -> str:
     ordered = sorted((term for term in terms if term.value > 0), key=lambda term: -term.value)
-    parts = [f"{term.title[:1].lower()}{term.title[1:]} {term_value(term)}" for term in ordered]
+    parts = [f"{lowered(term.title)} {term_value(term)}" for term in ordered]
     rest = f" and {len(parts) - SHOWN_TERMS} more" if len(parts) > SHOWN_TERMS else ""
     return f"{'; '.join(parts[:SHOWN_TERMS])}{rest}." if parts else ""
 

@@ -18,12 +18,16 @@ from advisor.terminal.console import Screen, bullets, heading, listed, paragraph
 
 def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None:
     """Print the models that can be served, and the longest training sequences, in full if asked."""
+    raised = ""
+    if fits.raised_bytes is not None:
+        filled = memory(fits.raised_bytes)
+        raised = f"; servers may fill {filled} where the system's limit is raised (--all)"
     summary = (
         f"{len(fits.having(Verdict.FITS))} of {len(fits.models)} models can be served with "
         f"{count(fits.context_tokens)} tokens of context, "
         f"{len(fits.having(Verdict.FITS_IF_CHANGED))} more with smaller weights, "
         f"{len(fits.having(Verdict.FITS_WITH_HOST))} more with layers in the host's memory. "
-        f"Each card has {memory(fits.memory_bytes)}."
+        f"Each card has {memory(fits.memory_bytes)}{raised}."
     )
     if not everything:
         _short(console, fits, summary=summary)

@@ -126,6 +126,19 @@ def test_longest_takes_the_chord_of_the_first_bracket_that_ends_too_high() -> No
     assert longest(np.array([1.0, 101.0, 301.0]), needs, 40.0).tolist() == [201.0, 0.0, 301.0]
 
 
+def test_a_mac_whose_limit_is_raised_says_so_and_how() -> None:
+    """117 GiB of weights stood under "Each card has 96 GiB"."""
+    found = advisor.fits("apple-m4-max", count=1)
+    served = model(found, "qwen3-235b-a22b").served
+    assert found.memory_bytes == 96 * GIB
+    assert served.needed_bytes > 96 * GIB
+    assert any("iogpu.wired_limit_mb=122880" in line for line in found.assumptions)
+
+
+def test_a_card_with_its_own_memory_has_no_limit_to_raise(desktop: Fits) -> None:
+    assert not any("by default" in line for line in desktop.assumptions)
+
+
 def test_mistakes_are_told() -> None:
     with pytest.raises(advisor.InputError, match="too short"):
         advisor.fits("rtx-4090", context_tokens=1)

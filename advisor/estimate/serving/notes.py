@@ -208,11 +208,16 @@ def _adapter_note(
 def limit_notes(accelerator: Accelerator, memory: MemoryBreakdown) -> tuple[str, ...]:
     """Say how to raise the limit of unified memory, where a served model needs more."""
     needed = memory.total_bytes.high
-    if not accelerator.memory_reported_bytes < needed <= memory.usable_bytes:
-        return ()
+    if accelerator.memory_reported_bytes < needed <= memory.usable_bytes:
+        return (raising(accelerator),)
+    return ()
+
+
+def raising(accelerator: Accelerator) -> str:
+    """Return how an owner raises the limit of unified memory."""
     raised = accelerator.memory_raised_bytes
     given = f"by default, the GPU gets {accelerator.memory_reported_bytes / GIB:,.0f} GiB"
     how = f"sudo sysctl iogpu.wired_limit_mb={raised / MIB:.0f}"
     if accelerator.vendor != "Apple":
         how = f"kernel option ttm.pages_limit={raised / PAGE_BYTES:.0f}"
-    return (f"{given} of the shared memory; for more: {how}",)
+    return f"{given} of the shared memory; for more: {how}"

@@ -10,6 +10,7 @@ from advisor.foundation.formatting import (
     Value,
     duration,
     length_limit,
+    lowered,
     memory,
     memory_against,
     milliseconds,
@@ -283,7 +284,7 @@ def why(
     text = f"Limited mostly by {BOUND_WORDS.get(bound, bound)}"
     if largest is not None and total > 0:
         share = percent(largest.value / total)
-        part = _lowered(largest.title)
+        part = lowered(largest.title)
         text += f". The largest part of the time, {share}, goes to {part}"
     text += "."
     if runner_up is None:
@@ -313,11 +314,6 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
         most = money_at_most(other.cost_high_usd)
         return f"Runner-up: {cost_text(other)} expected, up to {most},"
     return f"Runner-up: {cost_text(other)}"
-
-
-def _lowered(title: str) -> str:
-    """Start a title in lower case, unless it starts with an abbreviation."""
-    return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
 def cost_text(option: Option) -> str:

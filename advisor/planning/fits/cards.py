@@ -12,6 +12,7 @@ from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.demand import EXPERTS_ONLY_FORMATS
+from advisor.estimate.serving.notes import raising
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.tools.serving_formats import ladder_of
 from advisor.estimate.training.memory_report import evaluate_memory
@@ -26,7 +27,14 @@ from advisor.nouns.software.quality import quality_words
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
 from advisor.nouns.workload import FineTuning
-from advisor.planning.fits.results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
+from advisor.planning.fits.results import (
+    Fits,
+    ModelFit,
+    ServedFit,
+    TrainedFit,
+    Verdict,
+    raised_bytes,
+)
 from advisor.planning.search.systems import System
 
 SHORT_LIST: Final = (
@@ -147,7 +155,10 @@ def what_fits(
 
 
 def _kept_free(models: Sequence[ModelFit], card: Accelerator) -> Iterator[str]:
-    """Say how much of a card a server may fill, where it is less than all."""
+    """Say how much of a card a server may fill, where it is not just all."""
+    if raised_bytes(models, card.memory_reported_bytes) is not None:
+        yield raising(card)
+        return
     whole = card.memory_reported_bytes / GIB
     least = min((model.served.usable_bytes / GIB for model in models), default=whole)
     if f"{least:.1f}" != f"{whole:.1f}" and least < whole:

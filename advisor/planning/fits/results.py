@@ -1,5 +1,6 @@
 """Which models a card can serve and train, with the memory to spare or short of."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -126,6 +127,20 @@ class Fits(Noun):
     """Best verdict first, then the larger model first."""
     assumptions: tuple[str, ...]
 
+    @property
+    def raised_bytes(self) -> float | None:
+        """What servers fill of a raised limit; None if nothing needs that. [bytes]"""
+        return raised_bytes(self.models, self.memory_bytes)
+
     def having(self, verdict: Verdict) -> tuple[ModelFit, ...]:
         """Return the models of one verdict."""
         return tuple(model for model in self.models if model.verdict is verdict)
+
+
+def raised_bytes(models: Iterable[ModelFit], whole_bytes: float) -> float | None:
+    """Return what servers fill where models fit only with the system's limit raised. [bytes]"""
+    served = (model.served for model in models)
+    within = (
+        each.usable_bytes for each in served if whole_bytes < each.needed_bytes <= each.usable_bytes
+    )
+    return max(within, default=None)
