@@ -38,21 +38,19 @@ class Columns:
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
         """Return the selected elements."""
-        columns = {each.name: getattr(self, each.name) for each in fields(self)}
-        return replace(
-            self,
-            **{
-                name: column.take(index) if isinstance(column, Columns) else column[index]
-                for name, column in columns.items()
-            },
+        if not isinstance(index, slice) and index.dtype == np.bool_:
+            index = np.flatnonzero(index)
+        names: tuple[str, ...] = self.__match_args__
+        columns = [getattr(self, name) for name in names]
+        return type(self)(
+            *(each.take(index) if isinstance(each, Columns) else each[index] for each in columns)
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the elements of all parts, in order."""
-        return cls(
-            *(np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls))
-        )
+        names: tuple[str, ...] = cls.__match_args__
+        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
 
 
 @record
@@ -263,13 +261,15 @@ class HardwareArrays(Columns):
         cls, systems: Sequence[tuple[Accelerator, Node, KernelEfficiency, str]]
     ) -> HardwareArrays:
         """Return systems one after the other, each with the format of its matmuls."""
-        rates = [_rates(*system) for system in systems]
-        return cls(
-            **{
-                item.name: np.array([one[item.name] for one in rates], dtype=np.float64)
-                for item in fields(cls)
-            }
-        )
+        known: dict[tuple[int, int, str], dict[str, float]] = {}
+        rates = []
+        for card, node, kernels, compute in systems:
+            key = id(card), id(kernels), compute
+            if key not in known:
+                known[key] = _card_rates(card, kernels, compute)
+            rates.append(known[key] | _node_rates(card, node, kernels))
+        table = np.array([[*one.values()] for one in rates], dtype=np.float64)
+        return cls(**dict(zip(rates[0], np.ascontiguousarray(table.T), strict=True)))
 
     def in_16_bits(self) -> HardwareArrays:
         """Return the same systems for matmuls in their 16-bit format."""
@@ -297,10 +297,10 @@ def _curve(name: str, matmul: MatmulEfficiency, saturation: float) -> dict[str, 
     }
 
 
-def _rates(
-    accelerator: Accelerator, node: Node, kernels: KernelEfficiency, compute: str
+def _card_rates(
+    accelerator: Accelerator, kernels: KernelEfficiency, compute: str
 ) -> dict[str, float]:
-    """Return the fields of ``HardwareArrays`` for one system."""
+    """Return the fields of ``HardwareArrays`` that no machine changes."""
     matmul = kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
@@ -312,9 +312,6 @@ def _rates(
     half, saturation16 = kernels.matmul["default"], saturation if compute == "fp32" else 1.0
     return {
         "memory_bytes": accelerator.memory_reported_bytes,
-        "served_memory_bytes": accelerator.memory_raised_bytes - node.display_bytes
-        if backend
-        else accelerator.memory_reported_bytes,
         "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
         "peak16_flops_per_s": min(peak16, matmul_peak(accelerator, compute) or peak16)
         if compute == "fp32"
@@ -333,6 +330,21 @@ def _rates(
         **{part: getattr(backend, part) if backend else 0.0 for part in LAUNCHES},
         "short_layers": float(kernels.short_layers),
         "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
+        "cache_bytes": accelerator.cache_bytes or 0.0,
+        "staged": float(not accelerator.peer_to_peer),
+        "own_host": float(accelerator.segment is Segment.CPU),
+        "shared_memory": float(accelerator.shares_host_memory),
+    }
+
+
+def _node_rates(
+    accelerator: Accelerator, node: Node, kernels: KernelEfficiency
+) -> dict[str, float]:
+    """Return the other fields."""
+    return {
+        "served_memory_bytes": accelerator.memory_raised_bytes - node.display_bytes
+        if kernels.backend
+        else accelerator.memory_reported_bytes,
         "node_accelerators": node.accelerators,
         "intra_bytes_per_s": node.intra_bytes_per_s,
         "intra_domain": node.intra_domain,
@@ -341,10 +353,6 @@ def _rates(
         "host_cores": node.host_cores / node.accelerators,
         "host_memory_bytes": node.host_memory_bytes,
         "host_bytes_per_s": node.host_memory_bandwidth_bytes_per_s,
-        "cache_bytes": accelerator.cache_bytes or 0.0,
-        "staged": float(not accelerator.peer_to_peer),
-        "own_host": float(accelerator.segment is Segment.CPU),
-        "shared_memory": float(accelerator.shares_host_memory),
     }
 
 

@@ -49,6 +49,8 @@ class Searched:
     asked: PricedCase
     systems: Sequence[System]
     result: SearchResult
+    rules: ToolRules
+    """They choose the tool of each card."""
     estimates: dict[Option, Estimate] = field(default_factory=dict)
     pace: str = ""
     """The assumption about latency; empty if none is made."""
@@ -82,7 +84,9 @@ class Searched:
         training = not isinstance(case.workload, Serving)
         decoding = decodes_images(case.workload, asked.architecture)
         offered = find_systems(asked.catalog, limits, training=training, decoding=decoding)
-        return cls(asked, *search_and_host(asked, offered, advising=advising))
+        rules = ToolRules.of(case, asked.architecture)
+        found = search_and_host(asked, offered, advising=advising, rules=rules)
+        return cls(asked, *found, rules)
 
     @property
     def case(self) -> Case:
@@ -233,7 +237,7 @@ class Searched:
             rentable=frozenset(system.accelerator.key for system in self.systems),
             formats=result.formats,
             contest=contest,
-            lack=ToolRules.of(case, self.asked.architecture).lack,
+            lack=self.rules.lack,
         )
         chosen = {plan.estimate.accelerator for item in rankings for plan in item.plans}
         return reject(self.asked.catalog, case, outcome, chosen)

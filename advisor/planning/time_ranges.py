@@ -36,6 +36,7 @@ class TimeSpreads:
         self._kernels: dict[str, tuple[Evidence, bool]] = {}
         self._ranges: dict[tuple[float, float, Evidence], Range] = {}
         self._widening = shape_widening(architecture)
+        self._writes = generates(architecture)
 
     def of(
         self, accelerator: Accelerator, node: Node | None = None, *, precision: str, count: int
@@ -45,20 +46,26 @@ class TimeSpreads:
         ``node``: machine of a training run, whose range depends on their number. ``precision``:
         recipe of the training run, or weight format of the served model.
         """
+        if self._serving:
+            return self._served(accelerator, precision, 0)
         machines = 1 if node is None else -(-count // node.accelerators)
-        key: tuple[object, ...] = (accelerator.key, precision, 0, 0)
-        if not self._serving:  # cards of a generation share their training runs
-            known = self._evidence(accelerator)
-            key = (accelerator.architecture, *known, precision, count, machines)
+        # Cards of a generation share their training runs.
+        known = self._evidence(accelerator)
+        key = (accelerator.architecture, *known, precision, count, machines)
         if key not in self._known:
             self._known[key] = self._resolved(accelerator, precision, count, machines)
         return self._known[key]
 
     def first(self, accelerator: Accelerator, *, precision: str) -> Range:
         """Return the range of one time to the first token over its expected value."""
-        key = (accelerator.key, precision, -1, 0)
+        return self._served(accelerator, precision, -1)
+
+    def _served(self, accelerator: Accelerator, precision: str, count: int) -> Range:
+        # Text has the ranges of its engine; batches have those of a card's own kernels.
+        card = "" if self._writes else accelerator.key
+        key = card, *self._evidence(accelerator), precision, count
         if key not in self._known:
-            self._known[key] = self._resolved(accelerator, precision, -1, 0)
+            self._known[key] = self._resolved(accelerator, precision, count, 0)
         return self._known[key]
 
     def proven(self, accelerator: Accelerator, weights: str | None = None) -> bool:
@@ -104,7 +111,7 @@ class TimeSpreads:
             )
             interval = calibration.served_interval(quantity, weights, measured=measured)
             least, most = widening(self._workload, later=count >= 0)
-            if not generates(architecture):
+            if not self._writes:
                 interval = batch_interval(
                     architecture,
                     self._workload,

@@ -19,7 +19,7 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import serving_times
-from advisor.estimate.tools.software import engine_of, served_format
+from advisor.estimate.tools.software import ToolRules, engine_of, served_format
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
@@ -149,7 +149,9 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
     limits = case.limits
     tools = {
         item.accelerator.key: item.tool
-        for item in equipped(case, model, find_systems(catalog, limits, training=False))
+        for item in equipped(
+            ToolRules.of(case, model), find_systems(catalog, limits, training=False)
+        )
     }
     spreads = TimeSpreads(model, calibration, case.workload)
     least = float("inf")

@@ -12,7 +12,13 @@ from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.tools.duty import duty_of
-from advisor.estimate.tools.serving_formats import Way, hosted_ways, ladder_of, ways_of
+from advisor.estimate.tools.serving_formats import (
+    Program,
+    Way,
+    hosted_ways,
+    ladder_of,
+    ways_of,
+)
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
@@ -67,6 +73,7 @@ class ToolRules:
     duty: Duty
     _chosen: dict[tuple[Kind, bool, bool, bool], Tool | Lack] = field(default_factory=dict)
     _ways: dict[tuple[str, bool], tuple[Way, ...]] = field(default_factory=dict)
+    _formats_of: dict[tuple[str, str], tuple[Way, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
@@ -127,8 +134,7 @@ class ToolRules:
         ]
         if not able:
             return ()
-        given = card, workload, self.architecture
-        first = ways_of(able[0], *given)
+        first = self._own_ways(able[0], card, workload)
         if self.duty is not Duty.GENERATE or self._states_layout:
             return first
         names = {way.weight_format for way in first}
@@ -138,13 +144,21 @@ class ToolRules:
             return first
         narrower = (
             way._replace(usual=False, beside=False)
-            for way in ways_of(hosts, *given)
+            for way in self._own_ways(hosts, card, workload)
             if hosts[0] is not able[0][0]
             and workload.weight_format is None
             and WEIGHT_FORMATS[way.weight_format].bytes_per_parameter < NARROWER * least
         )
-        others = ways_of(able[1], *given) if many and hosts is able[0] and able[1:] else ()
-        return (*first, *others, *narrower, *hosted_ways(hosts, *given))
+        next_tool = many and hosts is able[0] and able[1:]
+        others = self._own_ways(able[1], card, workload) if next_tool else ()
+        hosted = hosted_ways(hosts, card, workload, self.architecture)
+        return (*first, *others, *narrower, *hosted)
+
+    def _own_ways(self, program: Program, card: Accelerator, workload: Serving) -> tuple[Way, ...]:
+        key = program[0].name, card.key
+        if key not in self._formats_of:
+            self._formats_of[key] = ways_of(program, card, workload, self.architecture)
+        return self._formats_of[key]
 
     def lack(self, card: Accelerator) -> Lack | None:
         """Return why no tool does the work on a card; None if one does."""
@@ -225,7 +239,7 @@ class ToolRules:
         return self._untrained(workload, tool, support) or self._beyond(tool)
 
     def _unserved(self, workload: Serving, tool: Tool, support: Support, card: Accelerator) -> str:
-        if not ways_of((tool, support), card, workload, self.architecture):
+        if not self._own_ways((tool, support), card, workload):
             name = workload.weight_format
             name = name or stored_format(card, self.architecture.weight_format)
             return f"does not serve {name} weights there"

@@ -12,7 +12,6 @@ from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.report import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
 from advisor.foundation.units import HOUR_S
-from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.software.stacks import Work
@@ -35,22 +34,28 @@ LOW_PRECISION_RECIPES = ("fp8",)
 
 
 def search_and_host(
-    asked: ResolvedCase, systems: Sequence[System], *, advising: bool = True
+    asked: ResolvedCase,
+    systems: Sequence[System],
+    *,
+    advising: bool = True,
+    rules: ToolRules | None = None,
 ) -> tuple[Sequence[System], SearchResult]:
     """Evaluate a case on all systems; if nothing fits, use the hosts' memory too.
 
     The searched systems, each with its tool, and the result. If the host's memory is used, systems
     are separate for each host memory size.
 
-    ``advising``: also try lower precisions, as ``alternatives``.
+    ``advising``: also try lower precisions, as ``alternatives``. ``rules``: of the case, if they
+    are known already.
     """
     case, architecture, workload = asked.case, asked.architecture, asked.case.workload
+    rules = rules or ToolRules.of(case, architecture)
     systems = with_host(systems, case.host)
     if isinstance(workload, Serving):
         from advisor.planning.search.served import search_served
 
-        return search_served(asked, workload, systems, advising=advising)
-    systems = equipped(case, architecture, systems)
+        return search_served(asked, workload, systems, rules, advising=advising)
+    systems = equipped(rules, systems)
     result = search(asked, workload, systems, advising=advising)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
     if result.options or refused or architecture.unit is not Unit.TOKEN:
@@ -63,11 +68,8 @@ def search_and_host(
     return parted, replace(hosted, misses=result.misses)
 
 
-def equipped(
-    case: Case, architecture: ModelArchitecture, systems: Sequence[System]
-) -> list[System]:
+def equipped(rules: ToolRules, systems: Sequence[System]) -> list[System]:
     """Return the systems on which a tool does the work, each with it."""
-    rules = ToolRules.of(case, architecture)
     chosen = [(system, rules.choose(system.accelerator)) for system in systems]
     return [replace(system, tool=tool) for system, tool in chosen if isinstance(tool, Tool)]
 

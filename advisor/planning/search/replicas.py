@@ -22,6 +22,12 @@ TRIED_AT_ONCE = 7
 """How many numbers between two known ones each round tries."""
 
 
+def _between(too_few: int, enough: int) -> list[int]:
+    """Return the numbers to try next, evenly between the two."""
+    ends = np.linspace(too_few, enough, TRIED_AT_ONCE + 2)[1:-1]
+    return sorted({int(number) for number in ends} - {too_few, enough})
+
+
 @dataclass(slots=True)
 class _Between:
     """A number of machines that is too small, and an option with the smallest known enough."""
@@ -35,9 +41,7 @@ class _Between:
     def tried(self) -> list[int]:
         """Numbers of accelerators to try next, evenly between the two."""
         most = self.enough.count // self.machine
-        ends = np.linspace(self.too_few, most, TRIED_AT_ONCE + 2)[1:-1]
-        numbers = {int(number) for number in ends} - {self.too_few, most}
-        return [number * self.machine for number in sorted(numbers)]
+        return [number * self.machine for number in _between(self.too_few, most)]
 
     def close(self, meeting: Sequence[Option]) -> None:
         """Narrow the gap by those of the tried numbers that meet the limits."""
@@ -256,17 +260,26 @@ class _Gap:
     card: str
     moved: bool = False
 
-    def tried(self, concurrency: int, spares: int) -> tuple[int, ...] | None:
-        """Return the row halfway between, with all replicas that its instances hold."""
-        middle = (self.too_few + self.enough) // 2
+    def row_of(self, instances: int, concurrency: int, spares: int) -> tuple[int, ...] | None:
+        """Return the row with all replicas that some instances hold."""
         system, _, _, tensor, pipeline, expert, *parts = self.row
-        held = middle * self.per_instance // (tensor * pipeline)
+        held = instances * self.per_instance // (tensor * pipeline)
         replicas = min(held - spares * expert, concurrency)
         replicas -= replicas % expert
         if replicas < 1:
             return None
         used = replicas * tensor * pipeline
         return (system, used, replicas, tensor, pipeline, expert, *parts)
+
+    def close(self, met: dict[int, tuple[int, ...]], spares: int) -> None:
+        """Narrow the gap by the tried numbers of instances that are enough, with their rows."""
+        tried = _between(self.too_few, self.enough)
+        if met:
+            self.row, self.moved = met[min(met)], True
+            cards = self.row[1] + spares * self.row[3] * self.row[4] * self.row[5]
+            self.enough = -(-cards // self.per_instance)
+        missed = [number for number in tried if number < min(met, default=self.enough)]
+        self.too_few = max([self.too_few, *missed])
 
 
 def fewest_replicas(
@@ -305,18 +318,20 @@ def fewest_replicas(
             found = [gap.row for gap in gaps if gap.moved]
             return np.array(found, dtype=np.intp).reshape(-1, table.shape[1])
 
-        def rented(row: tuple[int, ...]) -> int:
-            return row[1] + spares * row[3] * row[4] * row[5]
-
-        rows = [(gap, gap.tried(concurrency, spares)) for gap in open_gaps]
-        asked = [row for _, row in rows if row is not None]
-        met = iter(judge(np.array(asked, dtype=np.intp)).tolist() if asked else ())
-        for gap, row in rows:
-            middle = (gap.too_few + gap.enough) // 2
-            if row is None or not next(met):
-                gap.too_few = middle
-                continue
-            gap.row, gap.enough, gap.moved = row, -(-rented(row) // gap.per_instance), True
+        rows = [
+            (gap, number, row)
+            for gap in open_gaps
+            for number in _between(gap.too_few, gap.enough)
+            if (row := gap.row_of(number, concurrency, spares))
+        ]
+        asked = np.array([row for _, _, row in rows], dtype=np.intp)
+        judged = judge(asked).tolist() if rows else []
+        enough_by: dict[int, dict[int, tuple[int, ...]]] = {}
+        for (gap, number, row), met in zip(rows, judged, strict=True):
+            if met:
+                enough_by.setdefault(id(gap), {})[number] = row
+        for gap in open_gaps:
+            gap.close(enough_by.get(id(gap), {}), spares)
             least[gap.card] = min(least[gap.card], gap.usd * gap.enough)
 
 

@@ -46,9 +46,19 @@ class _Try:
     place: int
     way: Way
 
+    @property
+    def bytes_per_parameter(self) -> float:
+        """Size of the weight format."""
+        return WEIGHT_FORMATS[self.way.weight_format].bytes_per_parameter
+
 
 def search_served(
-    asked: ResolvedCase, workload: Serving, systems: Sequence[System], *, advising: bool
+    asked: ResolvedCase,
+    workload: Serving,
+    systems: Sequence[System],
+    rules: ToolRules,
+    *,
+    advising: bool,
 ) -> tuple[list[System], SearchResult]:
     """Evaluate serving on all systems, each in the first of its ways that fits.
 
@@ -61,7 +71,6 @@ def search_served(
     The systems with their tools; one with another tool or another host is separate.
     """
     check_context(workload, asked.architecture)
-    rules = ToolRules.of(asked.case, asked.architecture)
     ways = [
         rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
         for system in systems
@@ -110,33 +119,42 @@ class _Served:
     carried: dict[str, float] = field(default_factory=dict)
     searched: int = 0
     _variants: dict[tuple[int, str], int] = field(default_factory=dict)
+    _prices: dict[int, Price] = field(default_factory=dict)
 
     @cached_property
     def _spreads(self) -> TimeSpreads:
         return TimeSpreads(self.asked.architecture, self.asked.calibration, self.workload)
 
     def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
-        """Try each system's ways in order until one fits; return its place in the ladder."""
+        """Try each system's ways in order until one fits; return its place in the ladder.
+
+        Systems whose next way has smaller weights wait for the others, to be searched with them.
+        """
         solved: list[int | None] = [None] * len(ladders)
-        for step in range(max(map(len, ladders), default=0)):
-            tries = [
-                _Try(place, ladder[step])
-                for place, ladder in enumerate(ladders)
-                if solved[place] is None
-                and step < len(ladder)
-                and (step + 1 == len(ladder) or self._may_fit(place, ladder[step]))
-            ]
-            for place, found in self._evaluated(tries):
-                solved[place] = step
-                way = ladders[place][step]
-                (self.options if way.usual else self.smaller).extend(found)
+        ahead = [self._worth_trying(place, ladder) for place, ladder in enumerate(ladders)]
+        while waiting := [place for place, steps in enumerate(ahead) if steps]:
+            tries = [_Try(place, ladders[place][ahead[place][0]]) for place in waiting]
+            largest = max(item.bytes_per_parameter for item in tries)
+            tries = [item for item in tries if item.bytes_per_parameter == largest]
+            fitting = dict(self._evaluated(tries))
+            for item in tries:
+                place, way = item.place, item.way
+                step = ahead[place].pop(0)
+                if place not in fitting:
+                    continue
+                solved[place], ahead[place] = step, []
+                (self.options if way.usual else self.smaller).extend(fitting[place])
                 if way.beside and not way.usual:
-                    self.alternatives.extend(found)
+                    self.alternatives.extend(fitting[place])
         return solved
 
-    def _may_fit(self, place: int, way: Way) -> bool:
-        """Whether the weights alone could fit all cards; the last of the ways is always tried."""
-        return way.hosted or self._may_hold(self.systems[place], way)
+    def _worth_trying(self, place: int, ladder: Sequence[Way]) -> list[int]:
+        """Return the ways whose weights alone could fit all cards; the last is always tried."""
+        return [
+            step
+            for step, way in enumerate(ladder)
+            if step + 1 == len(ladder) or way.hosted or self._may_hold(self.systems[place], way)
+        ]
 
     def _may_hold(self, system: System, way: Way) -> bool:
         """Whether the weights could fit all cards, with the host's memory if they may be there."""
@@ -179,7 +197,7 @@ class _Served:
     def _affordable(self, place: int, most_usd: float) -> int:
         """Return how many of a system's numbers of accelerators cost less than a monthly bill."""
         system = self.systems[place]
-        price = Price.of(system, self.asked.case.limits.price_kind)
+        price = self._price(place)
         month = price.usd_per_hour * price.factor * HOURS_PER_MONTH
         machines = (-(-count // price.accelerators) for count in system.counts)
         return sum(number * month < most_usd for number in machines)
@@ -234,14 +252,13 @@ class _Served:
         ``most_usd``: dearer numbers of accelerators are left out, but for the next one, below which
         the fewest that suffice may be. [USD/month]
         """
-        limits = self.asked.case.limits
         for alike in self._alike(tries):
             places = [self._variant(item) for item in alike]
             batch = _Batch(
                 places=places,
                 members=[self._within(place, most_usd) for place in places],
                 names=[item.way.weight_format for item in alike],
-                prices=[Price.of(self.systems[place], limits.price_kind) for place in places],
+                prices=[self._price(place) for place in places],
             )
             strain = self._strain(batch)
             found = self._searched(alike[0].way, batch, strain)
@@ -263,6 +280,12 @@ class _Served:
             for option in priced:
                 groups.setdefault(owners[option.system], []).append(option)
             yield from groups.items()
+
+    def _price(self, place: int) -> Price:
+        if place not in self._prices:
+            kind = self.asked.case.limits.price_kind
+            self._prices[place] = Price.of(self.systems[place], kind)
+        return self._prices[place]
 
     def _within(self, place: int, most_usd: float) -> System:
         system = self.systems[place]

@@ -74,17 +74,22 @@ def search_serving(
     enough = work.met(table, figures)
     searched = len(table)
     if free and enough.any():
-        more = fewest_replicas(
-            table,
-            enough,
-            systems,
-            prices,
-            most_replicas(work.workload),
-            lambda rows: work.met(rows, evaluate(rows)),
-            work.workload.spare_replicas,
-        )
+        tried: list[tuple[Table, Figures]] = []
+
+        def judge(rows: Table) -> NDArray[np.bool_]:
+            tried.append((rows, evaluate(rows)))
+            return work.met(*tried[-1])
+
+        most, spares = most_replicas(work.workload), work.workload.spare_replicas
+        more = fewest_replicas(table, enough, systems, prices, most, judge, spares)
         if len(more):
-            figures = Figures.joined([figures, evaluate(more)])
+            known = {
+                tuple(row): place
+                for place, row in enumerate(np.vstack([rows for rows, _ in tried]).tolist())
+            }
+            judged = Figures.joined([found for _, found in tried])
+            found = judged.take(np.array([known[tuple(row)] for row in more.tolist()]))
+            figures = Figures.joined([figures, found])
             table = np.vstack([table, more])
     places = _best_places(table, figures.fits, _merits(work, table, figures))
     layouts = layouts_of(table[places])
