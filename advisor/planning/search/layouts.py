@@ -214,7 +214,11 @@ def _moved(run: TrainingRun, stated: Stated, *, hosted: bool) -> tuple[int, ...]
 
 
 def _levels(
-    states: float, run: TrainingRun, degrees: tuple[int, int, int, int, int], stated: Stated
+    states: float,
+    frozen: bool,
+    shardings: tuple[tuple[Sharding, ...], ...],
+    degrees: tuple[int, int, int, int, int],
+    stated: Stated,
 ) -> tuple[int, ...]:
     """Return the levels of sharding to try that software offers, for ``states`` bytes of model.
 
@@ -224,14 +228,14 @@ def _levels(
     tensor, pipeline, context, data, expert = degrees
     if "sharding" in stated:
         return (stated["sharding"],)
-    if run.frozen or data * context == 1 or states <= SMALL_STATES_BYTES:
+    if frozen or data * context == 1 or states <= SMALL_STATES_BYTES:
         levels: tuple[int, ...] = (0, WHOLE)
     elif tensor * pipeline * context * expert > 1 or states > LARGE_STATES_BYTES:
         levels = (1, WHOLE)
     else:
         levels = (0, 1, 2, WHOLE)
     levels = levels if pipeline == 1 < data * context else levels[:1]
-    return _offered_levels(run.shardings, levels)
+    return _offered_levels(shardings, levels)
 
 
 @cache
@@ -275,50 +279,61 @@ def _schedules(
     return tuple(possible & {stated["schedule"]})
 
 
-def _rows(
-    run: TrainingRun, counts: Iterable[int], stated: Stated, *, hosted: bool, overlapping: bool
-) -> Iterator[tuple[float, ...]]:
+def _choices(
+    run: TrainingRun,
+    degrees: tuple[int, int, int, int, int],
+    levels: Iterable[int],
+    stated: Stated,
+    *,
+    hosted: bool,
+    overlapping: bool,
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield sharding level, micro-batch, virtual stages, offload and schedule to try."""
+    _, pipeline, _, data, expert = degrees
     moved = _moved(run, stated, hosted=hosted)
     parameters = int(OFFLOAD_BITS[Offload.PARAMETERS])
-    # FSDP moves 4-bit weights to the host, over two ranks or more; ZeRO takes 16 bits.
-    quantized = run.method is FineTuningMethod.QLORA
-    chunks: dict[int, tuple[int, ...]] = {}
-    micro_batches: dict[int, list[int]] = {}
+    chunks = _chunks(run.architecture, pipeline, stated)
+    for micro_batch in _micro_batches(run, data, stated):
+        fed = micro_batches_fed(run, data=data, micro_batch=micro_batch)
+        for virtual_stages in chunks:
+            if virtual_stages > 1 and fed % pipeline:
+                continue
+            schedules = _schedules(
+                pipeline, expert, fed, virtual_stages, stated, overlapping=overlapping
+            )
+            for level, offload, schedule in product(levels, moved, schedules):
+                # FSDP moves 4-bit weights to the host, over two ranks or more; ZeRO takes 16 bits.
+                if offload & parameters and level < WHOLE and (data > 1 or run.four_bit):
+                    continue
+                if schedule and level == WHOLE and "sharding" not in stated:
+                    continue
+                yield level, micro_batch, virtual_stages, offload, schedule
+
+
+def _table(
+    run: TrainingRun, counts: Iterable[int], stated: Stated, *, hosted: bool, overlapping: bool
+) -> Floats:
+    """Return a row for each layout: count, data, tensor, pipeline, context, expert, choices."""
     states = FULL_STATES_BYTES * run.architecture.total_parameters
+    frozen, shardings = run.frozen, run.shardings
+    known: dict[tuple[object, ...], Floats] = {}
+    outer, inner = [], [np.empty((0, 5))]
     for count in counts:
         for degrees in _degrees(run, count, stated):
             tensor, pipeline, context, data, expert = degrees
-            levels = _levels(states, run, degrees, stated)
-            if data not in micro_batches:
-                micro_batches[data] = _micro_batches(run, data, stated)
-            if pipeline not in chunks:
-                chunks[pipeline] = _chunks(run.architecture, pipeline, stated)
-            for micro_batch in micro_batches[data]:
-                fed = micro_batches_fed(run, data=data, micro_batch=micro_batch)
-                for virtual_stages in chunks[pipeline]:
-                    if virtual_stages > 1 and fed % pipeline:
-                        continue
-                    schedules = _schedules(
-                        pipeline, expert, fed, virtual_stages, stated, overlapping=overlapping
-                    )
-                    for level, offload, schedule in product(levels, moved, schedules):
-                        if offload & parameters and level < WHOLE and (data > 1 or quantized):
-                            continue
-                        if schedule and level == WHOLE and "sharding" not in stated:
-                            continue
-                        yield (
-                            count,
-                            data,
-                            tensor,
-                            pipeline,
-                            context,
-                            expert,
-                            level,
-                            micro_batch,
-                            virtual_stages,
-                            offload,
-                            schedule,
-                        )
+            levels = _levels(states, frozen, shardings, degrees, stated)
+            # Of the degrees, only these decide the choices.
+            key = data, pipeline, expert > 1, levels
+            if key not in known:
+                choices = _choices(
+                    run, degrees, levels, stated, hosted=hosted, overlapping=overlapping
+                )
+                known[key] = np.array(list(choices), dtype=np.float64).reshape(-1, 5)
+            outer.append((count, data, tensor, pipeline, context, expert))
+            inner.append(known[key])
+    sizes = [len(rows) for rows in inner[1:]]
+    fixed = np.array(outer, dtype=np.float64).reshape(-1, 6)
+    return np.hstack([np.repeat(fixed, sizes, axis=0), np.concatenate(inner)])
 
 
 def layout_grid(
@@ -342,27 +357,26 @@ def layout_grid(
         (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
     """
     ordered, stated = sorted(set(counts)), stated or {}
-    rows_of_all = list(_rows(run, ordered, stated, hosted=hosted, overlapping=overlapping))
-    table = np.array(rows_of_all, dtype=np.float64).reshape(-1, 11)
+    table = _table(run, ordered, stated, hosted=hosted, overlapping=overlapping)
     rows = len(table)
     count = table[:, 0]
     edges = np.searchsorted(count, [*ordered, np.inf])
     start = {n: (int(edges[i]), int(edges[i + 1])) for i, n in enumerate(ordered)}
-    tripled = np.tile(table, (RECOMPUTE_LEVELS, 1))
+    tripled = np.tile(table.T, RECOMPUTE_LEVELS)
     recompute = np.repeat(np.arange(RECOMPUTE_LEVELS, dtype=np.float64), rows)
     layouts = LayoutArrays(
-        data=tripled[:, 1],
-        tensor=tripled[:, 2],
-        pipeline=tripled[:, 3],
-        context=tripled[:, 4],
-        expert=tripled[:, 5],
-        sharding=tripled[:, 6],
-        micro_batch=tripled[:, 7],
+        data=tripled[1],
+        tensor=tripled[2],
+        pipeline=tripled[3],
+        context=tripled[4],
+        expert=tripled[5],
+        sharding=tripled[6],
+        micro_batch=tripled[7],
         recompute=recompute,
-        sequence_parallel=np.full(len(tripled), stated.get("sequence_parallel", 1.0)),
-        virtual_stages=tripled[:, 8],
-        offload=tripled[:, 9],
-        schedule=tripled[:, 10],
+        sequence_parallel=np.full(len(recompute), stated.get("sequence_parallel", 1.0)),
+        virtual_stages=tripled[8],
+        offload=tripled[9],
+        schedule=tripled[10],
         gpu_layers=np.full(RECOMPUTE_LEVELS * rows, np.inf),
         cpu_expert_layers=np.zeros(RECOMPUTE_LEVELS * rows),
     )
