@@ -21,7 +21,7 @@ web: $(VENV)/.app ## open the advisor in a browser
 	$(BIN)/gpu-advisor web $(ARGS)
 
 test: $(VENV)/.dev ## run every test
-	$(RUN) pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(RUN) pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # What a change of data touches, without the engine's own tests.
 facts: $(VENV)/.dev ## check data files and the pages that repeat them, in seconds

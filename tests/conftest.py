@@ -51,6 +51,28 @@ def browser_executable() -> str:
     return found
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the files that drive a browser, which wait for it, evenly among the others.
+
+    Workers take files in this order, so that both cores have work until the end.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    longest = sorted(files.values(), key=len, reverse=True)
+    waiting = [tests for tests in longest if _drives_browser(tests)]
+    others = [tests for tests in longest if not _drives_browser(tests)]
+    places = [
+        (place + 0.5) / len(group) for group in (waiting, others) for place in range(len(group))
+    ]
+    ordered = sorted(zip(places, [*waiting, *others], strict=True), key=lambda pair: pair[0])
+    items[:] = [item for _, tests in ordered for item in tests]
+
+
+def _drives_browser(tests: list[pytest.Item]) -> bool:
+    return any(test.get_closest_marker("browser") for test in tests)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("browser") and find_browser() is None:
         missing("no Chromium on PATH", required_by="GPU_ADVISOR_REQUIRE_BROWSER")
