@@ -26,8 +26,15 @@ VENDORS = ("NVIDIA", "AMD", "Intel")
 CLOSE = {"fp32_tflops": 0.02, "bandwidth_gb_per_s": 0.008, "memory_gb": 0.001, "power_w": 0.001}
 # Bits that a pin of the memory moves in a cycle of the clock that the database states.
 TRANSFERS = {
-    **{"GDDR5": 4, "GDDR5X": 8, "GDDR6": 8, "GDDR6X": 16, "GDDR7": 16},
-    **{"HBM2": 2, "HBM2e": 2, "HBM3": 4, "HBM3e": 4},
+    "GDDR5": 4,
+    "GDDR5X": 8,
+    "GDDR6": 8,
+    "GDDR6X": 16,
+    "GDDR7": 16,
+    "HBM2": 2,
+    "HBM2e": 2,
+    "HBM3": 4,
+    "HBM3e": 4,
 }
 
 
