@@ -125,6 +125,14 @@ def test_no_size_that_its_cloud_took_back_is_offered() -> None:
     assert not [offer.key for offer in CATALOG.offers if gone.fullmatch(offer.instance_type)]
 
 
+def test_t2_of_ovhcloud_is_the_faster_v100() -> None:
+    """OVHcloud's prices and SpareCores' crawler call the card V100S; T1 has the V100 of 16 GB."""
+    found = [o for o in CATALOG.offers if o.provider == "OVHcloud" and o.instance_type[:2] == "t2"]
+
+    assert len(found) == 4
+    assert {offer.accelerator for offer in found} == {"v100s-pcie-32gb"}
+
+
 @pytest.mark.parametrize(("provider", "regions"), [("Azure", 16), ("GCP", 12)])
 def test_large_clouds_have_prices_of_many_regions(provider: str, regions: int) -> None:
     assert len({o.region for o in CATALOG.offers if o.provider == provider}) >= regions
