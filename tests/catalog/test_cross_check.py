@@ -136,3 +136,31 @@ def test_t2_of_ovhcloud_is_the_faster_v100() -> None:
 @pytest.mark.parametrize(("provider", "regions"), [("Azure", 16), ("GCP", 12)])
 def test_large_clouds_have_prices_of_many_regions(provider: str, regions: int) -> None:
     assert len({o.region for o in CATALOG.offers if o.provider == provider}) >= regions
+
+
+FAMILIES = {
+    "AWS": ("us-east-1", re.compile(r"(.+)\..+")),
+    "Azure": ("eastus", re.compile(r"Standard_([A-Z]+)\d+(.+)")),
+    "GCP": ("us-central1", re.compile(r"(.+)-.+")),
+}
+
+
+def test_a_region_costs_one_multiple_for_all_sizes_of_a_family() -> None:
+    """The three clouds price so; a size of another system, or a mistyped price, stands out."""
+    prices = {
+        (offer.provider, offer.instance_type, offer.region): offer.on_demand_usd_per_hour
+        for offer in CATALOG.offers
+        if offer.provider in FAMILIES
+    }
+    multiples: dict[tuple[str, ...], list[float]] = {}
+    for (provider, size, region), price in prices.items():
+        base, family = FAMILIES[provider]
+        reference = prices.get((provider, size, base))
+        name = family.fullmatch(size)
+        if price and reference and region != base and name:
+            multiples.setdefault((provider, *name.groups(), region), []).append(price / reference)
+    several = {key: found for key, found in multiples.items() if len(found) > 1}
+    assert len(several) >= 75
+
+    wrong = [key for key, found in several.items() if max(found) / min(found) > 1.01]
+    assert not wrong
