@@ -15,7 +15,7 @@ from advisor.nouns.hardware import Confidence
 
 API_PRICES_FILE: Final = "api_prices.csv"
 API_SOURCE: Final = (
-    "List prices of hosted models: pydantic/genai-prices at commit 47df840 of 2026-08-21 (MIT), "
+    "List prices of hosted models: pydantic/genai-prices 0.2.3 of November 2026 (MIT), "
     "each with the day on which it was last checked."
 )
 
@@ -59,7 +59,7 @@ def load_api_prices() -> tuple[ApiPrice, ...]:
     Examples
     --------
     >>> min(item.output_usd for item in load_api_prices() if item.preset == "gpt-oss-120b")
-    0.18
+    0.25
     """
     records = read_table(data_path(API_PRICES_FILE), ApiPrice, key=("provider", "model"))
     check_order([item.name.casefold() for item in records], file=API_PRICES_FILE)

@@ -91,7 +91,12 @@ def _short(console: Console, found: Ownership, *, owning: str) -> None:
     screen.add(0, Text(found.answer, style="bold"))
     if found.budget is not None:
         screen.say(0, found.budget.sentence, title=f"What {money(found.budget.budget_usd)} buys")
-    bill = [(line.title, f"{line.usd:,.2f}") for line in found.own.lines if line.usd]
+    prices = [item.source for item in found.inputs if item.field == "purchase_usd"]
+    bill = [
+        (", ".join([line.title, *prices[: line.name == "accelerators"]]), f"{line.usd:,.2f}")
+        for line in found.own.lines
+        if line.usd
+    ]
     bill.append(("Total", f"{found.own.total_usd.expected:,.2f}"))
     title = f"Owning {found.count:,}x {found.accelerator_name}, present value"
     screen.add(1, table([title, "USD"], bill, right=[1]))

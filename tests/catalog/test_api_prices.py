@@ -8,17 +8,17 @@ from advisor.architecture.presets import list_presets
 from advisor.catalog.api_prices import api_named, load_api_prices
 from advisor.errors import InputError
 
-# pydantic/genai-prices at 47df840, prices/providers: groq.yml of Hugging Face, fireworks.yml,
+# pydantic/genai-prices 0.2.3, its providers: groq.yml, fireworks.yml,
 # anthropic.yml, openrouter.yml, zai.yml. USD for a million tokens: in, cached, out.
 PUBLISHED = {
-    "Groq/openai/gpt-oss-120b": (0.15, None, 0.75),
+    "Groq/openai/gpt-oss-120b": (0.15, 0.075, 0.6),
     "Fireworks/gpt-oss-20b": (0.07, 0.035, 0.3),
     "Fireworks/deepseek-v4-flash": (0.14, 0.028, 0.28),
     "Anthropic/claude-haiku-4-5": (1.0, 0.1, 5.0),
-    "OpenRouter/meta-llama/llama-3.1-8b-instruct": (0.02, None, 0.03),
+    "OpenRouter/meta-llama/llama-3.1-8b-instruct": (0.05, 0.025, 0.08),
     "Nebius/meta-llama/Llama-3.3-70B-Instruct": (0.25, None, 0.75),
     "Z.ai/GLM-5.2": (1.4, 0.26, 4.4),
-    "DeepSeek/deepseek-v4-pro": (0.435, 0.003625, 0.87),
+    "DeepSeek/deepseek-v4-pro": (0.66, 0.022, 1.98),
 }
 
 

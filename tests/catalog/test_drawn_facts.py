@@ -17,7 +17,7 @@ from advisor.planning.search.systems import allowed_offers
 # skypilot-catalog: hyperstack/vms.csv @fdc9d90, ovhcloud @8a258f5, shadeform @002363d.
 PRICES = [
     ("AWS", "g4dn.metal", "us-east-1", 7.824),
-    ("AWS", "p3.16xlarge", "us-east-1", 24.48),
+    ("AWS", "p3dn.24xlarge", "us-east-1", 31.212),
     ("AWS", "p5.4xlarge", "us-east-1", 6.88),
     ("AWS", "g7.2xlarge", "us-east-1", 2.52),
     ("AWS", "g5.12xlarge", "us-east-1", 5.672),
@@ -29,6 +29,8 @@ PRICES = [
     ("Azure", "Standard_NC4as_T4_v3", "germanywestcentral", 0.658),
     ("Azure", "Standard_ND128isr_NDR_GB200_v6", "eastus2", 108.16),
     ("Azure", "Standard_NC40ads_H100_v5", "australiaeast", 10.121),
+    ("Azure", "Standard_NC144ds_xl_RTXPRO6000BSE_v6", "westus2", 5.5),
+    ("Azure", "Standard_NC288ds_xl_RTXPRO6000BSE_v6", "southeastasia", 15.4),
     ("Azure", "Standard_ND128isr_NDR_GB200_v6", "westus2", 108.16),
     ("Azure", "Standard_NC48ads_A100_v4", "westus2", 7.346),
     ("Azure", "Standard_NC24ads_A100_v4", "germanywestcentral", 4.775),

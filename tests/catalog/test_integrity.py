@@ -126,6 +126,37 @@ def test_8_bit_floats_run_once_or_twice_as_fast() -> None:
         assert allowed != (card.key in explained), card.key
 
 
+# 16-bit rate with fp32 sums over fp32 rate, by capability: GeForce cards, all others.
+MATRIX_SPEED = {
+    "7.0": (None, 8),
+    "7.5": (4, 8),
+    "8.0": (None, 16),
+    "8.6": (2, 4),
+    "8.7": (None, 8),
+    "8.9": (2, 4),
+    "12.0": (2, 4),
+    "12.1": (None, 4),
+}
+# Cut by NVIDIA (A10G, L20, L40), or without tensor cores.
+CUT = {"a10g": 20 / 9, "l20": 2, "l40": 2, "gtx-1650": 1}
+
+
+def test_a_generation_has_one_ratio_between_its_formats() -> None:
+    """Whitepapers of Volta to Blackwell; a sparse or a mistyped rate breaks the ratio."""
+    cards = [item for item in CATALOG.accelerators if item.compute_capability in MATRIX_SPEED]
+    assert len(cards) >= 90
+
+    for card in cards:
+        peaks, geforce = card.peak_flops_per_s, "GeForce" in card.name
+        speed = MATRIX_SPEED[card.compute_capability or ""][0 if geforce else 1]
+        assert speed is not None, card.key
+        ratio = peaks["fp16"] / peaks["fp32"]
+        assert ratio == pytest.approx(CUT.get(card.key, speed), rel=0.02), card.key
+        for name, times in {"tf32": 0.5, "int8": 4 if geforce else 2}.items():
+            if name in peaks and card.key not in CUT:
+                assert peaks[name] / peaks["fp16"] == pytest.approx(times, rel=0.02), card.key
+
+
 def test_exceptions_to_the_rate_check_are_few(root: Path) -> None:
     content = read_record(root / "data" / "gpu_catalog.yaml", CatalogFile)
 
@@ -239,6 +270,7 @@ def test_what_has_no_price_says_why() -> None:
         "rtx-a4500",
         "rtx-pro-4500-blackwell-server",
         "trainium1",
+        "v100s-pcie-32gb",
     }
 
 
@@ -283,8 +315,9 @@ def test_instances_have_plausible_sizes() -> None:
         if offer.host_memory_bytes is not None:
             each = offer.host_memory_bytes / 2**30 / offer.accelerators
             socket = CATALOG.accelerator(offer.accelerator).segment is Segment.CPU
-            # Google Cloud: c3d-standard-360 has 1,440 GB of memory, on two sockets.
-            assert 4 <= each <= (720 if socket else 512), offer.key
+            # Google Cloud: c3d-standard-360 has 1,440 GB of memory, on two sockets; Azure: NC144ds
+            # has 516 for one card.
+            assert 4 <= each <= (720 if socket else 516), offer.key
         if offer.inter_node_bytes_per_s is not None:
             assert 1 <= offer.inter_node_bytes_per_s * 8 / 1e9 <= 6400, offer.key
 

@@ -54,11 +54,11 @@ def test_an_hour_of_one_request_at_a_time_costs_its_tokens() -> None:
     answer = plan(service())
 
     # 10 s an answer: 360 an hour, ten hours on each weekday. The cheapest list price of the weights
-    # in data/api_prices.csv, read there: 0.039 USD and 0.18 USD a million tokens.
+    # in data/api_prices.csv, read there: 0.05 USD and 0.25 USD a million tokens.
     hours = 10 * 365.25 * 5 / 7
-    usd = hours * 360 * (1000 * 0.039 + 200 * 0.18) / 1e6
+    usd = hours * 360 * (1000 * 0.05 + 200 * 0.25) / 1e6
     assert hosted(answer)
-    assert answer.sentence.startswith("Call the OpenRouter API: ")
+    assert answer.sentence.startswith("Call the Novita API: ")
     assert answer.total_usd == pytest.approx(usd, rel=1e-3)
 
 

@@ -228,7 +228,7 @@ def test_a_cluster_that_trains_pays_for_its_network() -> None:
     assert xeon.scaling is not None
     assert 0.25 < xeon.scaling < 0.95
     # 17,800 for the processor, as much for the rest of its server, 12 % for the network.
-    assert xeon.purchase_usd == pytest.approx(xeon.count * 17_800 * 2.12)
+    assert xeon.purchase_usd == pytest.approx(xeon.count * 12_460 * 2.12)
 
 
 def test_where_no_cluster_keeps_up_each_processor_has_its_own_run() -> None:
