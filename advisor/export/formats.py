@@ -23,6 +23,13 @@ class Format(StrEnum):
     TEI = "tei"
     """Text Embeddings Inference."""
     INFINITY = "infinity"
+    FASTER_WHISPER = "faster-whisper"
+    WHISPER_CPP = "whisper-cpp"
+    DIFFUSERS = "diffusers"
+    ONNXRUNTIME = "onnxruntime"
+    OPENVINO = "openvino"
+    TRITON = "triton"
+    """NVIDIA's inference server."""
     TORCHRUN = "torchrun"
     """Shell script that trains; every machine runs the same one."""
     ACCELERATE = "accelerate"
@@ -79,6 +86,14 @@ KINDS: Final = {
     Format.OLLAMA: Kind("Launch with Ollama (shell)", "serve.sh", "text/x-shellscript"),
     Format.TEI: Kind("Launch with TEI (shell)", "serve.sh", "text/x-shellscript"),
     Format.INFINITY: Kind("Launch with Infinity (shell)", "serve.sh", "text/x-shellscript"),
+    Format.FASTER_WHISPER: Kind(
+        "Launch with faster-whisper (shell)", "serve.sh", "text/x-shellscript"
+    ),
+    Format.WHISPER_CPP: Kind("Launch with whisper.cpp (shell)", "serve.sh", "text/x-shellscript"),
+    Format.DIFFUSERS: Kind("Launch with Diffusers (shell)", "serve.sh", "text/x-shellscript"),
+    Format.ONNXRUNTIME: Kind("Launch with ONNX Runtime (shell)", "serve.sh", "text/x-shellscript"),
+    Format.OPENVINO: Kind("Launch with OpenVINO (shell)", "serve.sh", "text/x-shellscript"),
+    Format.TRITON: Kind("Launch with Triton (shell)", "serve.sh", "text/x-shellscript"),
     Format.TORCHRUN: Kind("Launch with torchrun (shell)", "train.sh", "text/x-shellscript"),
     Format.ACCELERATE: Kind("Accelerate (YAML)", "accelerate.yaml", "application/yaml"),
     Format.DEEPSPEED: Kind("DeepSpeed (JSON)", "ds_config.json", "application/json"),
@@ -109,6 +124,12 @@ ENGINES: Final = (
     Format.OLLAMA,
     Format.TEI,
     Format.INFINITY,
+    Format.FASTER_WHISPER,
+    Format.WHISPER_CPP,
+    Format.DIFFUSERS,
+    Format.ONNXRUNTIME,
+    Format.OPENVINO,
+    Format.TRITON,
 )
 """Formats that name the program that serves."""
 SERVES: Final = (

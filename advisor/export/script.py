@@ -50,6 +50,8 @@ class Launch:
     """Container image that already holds most of them; empty if there is none."""
     image_extra: tuple[tuple[str, ...], ...] = ()
     """Commands that install what the image lacks."""
+    once: tuple[str, ...] = ()
+    """Shell lines that make what all commands of a machine read."""
     before: tuple[str, ...] = ()
     """Shell lines before the command."""
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -87,7 +89,7 @@ def preparation(launch: Launch) -> list[str]:
     lines += [f"export {name}={shell_word(value)}" for name, value in launch.environment.items()]
     for name, content in launch.files.items():
         lines += written_file(name, content)
-    return lines
+    return [*lines, *launch.once]
 
 
 def _newest(pattern: str) -> str:

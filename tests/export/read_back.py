@@ -13,7 +13,8 @@ import yaml
 from tests.export.stubs import Stubs
 
 NAMED = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "bitsandbytes": "nf4"}
-NAMED |= {"fp8": "fp8", "fp8_e4m3": "fp8", "f16": "fp16", "f32": "fp32"}
+MAKING = ["-m", "optimum.commands.optimum_cli"]
+NAMED |= {"int8": "int8", "fp8": "fp8", "fp8_e4m3": "fp8", "f16": "fp16", "f32": "fp32"}
 PROGRAMS = {
     "vllm": "vllm",
     "python3": "sglang",
@@ -22,7 +23,11 @@ PROGRAMS = {
     "ollama": "ollama",
     "text-embeddings-router": "tei",
     "infinity_emb": "infinity",
+    "whisper-server": "whisper-cpp",
+    "tritonserver": "triton",
 }
+OURS = {"--steps": "diffusers", "--compute-type": "faster-whisper"}
+"""Options by which scripts of our own tell what they start."""
 
 
 @dataclass
@@ -80,10 +85,21 @@ def servers(text: str, to: str, stubs: Stubs) -> list[Server]:
     for script, times in scripts(text, to):
         ran = stubs.run(script.replace("/weights", "."))
         for name, *arguments in ran.calls:
-            if name in PROGRAMS and arguments[:1] not in (["list"], ["create"]):
-                program = PROGRAMS[name]
+            if arguments[:1] in (["list"], ["create"], ["-c"]) or arguments[:2] == MAKING:
+                continue
+            if name in PROGRAMS:
+                program = program_of(name, arguments)
                 found += [read(program, arguments, ran.texts)] * times
     return found
+
+
+def program_of(name: str, arguments: list[str]) -> str:
+    """The program that a call starts."""
+    if arguments[:1] != ["serve.py"]:
+        return PROGRAMS[name]
+    options = paired(arguments)
+    known = (program for option, program in OURS.items() if option in options)
+    return next(known, options.get("--runtime", "openvino"))
 
 
 def paired(arguments: list[str]) -> dict[str, str]:
@@ -136,9 +152,17 @@ def read(program: str, arguments: list[str], files: dict[str, str]) -> Server:
         server.weights = gguf_format(lines["FROM"])
     elif program == "tei":
         server.sequences = int(options["--max-batch-requests"])
-    else:
+    elif program == "infinity":
         server.sequences = int(options["--batch-size"])
+    elif program == "whisper-cpp":
+        server.sequences, server.weights = 1, gguf_format(options["-m"].removesuffix(".bin"))
+    elif program == "triton":
+        [batch] = re.findall(r"max_batch_size: (\d+)", files["config.pbtxt"])
+        server.sequences = int(batch)
+    else:
+        server.sequences = int(options.get("--batch", 1))
     stated = options.get("--quantization") or options.get("--dtype")
+    stated = stated or options.get("--compute-type")
     if stated:
         server.weights = NAMED[stated]
     if "--kv-cache-dtype" in options:

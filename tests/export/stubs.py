@@ -10,6 +10,7 @@ STUBS = (
     *(
         "accelerate",
         "apptainer",
+        "cp",
         "curl",
         "deepspeed",
         "git",
@@ -20,9 +21,22 @@ STUBS = (
         "python3",
     ),
     *("scontrol", "srun", "torchrun", "vllm", "wget"),
+    *("tritonserver", "whisper-quantize", "whisper-server"),
     *("infinity_emb", "llama-server", "ollama", "text-embeddings-router", "trtllm-serve"),
 )
-REAL = ("bash", "cat", "find", "head", "mkdir", "sed", "seq", "sleep", "sort", "tail", "touch")
+REAL = (
+    "bash",
+    "cat",
+    "find",
+    "head",
+    "mkdir",
+    "sed",
+    "seq",
+    "sleep",
+    "sort",
+    "tail",
+    "touch",
+)
 """What the scripts use, and what the hostile names would like to."""
 NOTE = """#!{bash}
 name="${{0##*/}}"
@@ -97,5 +111,9 @@ class Stubs:
             count = int(words[0]) + 1
             calls.append(words[1 : count + 1])
             del words[: count + 1]
-        left = {found.name: found.read_text("utf-8") for found in self._work.iterdir()}
+        left = {
+            found.name: found.read_text("utf-8")
+            for found in self._work.iterdir()
+            if found.is_file()
+        }
         return Ran(calls, set(left), left)

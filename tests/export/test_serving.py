@@ -29,29 +29,20 @@ MODELS = (
 )
 CARDS = ("h100-sxm", "mi300x", "gaudi3", "tpu-v6e", "rtx-4090", "apple-m3-ultra")
 SERVED = {
-    "h100-sxm": {*MODELS} - {"sdxl-unet"},
-    "mi300x": {*MODELS} - {"sdxl-unet"},
+    "h100-sxm": {*MODELS},
+    "mi300x": {*MODELS},
     "gaudi3": set(),
     "tpu-v6e": {"llama-3.1-8b", "llama-3.1-70b", "deepseek-r1"},
-    "rtx-4090": {*MODELS} - {"sdxl-unet"},
-    "apple-m3-ultra": {
-        "llama-3.1-8b",
-        "llama-3.1-70b",
-        "gpt-oss-120b",
-        "deepseek-r1",
-        "bert-base",
-    },
+    "rtx-4090": {*MODELS},
+    "apple-m3-ultra": {*MODELS},
 }
-"""Models for which a file exists on a card, from tools.yaml and its sources: Whisper needs vLLM,
-which runs on neither Gaudi (without its plugin) nor Apple; images have no server here. DeepSeek-R1
-runs in four bits on one M3 Ultra of 512 GB (geerlingguy/ai-benchmarks at bdf9441, README)."""
+"""Models for which a file exists on a card, from tools.yaml and its sources. DeepSeek-R1 runs in
+four bits on one M3 Ultra of 512 GB (geerlingguy/ai-benchmarks at bdf9441, README)."""
 NGRAM = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}'
 """docs.vllm.ai, N-Gram Speculation."""
 FORMATS = ("shell", "slurm", "kubernetes", "compose", "skypilot", "dstack")
 INSTEAD = {  # named by the refusal, from the documents of the tools
-    ("sdxl-unet", "h100-sxm"): "Diffusers",
     ("sdxl-unet", "gaudi3"): "Optimum Habana",
-    ("whisper-large-v3", "apple-m3-ultra"): "whisper.cpp",
     ("llama-3.1-8b", "gaudi3"): "vllm-gaudi",
     ("bert-base", "tpu-v6e"): "JAX",
 }
@@ -85,6 +76,10 @@ def own_format(model: str, card: str) -> str:
     """The format of the program that a shell script starts."""
     if model == "bert-base":
         return "vllm" if card == "mi300x" else "tei"
+    if model == "sdxl-unet":
+        return "diffusers"
+    if model == "whisper-large-v3" and card.startswith("apple"):
+        return "whisper-cpp"
     return "llama-cpp" if card.startswith("apple") else "vllm"
 
 
@@ -169,7 +164,7 @@ def check_file(model: str, card: str, name: str, text: str, stubs: Stubs) -> Non
     length = {"whisper-large-v3": 448, "bert-base": 512}.get(model, 1280)
     assert {server.context for server in found} <= {length, None}
     assert sum(each.sequences * each.copies for each in found) * nodes(text, name) >= 12 or (
-        found[0].program == "ollama"
+        found[0].program in ("ollama", "whisper-cpp")
     )
     read = as_read(model, card, found, plan(model, card)[1].count)
     again = advisor.estimate(read)

@@ -51,7 +51,7 @@ def test_packages_are_installed_at_their_version(content: dict[str, Any]) -> Non
 
 def test_what_is_not_named_is_not_guessed() -> None:
     with pytest.raises(CatalogError, match=r"launch_versions\.yaml"):
-        version_of("torch")
+        version_of("no-package")
     with pytest.raises(CatalogError, match=r"launch_versions\.yaml"):
         image_of("vllm", "Other")
 

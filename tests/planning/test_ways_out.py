@@ -191,3 +191,14 @@ def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None
     alone = way(roomy, "adapt attention alone")
     assert alone.change == "adapt attention alone (--lora-targets q,k,v,o)"
     assert alone.likely_bytes is None
+
+
+def test_more_cards_hold_many_requests_themselves_and_name_the_other_software() -> None:
+    """5.1 million tokens of 70B (80 layers, 8 groups of 128, 16 bits) take 1.7 TB: 32 cards."""
+    many = serve("llama-3.1-70b", "h100-sxm", 1, concurrency=4000)
+    estimate = advisor.estimate(many)
+    assert estimate.software is not None
+    assert estimate.software.name == "llama-cpp"
+    found = way(estimate, "more cards")
+    assert found.change == "more cards: 32x NVIDIA H100 SXM5 80GB with vLLM"
+    assert found.host_bytes == 0

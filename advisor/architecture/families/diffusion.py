@@ -5,15 +5,19 @@ Fields follow the classes of Hugging Face diffusers 0.35 (Apache-2.0), and for D
 one image. Text encoder and latent decoder are not included.
 """
 
+import re
 from typing import Final, NamedTuple
 
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import LAYER_NORM, stage_counts
 from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Part
 
+LEFT_OUT: Final = "left out, because they run separately: "
+COUNT: Final = re.compile(r"\d{1,3}(?:,\d{3})+")
+"""Number of parameters in the name of a part."""
 GROUP_NORM: Final = nn.Normalization(kind="group")
 PLAIN_NORM: Final = nn.Normalization(kind="layer", affine=False)
 SILU: Final = nn.Activation(function="silu")
@@ -32,7 +36,14 @@ def _vector(source: str, width: int) -> nn.Layers:
 def _beside(fields: ConfigFields) -> tuple[str, ...]:
     """Return a note on the parts of the pipeline besides the network."""
     parts = fields.names("beside")
-    return (f"left out, because they run separately: {'; '.join(parts)}",) if parts else ()
+    return (f"{LEFT_OUT}{'; '.join(parts)}",) if parts else ()
+
+
+def beside_parameters(model: ModelArchitecture) -> int | None:
+    """Return the parameters of the other parts of the pipeline; None if they are not known."""
+    found = (note for note in model.assumptions if note.startswith(LEFT_OUT))
+    counts = [int(n.replace(",", "")) for note in found for n in COUNT.findall(note)]
+    return sum(counts) or None
 
 
 class _Stage(NamedTuple):

@@ -6,7 +6,7 @@ that a file's head and its options agree.
 
 from typing import Final, NamedTuple
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.results import Estimate
@@ -59,7 +59,7 @@ def program_for(
             remedy="Choose --to llama-cpp.",
         )
     duty, named = duty_of(workload, model), programs().get(to.value)
-    able = _able(duty, workload, card)
+    able = [item for item in _able(duty, workload, card) if item.knows(duty, model)]
     if duty is Duty.ENCODE and checkpoint is None:
         able = [program for program in able if program.loads(model)]
     if named is None and workload.engine is not None:
@@ -69,7 +69,7 @@ def program_for(
     if named is not None and named in able:
         return named
     who = f"{named.title} does not serve" if named else "no file can serve"
-    if named is not None and named.does(duty, card):
+    if named is not None and named.does(duty, card) and named.knows(duty, model):
         who = f"{named.title} loads no weights that predict masked tokens, as those of"
     if named is None and workload.engine is not None:
         who = f"no file starts {known_tools()[workload.engine].title} for"
@@ -147,14 +147,18 @@ def expressed(
     assert isinstance(workload, Serving)
     differences: list[str] = []
     weights = _weights(program, plan.precision, card, differences)
-    cache = _cache(program, cache_format(workload, card), differences)
+    caches = {}
+    if model.unit is Unit.TOKEN:
+        cache = _cache(program, cache_format(workload, card), differences)
+        caches = {"kv_cache_format": cache}
     layout = _layout(program, plan.layout, differences)
     techniques = _techniques(program, workload, model, card, differences)
+    techniques |= _load(program, workload, model, layout.data, differences)
     update: dict[str, object] = {
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.cards),
         "layout": layout,
         "workload": workload.changed(
-            **techniques, engine=program.name, weight_format=weights, kv_cache_format=cache
+            **techniques, **caches, engine=program.name, weight_format=weights
         ),
     }
     other = plan.software is None or plan.software.name != program.name
@@ -194,15 +198,32 @@ def _cache(program: Program, wanted: str, differences: list[str]) -> str:
     return taken
 
 
+def _load(
+    program: Program,
+    workload: Serving,
+    model: ModelArchitecture,
+    copies: int,
+    differences: list[str],
+) -> dict[str, int | None]:
+    """Return the load that a program computes at a time, where it is less than the stated one."""
+    most = program.at_once.get(duty_of(workload, model))
+    rate = workload.requests_per_s is not None or workload.demand is not None
+    if most is None or (not rate and workload.concurrency <= most * copies):
+        return {}
+    held = "one request" if most == 1 else f"{most} requests"
+    differences.append(f"{program.title} computes {held} at a time on each card; others wait.")
+    return {"concurrency": most * copies, "requests_per_s": None, "demand": None}
+
+
 def _techniques(
     program: Program,
     workload: Serving,
     model: ModelArchitecture,
     card: Accelerator,
     differences: list[str],
-) -> dict[str, None]:
+) -> dict[str, int | None]:
     """Return the fields of techniques that a file cannot state, without their values."""
-    update: dict[str, None] = {}
+    update: dict[str, int | None] = {}
     method = workload.speculation
     lacks = {
         Speculation.MTP: "the model's configuration names no layers for it"
@@ -225,6 +246,9 @@ def _techniques(
     if workload.adapters and not program.adapters:
         update |= dict.fromkeys(("adapters", "adapter_rank"))
         differences.append(f"No LoRA adapters: no file asks {program.title} for them.")
+    if workload.guidance and not model.guided:
+        update["guidance"] = None
+        differences.append(f"{program.title} draws with {model.family} without guidance.")
     if workload.images_per_request and not program.images:
         differences.append(f"Images: add the vision tower to {program.title} by hand.")
     return update

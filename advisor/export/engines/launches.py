@@ -5,25 +5,27 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from advisor.estimate.batch.forward import generates
+from advisor.estimate.batch.forward import generates, passes_per_answer
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
-from advisor.export.engines import gguf
+from advisor.export.engines import gguf, samples, speech
 from advisor.export.engines.programs import predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
 from advisor.export.formats import cannot
-from advisor.export.quoting import yaml_text
+from advisor.export.quoting import shell_word, yaml_text
 from advisor.export.script import Launch, Options
 from advisor.export.versions import pip_install
+from advisor.foundation.resources import data_path
 from advisor.nouns.techniques import Speculation, drafted, reserved_rank
 
 GROUP_PORT: Final = 13_345
 """Port on which the machines of one server meet. Assumed free."""
 DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-DEVICES: Final = {"metal": "mps", "cpu": "cpu"}
-"""Infinity's ``--device``; CUDA and ROCm are ``cuda``."""
+SERVERS: Final = "servers"
+"""Folder of ``data`` with the scripts of tools that have no server of their own."""
+STARTED: Final = "serve.py"
 LOOKED_UP: Final = 4
 """Tokens of the longest n-gram that is looked up in the prompt. Assumed: vLLM's own examples."""
 
@@ -133,26 +135,36 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "card_order": gguf.order,
     "chunked": lambda one: _where(one.workload.step_tokens, True),
     "copies_apart": lambda one: _where(_copies_apart(one)),
-    "device": lambda one: DEVICES.get(one.backend, "cuda"),
+    "classifies": lambda one: _where(samples.classifies(one)),
+    "device": lambda one: one.build.device,
     "encodes": lambda one: _where(not generates(one.setup.model)),
+    "folder": samples.folder,
     "expert_cards": lambda one: _where(_spread(one), one.copies * _tensor(one)),
     "further": _further,
     "gguf": gguf.file,
+    "ggml": speech.ggml,
+    "ggml_made": speech.ggml_made,
+    "ggml_making": speech.making,
+    "guidance": samples.guidance,
     "gguf_from": gguf.source,
     "gpu_layers_or_999": lambda one: gguf.layers(one) or "999",  # Ollama takes no word for all
     "gpu_layers_or_all": lambda one: gguf.layers(one) or "all",
     "group_port": lambda one: GROUP_PORT,
+    "half": samples.half,
     "heads": lambda one: _where(_drafted(one)),
     "heads_path": _heads_path,
     "heads_kind": lambda one: _where(_drafted(one), "EAGLE3" if _heads_path(one) else "NEXTN"),
     "heads_chain": _drafted,
     "heads_drafted": lambda one: _drafted(one, 1),
     "host_experts": lambda one: one.setup.estimate.layout.cpu_expert_layers or None,
+    "image_size": lambda one: one.setup.model.sample and one.setup.model.sample.image_size,
+    "in_turn": lambda one: _where(samples.in_turn(one)),
     "images": lambda one: _where(
         one.workload.images_per_request, json.dumps({"image": one.workload.images_per_request})
     ),
     "layout": lambda one: one.setup.estimate.layout,
     "local_copies": lambda one: _where(_copies_apart(one), one.copies // one.machines),
+    "makers": lambda one: " ".join(pip_install(*one.program.makers)[2:]),
     "making": gguf.making,
     "meeting": lambda one: _where(one.machines > 1, f'MEETING_POINT="$MASTER_ADDR:{GROUP_PORT}"'),
     "memory_fraction": lambda one: f"{one.setup.calibration.serving.memory_fraction:g}",
@@ -162,24 +174,35 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     ),
     "one_copy_apart": lambda one: _where(one.machines > 1 and one.copies == 1),
     "own_cache": _own_cache,
+    "parts": samples.parts,
+    "passes": lambda one: passes_per_answer(one.setup.model, one.workload),
+    "reads": samples.reads,
     "set_further": lambda one: _where(one.machines > 1, "set --"),
     "several_cards": lambda one: _where(one.cards > 1, "1"),
     "several_copies": lambda one: _where(one.copies > 1, True),
     "shared_tensor": lambda one: _tensor(one) * (one.copies if _spread(one) else 1),
     "slot_tokens": lambda one: one.sequences * one.context,
+    "sound_name": speech.name,
     "spans": lambda one: _where(one.machines > 1),
     "split": gguf.split,
+    "takes_batches": lambda one: _where(
+        duty_of(one.workload, one.setup.model) not in one.program.at_once
+    ),
     "spread": lambda one: _where(_spread(one)),
     "stated_weights": _stated,
     "step_tokens": lambda one: (
         one.workload.step_tokens or one.setup.calibration.serving.batched_tokens
     ),
+    "task": samples.task,
     "tensorrt_drafts": _tensorrt_drafts,
+    "text_length": samples.length,
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
     "unpooled": _unpooled,
     "vllm_drafts": _vllm_drafts,
     "weights": lambda one: one.setup.weights,
     "weight_options": _weights,
+    "weight_words": lambda one: " ".join(weights_of(one).options),
+    "weights_word": lambda one: shell_word(one.setup.weights),
 }
 """Values that descriptions name; a path of fields starts at the servers."""
 
@@ -203,23 +226,32 @@ def server_launch(servers: Servers) -> Launch:
     """Return the command for one server of a plan."""
     _check(servers)
     says, plan, stated = servers.program, Filler(partial(_value, servers)), weights_of(servers)
-    build = says.backends[servers.backend]
-    extra = (*says.extras.get(duty_of(servers.workload, servers.setup.model), ()), *stated.extra)
+    build, duty = servers.build, duty_of(servers.workload, servers.setup.model)
+    extra = (*says.extras.get(duty, ()), *stated.extra)
     whole = {name.partition("[")[0] for name in extra if "[" in name}
     packages = (*(name for name in build.install if name not in whole), *extra)
+    added = packages if build.bare else extra
     return Launch(
         program=plan.texts(says.command),
         options=plan.options(says.options),
         install=(pip_install(*packages),) if packages else (),
         image=build.image_for(servers.setup.accelerator) or "",
-        image_extra=(pip_install(*extra),) if extra else (),
+        image_extra=(pip_install(*added),) if added else (),
+        once=plan.texts(says.once),
         before=plan.texts(says.before),
-        files={name: _file(plan.filled(content)) for name, content in says.files.items()},
+        files=_scripts(says.scripts.get(duty))
+        | {name: _file(plan.filled(content)) for name, content in says.files.items()},
         environment={
             name: text for name, value in says.environment.items() for text in plan.texts((value,))
         },
         notes=(*plan.texts(says.notes), *((build.note,) if build.note else ())),
     )
+
+
+def _scripts(script: str | None) -> dict[str, str]:
+    """Return the files of a server of our own, by the names under which a file writes them."""
+    names = {} if script is None else {"batches.py": "batches.py", STARTED: script}
+    return {name: data_path(f"{SERVERS}/{file}").read_text("utf-8") for name, file in names.items()}
 
 
 def _file(content: str | dict[str, object]) -> str:

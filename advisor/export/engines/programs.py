@@ -35,6 +35,10 @@ class Build(Noun):
     """Image of ``launch_versions.yaml``."""
     images: dict[str, str] = Field(default_factory=dict)
     """Image by target (gfx942) or lowest compute capability."""
+    bare: bool = False
+    """Whether the image lacks the program, which is then installed there."""
+    device: str = ""
+    """The program's own word for the backend."""
     without: tuple[Duty, ...] = ()
     """Duties of the tool that it does not do here."""
     note: str = ""
@@ -94,6 +98,10 @@ class Program(Noun):
     """Whether a file may ask it to hold LoRA adapters."""
     masked: tuple[str, ...] | None = None
     """Families whose checkpoints of masked tokens it loads as encoders; None: all of them."""
+    families: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
+    """Duty -> the only families that its file serves."""
+    at_once: dict[Duty, int] = Field(default_factory=dict)
+    """Duty -> most requests that one copy computes together, where it sets a limit."""
     images: bool = False
     """Whether a file states how many images a prompt may have."""
     copies: bool = False
@@ -104,6 +112,12 @@ class Program(Noun):
     options: tuple[Line, ...] = ()
     before: tuple[str, ...] = ()
     """Shell lines before the command."""
+    once: tuple[str, ...] = ()
+    """Shell lines that make the weights, before any server starts."""
+    makers: tuple[str, ...] = ()
+    """Packages that make the weights, in a folder of their own."""
+    scripts: dict[Duty, str] = Field(default_factory=dict)
+    """Duty -> the file of ``data/servers`` that the command starts, as ``serve.py``."""
     environment: dict[str, str] = Field(default_factory=dict)
     files: dict[str, str | dict[str, object]] = Field(default_factory=dict)
     """Name -> text, or the content of a YAML file."""
@@ -154,6 +168,10 @@ class Program(Noun):
     def loads(self, model: ModelArchitecture) -> bool:
         """Whether it loads an encoder as its published weights are."""
         return self.masked is None or model.family in self.masked or not predicts_tokens(model)
+
+    def knows(self, duty: Duty, model: ModelArchitecture) -> bool:
+        """Whether its file serves a family."""
+        return duty not in self.families or model.family in self.families[duty]
 
     def states(self, weight_format: str) -> Weights | None:
         """Return how it is told a weight format; None if it cannot be."""

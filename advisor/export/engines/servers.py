@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.architecture.pairs import writes_apart
 from advisor.estimate.batch.forward import generates
-from advisor.export.engines.programs import Program, Weights
+from advisor.export.engines.programs import Build, Program, Weights
 from advisor.export.setup import Setup
 from advisor.nouns.hardware import UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -46,6 +46,11 @@ class Servers:
         found = self.program.backend(self.setup.accelerator)
         assert found is not None  # `choice.program_for` takes only programs that a file starts
         return found
+
+    @property
+    def build(self) -> Build:
+        """What brings the program to the plan's card."""
+        return self.program.backends[self.backend]
 
     @property
     def workload(self) -> Serving:

@@ -72,6 +72,7 @@ class LaunchModels(Noun):
     megatron_bridge: ModelNames
     llama_factory: ModelNames
     timm: ModelNames
+    whisper: ModelNames
     attention: ModelNames
     projections: Projections
     """Attention of transformers' families that take no ``sdpa``."""

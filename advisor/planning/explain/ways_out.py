@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
@@ -15,18 +13,20 @@ from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.tools.serving_formats import ways_of
 from advisor.estimate.training.run import resolve_training
 from advisor.foundation.record import record
-from advisor.foundation.units import GB
-from advisor.nouns.case import Case, Hardware
+from advisor.nouns.case import Case
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.explain.other_hardware import (
+    Change,
+    larger_cards,
+    more_cards,
+    more_host_memory,
+)
 from advisor.planning.explain.tuning import LIKELY
 from advisor.planning.prepared import PricedCase
 from advisor.planning.stated import best_placement
-
-MAX_GROWTH: Final = 6
-"""Doublings of the number of cards that are tried."""
 
 SACRIFICES: Final = ("time", "load", "numerics", "method", "lengths", "host", "cards")
 """Smallest first: the same result, later; fewer requests; lower precision; another method of
@@ -39,28 +39,11 @@ SHORTEST: Final = 512
 """Tokens of the shortest sequences that are proposed."""
 ATTENTION: Final = ("q", "k", "v", "o")
 """Projections of attention that adapters can sit on."""
-HOST_GB: Final = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-"""Memory of desktop computers (up to 256 GB) and of servers with one or two processors."""
-NARROWEST: Final = 0.6
-"""Weights in the narrowest format over those of the format that was tried last."""
 HOSTED: Final = {
     Offload.OPTIMIZER: "optimizer states",
     Offload.PARAMETERS: "weights",
     Offload.ACTIVATIONS: "activations",
 }
-
-
-@record
-class Change:
-    """Another case to try."""
-
-    title: str
-    sacrifice: str
-    case: Case
-    precision: str | None = None
-    """Weight format, where it changes."""
-    room_bytes: float = inf
-    """Memory of each card, where it changes."""
 
 
 @record
@@ -137,9 +120,9 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
             break
     for changes in (
         _other_software(case),
-        _more_host_memory(case, placement, estimate),
-        _more_cards(case, placement),
-        _larger_cards(case, placement, asked.catalog),
+        more_host_memory(case, placement, estimate),
+        more_cards(case, placement),
+        larger_cards(case, placement, asked.catalog),
     ):
         found.extend(_first_that_fits(tight, changes))
     return tuple(sorted(found, key=lambda way: (SACRIFICES.index(way.sacrifice), way.time_ratio)))
@@ -164,18 +147,30 @@ def _with_layouts(
 
 
 def _first_that_fits(tight: _Tight, changes: Iterable[Change]) -> Iterator[WayOut]:
-    """Yield the first change of hardware that fits."""
+    """Yield the first change of hardware that fits, without the host's memory if one does so."""
     needed = 0.0  # on the card that was tried last
+    hosted: list[WayOut] = []
     for change in changes:
         # As many cards need about as much, whichever they are: most need not be tried.
         if change.room_bytes < LIKE * needed:
             continue
         result = tight.placed(change.case)
         needed = needed if result is None else result.memory.total_bytes.high
-        way = tight.way(change.title, change.sacrifice, result)
-        if way:
+        way = tight.way(_under(change, tight.estimate, result), change.sacrifice, result)
+        if way and change.sacrifice == "cards" and way.host_bytes:
+            hosted.append(way)
+        elif way:
             yield way
             return
+    yield from hosted[:1]
+
+
+def _under(change: Change, before: Estimate, after: Estimate | None) -> str:
+    """Return a change in words, with its software where that is another."""
+    software = after.software if after else None
+    if software is None or before.software is None or software.name == before.software.name:
+        return change.title
+    return f"{change.title} with {software.title}"
 
 
 def _beyond(case: Case, place: Placement) -> tuple[str, ...]:
@@ -341,62 +336,3 @@ def _other_software(case: Case) -> Iterator[Change]:
     if not isinstance(workload, Serving) and workload.software is not None:
         free = case.changed(workload=workload.changed(software=None))
         yield Change("leave the software to the advisor (no --software)", "time", free)
-
-
-def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
-    return case.changed(hardware=hardware, layout=layout)
-
-
-def _more_host_memory(case: Case, placement: Placement, estimate: Estimate) -> Iterator[Change]:
-    """Yield larger memories of the host that can hold what the cards cannot."""
-    installed = placement.node.host_memory_bytes
-    if not isinstance(case.workload, Serving) or not installed or case.layout is not None:
-        return
-    machines = -(-placement.count // placement.node.accelerators)
-    memory = estimate.memory
-    short = (memory.total_bytes.high - memory.usable_bytes) * placement.count / machines
-    for size in HOST_GB:
-        room = size * GB
-        if room > installed and room >= NARROWEST * short:
-            host = case.host.changed(memory_bytes=room)
-            larger = case.changed(host=host)
-            yield Change(f"more host memory: {size} GB (--host-memory {size}G)", "host", larger)
-
-
-def _more_cards(case: Case, placement: Placement) -> Iterator[Change]:
-    """Yield the same cards in the best layout, then twice as many, and so on."""
-    card = placement.accelerator
-    if case.layout is not None:
-        same = Hardware(accelerator=card.key, count=placement.count)
-        yield Change("leave the layout to the advisor", "time", _on(case, same, None))
-    for step in range(1, MAX_GROWTH + 1):
-        count = placement.count * 2**step
-        if count <= case.limits.max_accelerators:
-            more = _on(case, Hardware(accelerator=card.key, count=count), None)
-            yield Change(f"more cards: {count:,}x {card.name}", "cards", more)
-
-
-def _larger_cards(case: Case, placement: Placement, catalog: Catalog) -> Iterator[Change]:
-    """Yield as many rentable cards of the vendor with more memory, least memory first."""
-    training = not isinstance(case.workload, Serving)
-    larger = sorted(
-        (
-            other
-            for other in catalog.accelerators
-            if other.vendor == placement.accelerator.vendor
-            and other.memory_reported_bytes > placement.accelerator.memory_reported_bytes
-            and not (training and other.inference_only)
-            and catalog.offers_for(other.key)
-        ),
-        key=lambda other: other.memory_reported_bytes,
-    )
-    for other in larger:
-        hardware = Hardware(accelerator=other.key, count=placement.count)
-        # The layout stays the same: a new layout is a change of its own.
-        layout = placement.layout if case.layout is not None else None
-        yield Change(
-            f"a larger card: {placement.count:,}x {other.name}",
-            "cards",
-            _on(case, hardware, layout),
-            room_bytes=other.memory_reported_bytes,
-        )

@@ -1,0 +1,40 @@
+"""Serves images of texts with Diffusers: curl -d 'a lighthouse in fog' HOST:PORT -o image.png."""
+
+import argparse
+import io
+
+import torch
+from batches import serve
+from diffusers import AutoPipelineForText2Image
+
+parser = argparse.ArgumentParser()
+for name in ("model", "dtype", "device"):
+    parser.add_argument(f"--{name}", required=True)
+for name in ("batch", "steps", "size", "port"):
+    parser.add_argument(f"--{name}", type=int, required=True)
+parser.add_argument("--guidance-scale", type=float, help="the pipeline's own if absent")
+parser.add_argument("--in-turn", action="store_true", help="one part on the card at a time")
+plan = parser.parse_args()
+
+pipeline = AutoPipelineForText2Image.from_pretrained(
+    plan.model, torch_dtype=getattr(torch, plan.dtype)
+)
+if plan.in_turn:
+    pipeline.enable_model_cpu_offload(device=plan.device)
+else:
+    pipeline.to(plan.device)
+pipeline.vae.enable_slicing()  # latents become pixels image by image
+shape = {"num_inference_steps": plan.steps, "height": plan.size, "width": plan.size}
+if plan.guidance_scale is not None:
+    shape["guidance_scale"] = plan.guidance_scale
+
+
+def draw(texts):
+    """Return one PNG file for each text."""
+    files = [io.BytesIO() for _ in texts]
+    for image, file in zip(pipeline(texts, **shape).images, files, strict=True):
+        image.save(file, format="PNG")
+    return [file.getvalue() for file in files]
+
+
+serve(plan.port, plan.batch, lambda body: [body.decode()], draw, b"".join, "image/png")
