@@ -233,6 +233,8 @@ class ToolRules:
             return "divides no model over unlike cards"
         if workload.adapters and not (tool.serving and tool.serving.adapters):
             return "serves no adapters beside a model"
+        if workload.beam_size > 1 and not (tool.serving and tool.serving.beams):
+            return "searches over no beams"
         if self._states_layout and not ladder_of(tool).host:
             return "keeps no layers in the host's memory"
         layout = self.case.layout
