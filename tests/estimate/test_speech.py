@@ -33,7 +33,8 @@ def test_whisper_cpp(model: str, card: str, encoder_ms: float, token_ms: float |
     assert found is not None
     assert found.ttft_ms.expected == pytest.approx(encoder_ms, rel=0.25)
     if token_ms is not None:
-        assert found.tpot_ms.expected == pytest.approx(token_ms, rel=0.25)
+        # Assumed for sampling, which the benchmark leaves out.
+        assert found.tpot_ms.expected == pytest.approx(token_ms + 0.3, rel=0.15)
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,11 @@ def bytes_per_parameter(
     stored = weight_format.bytes_per_parameter
     if stored >= SIXTEEN_BIT_BYTES or weight_format.whole:
         return stored
+    if weight_format.head_bytes_per_parameter is not None:
+        # Of tied weights, the head is a copy.
+        head = row.kind is OperatorKind.MATMUL and row.part is Part.HEAD
+        if head or (model.tied_embeddings and row.part is Part.EMBEDDING):
+            return weight_format.head_bytes_per_parameter
     quantised = row.kind is OperatorKind.MATMUL and row.part is Part.BLOCK
     if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
         quantised = row.division is Division.EXPERT

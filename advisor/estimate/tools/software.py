@@ -298,6 +298,9 @@ class ToolRules:
 
     def _remedy(self, card: Accelerator) -> str:
         """Return what would do the work on this card, or on another."""
+        if isinstance(self.case.workload, Serving) and self.case.workload.beam_size > 1:
+            tools = (tool for tool in known_tools().values() if tool.serving and tool.serving.beams)
+            return f"Use {' or '.join(tool.title for tool in tools)}, or leave --beam-size out."
         able = [
             tool
             for tool in self._usual(card)
