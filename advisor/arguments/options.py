@@ -15,6 +15,7 @@ from advisor.foundation.parsing import (
     parse_money,
     parse_number,
     parse_owned,
+    parse_sound,
 )
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import case_inputs
@@ -185,5 +186,6 @@ _READERS: Final[dict[Reads, Callable[..., object]]] = {
     Reads.RATE: parse_amount,
     Reads.PLAIN: parse_number,
     Reads.ARRIVALS: parse_arrivals,
+    Reads.SOUND: parse_sound,
     Reads.CARDS: _cards,
 }

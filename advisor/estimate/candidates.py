@@ -166,7 +166,8 @@ class LayoutArrays(Columns):
 
 CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
 ATTENTION: Final = ("overhead_s", "forward", "backward", "half_keys", "portable", "scan")
-LAUNCHES: Final = tuple(f"{kind}layer_overhead_s" for kind in ("", "prompt_", "routed_", "scan_"))
+KINDS: Final = ("", "prompt_", "routed_", "scan_", "beam_")
+LAUNCHES: Final = tuple(f"{kind}layer_overhead_s" for kind in KINDS)
 """Fields of the kernels' nouns that ``HardwareArrays`` holds too."""
 
 
@@ -224,6 +225,8 @@ class HardwareArrays(Columns):
     """What launches of routed experts add to a layer, by an engine with its own kernels."""
     scan_layer_overhead_s: Floats
     """The same of a recurrence."""
+    beam_layer_overhead_s: Floats
+    """What several tokens of a sequence in one step add to a layer: its beams."""
     short_layers: Floats
     """1 if a serving engine adds less to each layer than on other cards, otherwise 0."""
     weight_expansion_s: Floats

@@ -34,10 +34,11 @@ from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import HOUR_S
+from advisor.foundation.units import DAY_S, HOUR_S
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import beyond_stack
+from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
 
@@ -196,9 +197,15 @@ def describe_workload(
     if not generates(architecture):
         return _batches_line(workload, architecture)
     lengths = f"of {workload.input_tokens:,} tokens in, {workload.output_tokens:,} out"
+    if workload.beam_size > 1:
+        lengths += f", {workload.beam_size} beams"
     if workload.requests_per_s is not None:
         how = workload.arrivals.label
-        return f"serve {_asked(workload.requests_per_s)} that arrive {how}, {lengths}"
+        what = f"serve {_asked(workload.requests_per_s)} that arrive {how}"
+        if speech := tool_choice().speech.get(architecture.family):
+            hours = workload.requests_per_s * speech.window_s * DAY_S / HOUR_S
+            what = f"transcribe {trimmed(hours, 4)} hours of sound a day: {what.split(' ', 1)[1]}"
+        return f"{what}, {lengths}"
     requests = "request" if workload.concurrency == 1 else "concurrent requests"
     return f"serve {workload.concurrency:,} {requests} {lengths}"
 

@@ -298,7 +298,7 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
             remedy="State requests_per_s in place of demand.",
             field="workload.demand",
         )
-    if serving.requests_per_s is None:
+    if not serving.rate_words:
         return workload
     asked = prepared(workload.case, catalog, searching=True)
     searched = Searched.of(asked)
@@ -306,15 +306,15 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
     found = None if best is None else searched.estimate(best).serving
     if found is None or found.arrivals is None:
         raise InputError(
-            f"nothing carries {serving.requests_per_s:g} requests/s of {workload.name!r}",
-            value=f"{serving.requests_per_s:g}",
+            f"nothing carries {serving.rate_words} of {workload.name!r}",
+            value=serving.rate_words,
             allowed="a rate that some rental carries within the limits on latency",
             remedy="Loosen the limits, or state concurrency: requests a second times the seconds "
             "of an answer.",
             field="workload.requests_per_s",
         )
     held = max(1, math.ceil(found.arrivals.in_flight))
-    at_once = serving.changed(requests_per_s=None, concurrency=held)
+    at_once = serving.changed(requests_per_s=None, audio_hours=None, concurrency=held)
     return workload.changed(case=workload.case.changed(workload=at_once))
 
 

@@ -299,10 +299,10 @@ class _Planned:
         ]
         for asked, counted in zip(self.asked.workloads, self.portfolio.workloads, strict=True):
             serving, held = asked.case.workload, counted.case.workload
-            if isinstance(serving, Serving) and serving.requests_per_s and serving != held:
+            if isinstance(serving, Serving) and serving.rate_words and serving != held:
                 assert isinstance(held, Serving)
                 notes.append(
-                    f"{asked.name}: {serving.requests_per_s:g} requests/s count as "
+                    f"{asked.name}: {serving.rate_words} count as "
                     f"{held.concurrency:,} in flight, as on the cheapest hardware to rent for it."
                 )
         for title, pauses in self._stopping.items():

@@ -180,6 +180,33 @@ def parse_arrivals(text: str, *, field: str) -> float:
     return users * number / _PER[unit]
 
 
+def parse_sound(text: str, *, field: str) -> float:
+    """Read hours of sound in a time; a bare number is for each day. [h/day]
+
+    Examples
+    --------
+    >>> parse_sound("1,000", field="sound"), parse_sound("5000 in 3 days", field="sound")
+    (1000.0, 1666.6666666666667)
+    >>> parse_sound("70K/week", field="sound"), parse_sound("50/h", field="sound")
+    (10000.0, 1200.0)
+    """
+    amount, _, time = re.sub(r"\s+in\s+", "/", _bounded(text).lower()).partition("/")
+    # ``/h`` and ``/week`` are one of them.
+    time = time if not time or time.strip()[:1].isdigit() else f"1{time.strip()}"
+    try:
+        hours = parse_amount(re.sub(r"\s*(h|hours?)$", "", amount.strip()), field=field)
+        days = parse_duration(time or "1d", field=field) / DAY_S
+    except InputError:
+        raise InputError(
+            f"{field} is not an amount of sound",
+            value=text,
+            allowed="hours of sound for each day, or in a time",
+            remedy="Write it like 1000/day, 20K/week or 5000 in 3 days.",
+            field=field,
+        ) from None
+    return hours / days
+
+
 def parse_bytes(text: str, *, field: str) -> float:
     """Read a size or a rate of memory; 0 is none. [bytes or bytes/s]
 

@@ -189,7 +189,8 @@ class Case(Noun):
     @model_validator(mode="after")
     def _percentile_of_arrivals(self) -> Case:
         """Refuse a percentile of requests whose arrivals are unknown."""
-        known = (getattr(self.workload, name, None) for name in ("requests_per_s", "demand"))
+        rates = ("requests_per_s", "demand", "audio_hours")
+        known = (getattr(self.workload, name, None) for name in rates)
         rate = next((one for one in known if one is not None), None)
         if self.limits.at != "mean" and self.workload.kind == "serving" and rate is None:
             raise InputError(

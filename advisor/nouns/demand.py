@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from advisor.foundation.names import PathName
 from advisor.foundation.noun import Noun
-from advisor.foundation.parsing import parse_arrivals
+from advisor.foundation.parsing import parse_arrivals, parse_sound
 from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
 
 HOURS_A_DAY: Final = 24
@@ -22,6 +22,14 @@ def _parsed(value: object, info: ValidationInfo) -> object:
 
 RequestRate = Annotated[float, BeforeValidator(_parsed), Field(gt=0, le=1e6, allow_inf_nan=False)]
 """As a number, or as people write it: ``600/min``. [requests/s]"""
+
+
+def _sound(value: object, info: ValidationInfo) -> object:
+    return parse_sound(value, field=info.field_name or "") if isinstance(value, str) else value
+
+
+Sound = Annotated[float, BeforeValidator(_sound), Field(gt=0, le=1e9, allow_inf_nan=False)]
+"""Hours of sound, as a number for each day or as people write it: ``5000 in 3 days``. [h/day]"""
 
 
 class DayShape(Labelled):

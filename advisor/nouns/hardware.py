@@ -204,6 +204,8 @@ LAPTOP_MEMORY_BYTES: Final = 32.0 * GB
 """Memory of a laptop with a GPU of its own. Assumed; ``host.memory_bytes`` states another."""
 DESKTOP_BYTES_PER_S: Final = 89.6 * GB
 """Two channels of DDR5-5600. [bytes/s]"""
+DESKTOP_MOST_BYTES: Final = 256.0 * GIB
+"""Most memory of two channels of DDR5: four modules of 64 GB (AMD AM5, Intel LGA 1851). [bytes]"""
 VCPUS_PER_ACCELERATOR: Final = 16.0
 """Median of the 311 offers of the catalog that state their vCPUs (2026-11-21)."""
 

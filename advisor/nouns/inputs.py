@@ -79,6 +79,7 @@ BATCHES: Final = NETWORKS - WRITING
 DIFFUSION: Final = frozenset({Network.DIFFUSION})
 VISION: Final = frozenset({Network.VISION})
 IMAGES: Final = VISION | DIFFUSION
+PAIRS: Final = frozenset({Network.PAIRS})
 SAMPLES: Final = NETWORKS - TEXT
 """What is counted in images or samples."""
 
@@ -101,6 +102,8 @@ class Reads(StrEnum):
     MS = "ms"
     ARRIVALS = "arrivals"
     """Requests in a time: 10/s, 600/min, 500 users x 12/h."""
+    SOUND = "sound"
+    """Hours of sound in a time: 1000/day, 5000 in 3 days."""
     RATE = "rate"
     """USD for one unit of another currency."""
     PLAIN = "plain"
@@ -116,6 +119,7 @@ METAVARS: Final = {
     Reads.BYTES: "BYTES",
     Reads.RATE: "RATE",
     Reads.ARRIVALS: "RATE",
+    Reads.SOUND: "HOURS",
     Reads.PLAIN: "X",
     Reads.YES: "yes|no",
     Reads.TEXT: "NAME",
@@ -129,6 +133,7 @@ UNITS: Final = {
     Reads.USD: "USD",
     Reads.LENGTH: "tokens",
     Reads.ARRIVALS: "requests/s",
+    Reads.SOUND: "a day",
 }
 """Of what is read so."""
 

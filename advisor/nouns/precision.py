@@ -31,6 +31,8 @@ class WeightFormat(Noun):
     whole: bool = False
     """Whether every matrix is quantised, embedding and head too, and ``bytes_per_parameter`` is the
     mean over the whole file."""
+    head_bytes_per_parameter: float | None = None
+    """Of a head that is quantised apart from the blocks. [bytes]"""
     expanded: bool = False
     """Whether kernels write the weights out in 16 bits before a product of several rows
     (bitsandbytes ``MatMul4Bit``: ``dequantize_4bit``, then ``linear``; one row has its own kernel,
@@ -44,6 +46,8 @@ GGUF_ENGINE: Final = "llama_cpp"
 """Section of ``engines`` for the engine that serves GGUF files."""
 MLX_ENGINE: Final = "mlx"
 """The same for files of MLX."""
+EXL_ENGINES: Final = {"exl2": "exllamav2", "exl3": "exllamav3"}
+"""The same for files of ExLlama, by how the names of their formats begin."""
 
 
 class PrecisionRecipe(Noun):
@@ -76,6 +80,8 @@ class NumberFormats(Noun):
     weights: dict[str, dict[str, object]]
     gguf: dict[str, float]
     mlx: dict[str, float]
+    exl: dict[str, float]
+    exl_head_bits: float
     caches: dict[str, float]
     recipes: dict[str, dict[str, object]]
 
@@ -103,6 +109,17 @@ def _stored(file: NumberFormats) -> Iterator[WeightFormat]:
             note="Apple silicon; one fp16 scale and one fp16 offset for 64 weights",
             whole=True,
             engine=MLX_ENGINE,
+        )
+    for name, bits in file.exl.items():
+        kind = name.partition("_")[0]
+        yield WeightFormat(
+            name=name,
+            title=f"{kind.upper()} {bits:g} bits",
+            bytes_per_parameter=bits / BITS_PER_BYTE,
+            compute="fp16",
+            note=f"ExLlama; the head in {file.exl_head_bits:g} bits, embeddings in fp16",
+            head_bytes_per_parameter=file.exl_head_bits / BITS_PER_BYTE,
+            engine=EXL_ENGINES[kind],
         )
 
 

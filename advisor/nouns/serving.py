@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from advisor.foundation.names import Name, one_of
-from advisor.nouns.demand import Demand, RequestRate
-from advisor.nouns.inputs import DIFFUSION, TEXT, VISION, WRITING, Labelled, Reads, asked
+from advisor.nouns.demand import Demand, RequestRate, Sound
+from advisor.nouns.inputs import DIFFUSION, PAIRS, TEXT, VISION, WRITING, Labelled, Reads, asked
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.sizes import Length, Sized
 from advisor.nouns.software.names import SERVED_BY, EngineName
@@ -73,6 +73,18 @@ class Serving(Sized, Techniques):
         "500 users x 12/h. Percentiles of the latencies follow.",
     )
     """Takes the place of the concurrency, which then follows from it. [requests/s]"""
+    audio_hours: Sound | None = asked(
+        "hours of sound to transcribe, instead of a concurrency: 1000/day, 5000 in 3 days",
+        "--audio-hours",
+        "Hours of sound",
+        reads=Reads.SOUND,
+        networks=PAIRS,
+        advanced=False,
+        blank="As the requests at once take",
+        explained="What is to be transcribed, in place of the requests at once: 1000 (a day), "
+        "20K/week or 5000 in 3 days.",
+    )
+    """Takes the place of the concurrency; the rate of requests follows from it. [h/day]"""
     demand: Demand | None = None
     """A day or a week; its peak takes the place of ``requests_per_s``."""
     arrivals: Arrivals = asked(
@@ -117,6 +129,14 @@ class Serving(Sized, Techniques):
         "Load balancer in the rent",
         networks=WRITING,
         blank="No",
+    )
+    beam_size: Annotated[int, Field(ge=1, le=64)] = asked(
+        "encoder-decoder pairs: texts that the decoder tries beside each other; faster-whisper and "
+        "whisper.cpp take 5 unless told",
+        "--beam-size",
+        "Beams",
+        networks=PAIRS,
+        default=1,
     )
     frames_per_s: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None = asked(
         "frames per second of one camera: says how many cameras the hardware carries",
@@ -169,9 +189,16 @@ class Serving(Sized, Techniques):
         hits = math.floor((self.prefix_hit_share or 0.0) * self.input_tokens)
         return float(min(max(hits, self.shared_prefix_tokens or 0), self.input_tokens - 1))
 
+    @property
+    def rate_words(self) -> str:
+        """Return the stated rate in words; empty if users at once or a day are stated."""
+        if self.audio_hours is not None:
+            return f"{self.audio_hours:g} hours of sound a day"
+        return "" if self.requests_per_s is None else f"{self.requests_per_s:g} requests/s"
+
     @model_validator(mode="after")
     def _one_load(self) -> Self:
-        names = ("concurrency", "requests_per_s", "demand")
+        names = ("concurrency", "requests_per_s", "demand", "audio_hours")
         given = [name for name in names if name in self.model_fields_set]
         given = [name for name in given if getattr(self, name) is not None]
         if len(given) > 1:

@@ -16,6 +16,7 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
 from advisor.foundation.record import record
+from advisor.foundation.units import DAY_S, HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.nouns.precision import RECIPES
@@ -47,16 +48,26 @@ def fitted(
     if not isinstance(workload, Serving):
         return workload, architecture
     notes = []
-    if is_pair(architecture):
+    speech = tool_choice().speech.get(architecture.family)
+    pair = is_pair(architecture)
+    if workload.audio_hours is not None and not (speech and pair):
+        raise _inapplicable("audio_hours", workload.audio_hours, architecture, "writes no speech")
+    if workload.beam_size > 1 and not pair:
+        why = "is no encoder-decoder pair"
+        raise _inapplicable("beam_size", workload.beam_size, architecture, why)
+    if pair:
         read = positions_read(architecture)
         architecture = as_writer(architecture)
         given = workload.model_fields_set
-        speech = tool_choice().speech.get(architecture.family)
         workload = workload.changed(input_tokens=read)
         if speech and "output_tokens" not in given:
             workload = workload.changed(output_tokens=speech.window_tokens)
             told = f"answers of {speech.window_tokens} tokens, as people speak in"
             notes.append(f"{told} {speech.window_s:g} s (--output-tokens)")
+        if speech and workload.audio_hours is not None:
+            rate = workload.audio_hours * HOUR_S / DAY_S / speech.window_s
+            workload = workload.changed(requests_per_s=rate, audio_hours=None)
+            notes.append(f"a request for each {speech.window_s:g} s of sound, spread over the day")
     if update := shortened(workload, architecture, workload.model_fields_set):
         workload = workload.changed(**update)
         cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
@@ -66,6 +77,18 @@ def fitted(
     if notes:
         architecture = architecture.changed(assumptions=(*architecture.assumptions, *notes))
     return workload, architecture
+
+
+def _inapplicable(
+    field: str, value: object, architecture: ModelArchitecture, why: str
+) -> InputError:
+    return InputError(
+        f"workload.{field} does not apply to {architecture.name}, which {why}",
+        value=value,
+        allowed="models like whisper-large-v3",
+        remedy="Leave the field out.",
+        field=f"workload.{field}",
+    )
 
 
 def shortened(

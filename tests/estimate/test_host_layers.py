@@ -198,3 +198,12 @@ def test_a_host_does_not_hold_the_cache_of_thousands() -> None:
     assert not found.rankings[0].plans
     assert found.nearest is not None
     assert any("at a time instead of 4,000" in way.change for way in found.nearest.ways_out)
+
+
+@pytest.mark.parametrize(("size", "rate"), [(256e9, "89.6 GB/s"), (512e9, "307.2 GB/s")])
+def test_more_memory_than_two_channels_hold_comes_with_a_servers_channels(
+    size: float, rate: str
+) -> None:
+    """Two channels of DDR5 take four modules of 64 GB; eight of DDR5-4800 give 8 x 38.4 GB/s."""
+    found = answer("deepseek-r1", "q2_k", "rtx-4090", host={"memory_bytes": size})
+    assert any(rate in text for text in found.assumptions)

@@ -104,7 +104,7 @@ SERVERS: Final = _fits(engine_fits().servers)
 """What finite bursts add."""
 DIRECT: Final = _fits(engine_fits().called)
 """Engines with their own kernels, in the order of their fits."""
-(HOST,) = _fits(engine_fits().host)
+HOSTS: Final = _fits(engine_fits().host)
 """Layers and experts in the host's memory."""
 
 
@@ -131,7 +131,8 @@ def with_values(facts: ServingFacts, values: Mapping[str, float]) -> ServingFact
     section |= {key: (known[key] or {}) | section[key] for key in (HOST_SECTION,) if key in section}
     if facts.like or not own:
         # The section holds only what differs from the engine's other kernels.
-        changed = {key: {**kin[key], **kernels} for key, kernels in own.items()}
+        others = kin.get(OTHERS, {})
+        changed = {key: {**kin.get(key, others), **kernels} for key, kernels in own.items()}
         return ServingFacts.model_validate(known | section | {"backends": kin | changed})
     if OTHERS in own:
         own = own | {OTHERS: {**kin.get(OTHERS, {}), **own[OTHERS]}}
@@ -162,7 +163,8 @@ def fit_engine(
 ) -> dict[str, float]:
     """Fit the constants of one engine, or those that several share.
 
-    By name, in the order of ``fit.parameters``. Every group of like runs weighs one.
+    By name, in the order of ``fit.parameters``. Every group of like runs weighs one; of a host's
+    memory, all runs of one site, which are those of one machine.
 
     Parameters
     ----------
@@ -182,10 +184,14 @@ def fit_engine(
             for one, fold in zip(readings, folds_of(readings), strict=True)
         ]
     )
-    groups = Counter(_weighed(one) for one, use in zip(readings, kept, strict=True) if use)
-    weights = np.array(
-        [1 / groups[_weighed(one)] for one, use in zip(readings, kept, strict=True) if use]
-    )
+    hosted = fit in HOSTS
+    alike = [
+        (one.source if hosted else one.group, one.quantity)
+        for one, use in zip(readings, kept, strict=True)
+        if use
+    ]
+    groups = Counter(alike)
+    weights = np.array([1 / groups[name] for name in alike])
     measured = np.array([one.measured_s for one in readings])
     names = [parameter.name for parameter in fit.parameters]
     remembered: list[Known] = [{} for _ in engines]
@@ -204,10 +210,6 @@ def fit_engine(
     return {
         name: rounded(value, 3) for name, value in zip(names, found.values.tolist(), strict=True)
     }
-
-
-def _weighed(reading: Reading) -> tuple[str, str]:
-    return reading.group, reading.quantity
 
 
 def folds_of(readings: Sequence[Reading]) -> list[int]:
@@ -230,6 +232,7 @@ def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
     return tuple(pack for pack in read_packs(engine, fit.kinds) if pack.engine == fit.name)
 
 
-def offload_packs(engine: Engine) -> tuple[Pack, ...]:
-    """Return the runs on which the constants of the host's memory are fitted."""
-    return read_packs(engine, HOST.kinds, OFFLOADED)
+def offload_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
+    """Return the runs on which an engine's constants of the host's memory are fitted."""
+    found = read_packs(engine, fit.kinds, OFFLOADED)
+    return tuple(pack for pack in found if pack.engine == fit.name)

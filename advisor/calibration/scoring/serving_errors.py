@@ -8,7 +8,7 @@ from advisor.calibration.fitting.memory import START
 from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.serving import (
     BURSTS,
-    HOST,
+    HOSTS,
     SERVERS,
     EngineFit,
     engine_packs,
@@ -332,10 +332,11 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     stored: Any = read_yaml(data_path(FITTED))
     if called:
         cards = join_calibration(fixed | blank | {"engines": fitted}, data_path(FITTED))
-        held = fit_engine(HOST, cards.engines[HOST.name], offload_packs(engine), cards)
-        fitted[HOST.name] |= section_of(held)
+        for fit in HOSTS:
+            held = fit_engine(fit, cards.engines[fit.name], offload_packs(fit, engine), cards)
+            fitted[fit.name] = fitted.get(fit.name, {}) | section_of(held)
     else:
-        fitted |= {fit.name: stored["engines"][fit.name] for fit in CALLED}
+        fitted |= {fit.name: stored["engines"][fit.name] for fit in (*CALLED, *HOSTS)}
     sections: Section = {"serving": section_of(common), "engines": fitted}
     final = join_calibration(kernels | sections | blank, data_path(FITTED))
     readings = all_held_out(final, engine, (*SERVERS, *anew))

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.architecture.pairs import as_writer, is_pair
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.guesses import cache_bytes, filled, weight_format
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
@@ -161,6 +162,8 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     Raises InputError if the row's model or format is unknown, or a cell is unusable.
     """
     architecture = engine.architecture(row)
+    if is_pair(architecture):
+        architecture = as_writer(architecture)
     accelerator = engine.accelerator(row)
     row = filled(row, "serving")
     stored = weight_format(row)

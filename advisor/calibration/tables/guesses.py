@@ -20,7 +20,7 @@ from advisor.nouns.precision import GGUF_ENGINE, KV_CACHE_FORMATS, WEIGHT_FORMAT
 GGUF: Final = "gguf_"
 """Start of the tables' words for formats of GGUF files."""
 
-GGUF_READERS: Final = frozenset({"llama_cpp", "ik_llama_cpp"})
+GGUF_READERS: Final = frozenset({"llama_cpp", "ik_llama_cpp", "whisper_cpp"})
 """Engines that read only GGUF files."""
 AS_GGUF: Final = {"mxfp4": "gguf_mxfp4_moe"}
 """Formats that such a file stores in its own way."""

@@ -18,10 +18,10 @@ from advisor.calibration.tables.deployments import (
     row_group,
     row_kind,
     row_load,
+    row_node,
 )
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
 from advisor.calibration.tables.serving_rows import FIRST, TOKEN, WHOLE
-from advisor.catalog.nodes import owned_node
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
@@ -29,12 +29,12 @@ from advisor.estimate.serving.demand import ServingLoad
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.generations import generations
 
-TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv")
+TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv", "speech_runs.csv")
 OFFLOADED: Final = ("offload_runs.csv",)
 """Runs with layers or experts in the host's memory."""
 
@@ -65,6 +65,8 @@ class Pack:
     deployment: Deployment
     """A deployment with the hardware of all runs; a fit replaces its engine."""
     cards: tuple[Accelerator, ...]
+    nodes: tuple[Node, ...]
+    """Their machines, with the rates that the rows state."""
     load: ServingLoad
     readings: tuple[Reading, ...]
 
@@ -127,6 +129,7 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
             ),
         ),
         cards=tuple(engine.accelerator(row) for row, _, _ in found),
+        nodes=tuple(row_node(row, engine.accelerator(row)) for row, _, _ in found),
         load=joined([load for *_, load in found]),
         readings=tuple(
             Reading(
@@ -202,20 +205,20 @@ def predicted_s(
     ``remembered``: times of earlier calls with these packs. A pack whose constants did not change
     is not predicted again: a fit moves the constants of one generation at a time.
     """
-    known: dict[tuple[str, str, str, int], HardwareArrays] = {}
+    known: dict[tuple[str, str, str, Node], HardwareArrays] = {}
 
     def hardware(pack: Pack) -> HardwareArrays:
         if not facts.backends:
             return pack.deployment.candidates.hardware
         stored, interface = pack.deployment.served.weight_format, pack.deployment.interface
-        most = int(pack.deployment.candidates.layout.accelerators.max())
-        for card in pack.cards:
-            if (card.key, stored.name, interface, most) not in known:
+        places = list(zip(pack.cards, pack.nodes, strict=True))
+        for card, node in places:
+            if (card.key, stored.name, interface, node) not in known:
                 kernels, _ = calibration.served_kernels(card, stored, facts, interface)
-                known[card.key, stored.name, interface, most] = HardwareArrays.of(
-                    card, owned_node(card, most), kernels, compute=compute_format(card, stored)
+                known[card.key, stored.name, interface, node] = HardwareArrays.of(
+                    card, node, kernels, compute=compute_format(card, stored)
                 )
-        return joined([known[card.key, stored.name, interface, most] for card in pack.cards])
+        return joined([known[card.key, stored.name, interface, node] for card, node in places])
 
     def predict(pack: Pack) -> NDArray[np.float64]:
         times = pack.times(calibration, facts, hardware(pack))

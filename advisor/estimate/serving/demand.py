@@ -55,6 +55,8 @@ class ServingLoad:
     """Tokens of one sequence that a step checks: drafts and its own."""
     accepted: Floats = field(default_factory=lambda: np.ones(1))
     """Tokens of one sequence that a step yields."""
+    beams: Floats = field(default_factory=lambda: np.ones(1))
+    """Texts that the decoder of a pair tries for a request. They share the encoder's output."""
     drafting: Floats = field(default_factory=lambda: np.zeros(1))
     """Time to draft, over that of a step without drafts."""
     adapter_rank: Floats = field(default_factory=lambda: np.zeros(1))
@@ -87,8 +89,9 @@ class ServingLoad:
             cached_tokens=np.array([workload.cached_tokens]),
             shared_tokens=np.array([float(workload.shared_prefix_tokens or 0)]),
             step_tokens=np.array([float(workload.step_tokens or np.inf)]),
-            verified=np.array([drafts.verified]),
+            verified=np.array([drafts.verified * workload.beam_size]),
             accepted=np.array([drafts.accepted]),
+            beams=np.array([float(workload.beam_size)]),
             drafting=np.array([drafts.overhead]),
             adapter_rank=np.array([float(reserved_rank(workload) * (workload.adapters or 0))]),
             slowdown=np.array([adapter_facts().slowdown.expected if workload.adapters else 1.0]),
@@ -109,6 +112,10 @@ class ServingLoad:
     def cached_prompt(self, served: ServedModel) -> Floats:
         """Return the prompt tokens that the cache holds: none if an encoder reads the prompt."""
         return np.zeros_like(self.input_tokens) if served.reads_apart else self.input_tokens
+
+    def cached_answers(self) -> Floats:
+        """Return the tokens of a request's answers that the cache holds, of all its beams."""
+        return self.output_tokens * self.beams
 
     def kept_once(self, served: ServedModel, engine: ServingFacts) -> Floats:
         """Return the tokens at the start of all prompts that the cache holds once."""
@@ -242,6 +249,11 @@ def bytes_per_parameter(
     stored = weight_format.bytes_per_parameter
     if stored >= SIXTEEN_BIT_BYTES or weight_format.whole:
         return stored
+    if weight_format.head_bytes_per_parameter is not None:
+        # Of tied weights, the head is a copy.
+        head = row.kind is OperatorKind.MATMUL and row.part is Part.HEAD
+        if head or (model.tied_embeddings and row.part is Part.EMBEDDING):
+            return weight_format.head_bytes_per_parameter
     quantised = row.kind is OperatorKind.MATMUL and row.part is Part.BLOCK
     if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
         quantised = row.division is Division.EXPERT

@@ -128,7 +128,7 @@ def serving_memory(
         sampler, forward = np.asarray(whole - stream), np.zeros_like(stream)
     sampling = sampler + stream > forward
     shared = load.kept_once(served, engine)
-    length = load.cached_prompt(served) + load.output_tokens - shared
+    length = load.cached_prompt(served) + load.cached_answers() - shared
     shape = np.broadcast_shapes(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
     )
@@ -184,14 +184,14 @@ def serving_capacity(
     shared = load.kept_once(served, engine)
     once = _shared_bytes(served, layout, shared)
     spare = np.maximum(room / widening - once, 0.0)
-    length = load.cached_prompt(served) + load.output_tokens - shared
+    length = load.cached_prompt(served) + load.cached_answers() - shared
     each = cached_bytes_per_sequence(served, layout, length)
     # A host that holds every layer holds all of the cache.
     most = np.inf if engine.most_sequences is None else engine.most_sequences
     sequences = _sequences(spare, each, most)
     expected = np.maximum(usable - memory.weights - memory.engine - once, 0.0)
     possible = np.maximum(usable - (low - cache_low) - once, 0.0)
-    longest = _longest(served, layout, spare / load.per_engine(layout))
+    longest = _longest(served, layout, spare / load.per_engine(layout)) / load.beams
     held = _held_by_host(served, load, layout)
     enough = held <= HOST_SHARE * host_memory_bytes
     limit = served.model.max_position_embeddings
@@ -242,7 +242,7 @@ def _held_by_host(served: ServedModel, load: ServingLoad, layout: LayoutArrays) 
         share = parts.share(row.part, routed=row.division is Division.EXPERT)
         each = bytes_per_parameter(row, served.weight_format, model)
         weights = weights + share * row.layers * row.parameters * each
-    length = load.cached_prompt(served) + load.output_tokens
+    length = load.cached_prompt(served) + load.cached_answers()
     whole = replace(layout, gpu_layers=np.full_like(layout.gpu_layers, np.inf))
     cache = load.per_engine(layout) * cached_bytes_per_sequence(served, whole, length)
     return weights + parts.layers * cache * layout.pipeline

@@ -109,6 +109,7 @@ def _overheads(
     blocks = served.model.branches / BRANCHES_PER_BLOCK
     if served.reads_apart:
         yield np.where(content.prompt_tokens > 0, served.encoder_layers * prompt, 0.0)
+        decode = decode + hardware.beam_layer_overhead_s * (content.verified > 1)
         yield np.where(content.sequences > 0, blocks * decode, 0.0)
     else:
         yield blocks * np.where(content.prompt_tokens > 0, prompt, decode)

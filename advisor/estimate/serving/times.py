@@ -259,7 +259,7 @@ def _steps(
     content = StepContent(
         sequences=sequences,
         context_first=before,
-        context_last=before + load.output_tokens,
+        context_last=before + load.cached_answers(),
         prompt_tokens=prompt_tokens,
         prompt_length=load.input_tokens,
         prompt_cached=load.cached_tokens,

@@ -247,6 +247,8 @@ class ToolRules:
             return "divides no model over unlike cards"
         if workload.adapters and not (tool.serving and tool.serving.adapters):
             return "serves no adapters beside a model"
+        if workload.beam_size > 1 and not (tool.serving and tool.serving.beams):
+            return "searches over no beams"
         if self._states_layout and not ladder_of(tool).host:
             return "keeps no layers in the host's memory"
         layout = self.case.layout
@@ -310,6 +312,9 @@ class ToolRules:
 
     def _remedy(self, card: Accelerator) -> str:
         """Return what would do the work on this card, or on another."""
+        if isinstance(self.case.workload, Serving) and self.case.workload.beam_size > 1:
+            tools = (tool for tool in known_tools().values() if tool.serving and tool.serving.beams)
+            return f"Use {' or '.join(tool.title for tool in tools)}, or leave --beam-size out."
         able = [
             tool
             for tool in self._usual(card)

@@ -21,6 +21,8 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.delivery import Delivery, Reliability
 from advisor.nouns.software.engines import (
+    DIRECT_FIRST_TOKEN,
+    DIRECT_TIME,
     OTHERS,
     Bytes,
     Count,
@@ -305,8 +307,9 @@ class Calibration(Noun):
         return found.in_formats(("default",), kernels.matmul["default"].compute, smaller=work)
 
     def engine_for(self, weight_format: WeightFormat) -> ServingFacts:
-        """Return the engine that serves ``weight_format``: llama.cpp for GGUF files."""
-        return self.engines.get(weight_format.engine, self.serving)
+        """Return the engine that serves ``weight_format``: llama.cpp, or its like, for GGUF."""
+        kin = self.serving.like == weight_format.engine
+        return self.serving if kin else self.engines.get(weight_format.engine, self.serving)
 
     def under(self, engine: str | None) -> Calibration:
         """Return the constants with those of another engine as the default ones.
@@ -359,7 +362,11 @@ class Calibration(Noun):
         self, quantity: str, weight_format: WeightFormat, *, measured: bool
     ) -> Interval:
         """Return the interval of a served time: the engine's own if it has one."""
-        own = self.intervals.get(f"{quantity}_{weight_format.engine}")
+        name = weight_format.engine
+        if quantity in (DIRECT_TIME, DIRECT_FIRST_TOKEN):
+            facts = self.engine_for(weight_format)
+            name = next((key for key, each in self.engines.items() if each is facts), name)
+        own = self.intervals.get(f"{quantity}_{name}")
         return own or self.interval(quantity, measured=measured)
 
     def training_interval(

@@ -53,6 +53,8 @@ class BackendFacts(Noun):
     """Time that the launches of routed experts add to a layer. [s]"""
     scan_layer_overhead_s: Seconds = 0.0
     """Time that the launches of a recurrence add to a layer. [s]"""
+    beam_layer_overhead_s: Seconds = 0.0
+    """Time that several tokens of a sequence in one step add to a layer. [s]"""
 
 
 class HostFacts(Noun):
@@ -255,7 +257,10 @@ def joined_engines(serving: Mapping[str, Any], engines: Mapping[str, Any]) -> di
         base = result.get(own.get("like", ""), serving)
         kin = {} if base is serving else base.get("backends", {})
         backends = own.get("backends", {})
-        common = backends.get(OTHERS, kin.get(OTHERS, {}))
+        common = {**kin.get(OTHERS, {}), **backends.get(OTHERS, {})}
         full = {key: {**(kin.get(key) or common), **kernels} for key, kernels in backends.items()}
-        result[name] = {**base, **own, "backends": {**kin, **full}}
+        joined = {**base, **own, "backends": {**kin, **full}}
+        if own.get("host"):
+            joined["host"] = {**(base.get("host") or {}), **own["host"]}
+        result[name] = joined
     return result

@@ -195,6 +195,8 @@ class ServingOffer(Noun):
     """Whether it divides a model over cards of different kinds."""
     adapters: bool = False
     """Whether requests of several LoRA adapters share a server."""
+    beams: bool = False
+    """Whether its decoder tries several texts beside each other."""
     file_formats: tuple[str, ...] = ()
     """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
     api: str = ""

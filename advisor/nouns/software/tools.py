@@ -82,7 +82,20 @@ class Tool(Noun):
     """Stack that estimates its training."""
     stacks_too: tuple[str, ...] = ()
     """Other stacks that it becomes by its options (``torch_compile`` of Hugging Face's Trainer)."""
-    engine: Literal["vllm", "sglang", "tensorrt_llm", "tensorrt", "llama_cpp", "mlx"] | None = None
+    engine: (
+        Literal[
+            "vllm",
+            "sglang",
+            "tensorrt_llm",
+            "tensorrt",
+            "llama_cpp",
+            "whisper_cpp",
+            "exllamav2",
+            "exllamav3",
+            "mlx",
+        ]
+        | None
+    ) = None
     """Engine whose constants estimate its serving; None takes the default for the weights."""
     python: str = ""
     """Versions of Python."""

@@ -7,12 +7,19 @@ from statistics import median
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.catalog.nodes import node_for, owned_node
+from advisor.catalog.nodes import SERVER_HOST_BYTES_PER_S, node_for, owned_node
 from advisor.catalog.price_drift import drift_of
 from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
-from advisor.nouns.hardware import YOUR_QUOTE, Accelerator, Node, Offer, PriceKind
+from advisor.nouns.hardware import (
+    DESKTOP_MOST_BYTES,
+    YOUR_QUOTE,
+    Accelerator,
+    Node,
+    Offer,
+    PriceKind,
+)
 from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
 from advisor.nouns.software.stacks import Degree
@@ -253,6 +260,9 @@ def with_host(systems: Sequence[System], host: Host) -> Sequence[System]:
         "display_bytes": host.display_bytes,
     }
     update = {name: value for name, value in stated.items() if value is not None}
+    if host.memory_bytes and host.memory_bytes > DESKTOP_MOST_BYTES:
+        # Only a server or workstation holds as much, in more channels.
+        update.setdefault("host_memory_bandwidth_bytes_per_s", SERVER_HOST_BYTES_PER_S)
     if not update and host.pcie_lanes is None:
         return systems
     return [

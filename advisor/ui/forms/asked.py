@@ -14,7 +14,15 @@ MAIN_ROW: Final = (
     "network",
     "model",
     *("tokens", "pretrain_tokens", "samples", "deadline", "pretrain_deadline", "budget"),
-    *("users", "requests_per_second", "at_once", "speed", "within", "monthly_budget"),
+    *(
+        "users",
+        "requests_per_second",
+        "at_once",
+        "audio_hours",
+        "speed",
+        "within",
+        "monthly_budget",
+    ),
     "rent",
 )
 """Inputs that are always in sight, in the order in which a person decides."""

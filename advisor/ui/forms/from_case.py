@@ -16,7 +16,7 @@ from advisor.ui.forms.networks import network_named
 from advisor.ui.forms.reading import complaint, read
 from advisor.ui.forms.rules import NO, OWN, RULES, YES, Rules
 
-UNITS: Final = {Reads.HOURS: " h", Reads.MS: " ms", Reads.ARRIVALS: "/s"}
+UNITS: Final = {Reads.HOURS: " h", Reads.MS: " ms", Reads.ARRIVALS: "/s", Reads.SOUND: "/day"}
 LETTERS: Final = {"T": 1e12, "B": 1e9, "M": 1e6}
 CLOSE: Final = 1e-6
 """Largest relative difference between equal numbers: the page has tokens/s, a case their time."""

@@ -18,6 +18,7 @@ from advisor.foundation.parsing import (
     parse_length,
     parse_money,
     parse_number,
+    parse_sound,
 )
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
@@ -36,6 +37,7 @@ EXAMPLES: Final = {
     Reads.MS: "a time like 2 s or 500 ms",
     Reads.RATE: "a rate like 1.12",
     Reads.ARRIVALS: "a rate like 10/s or 600/min",
+    Reads.SOUND: "hours like 1000/day or 5000 in 3 days",
     Reads.PLAIN: "a number like 0.3 or 30%",
 }
 PARSERS: Final = {
@@ -45,9 +47,11 @@ PARSERS: Final = {
     Reads.USD: parse_money,
     Reads.PLAIN: parse_number,
     Reads.ARRIVALS: parse_arrivals,
+    Reads.SOUND: parse_sound,
 }
 """Of the kinds that are no plain amount."""
 RATE: Final = "requests_per_second"
+SOUND: Final = "audio_hours"
 DAY: Final = "demand_shape"
 OF_DAY: Final = ("peak_requests", "growth", "min_replicas")
 """Inputs that mean something with a day."""
@@ -109,6 +113,8 @@ def _of_demand(name: str, inputs: Inputs) -> bool:
     day, rate = bool(getattr(inputs, DAY)), bool(getattr(inputs, RATE))
     if name == "users":
         return not (day or rate)
+    if name == "at_once":
+        return not getattr(inputs, SOUND)
     if name == RATE:
         return not day
     if name in OF_DAY:
