@@ -193,6 +193,17 @@ def test_inputs_of_one_page_stay_and_the_question_travels(page: Page, app_url: s
         assert urlsplit(page.url).path == path
 
 
+def test_the_card_of_a_link_is_on_every_page_after_an_edit_too(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/?rent=own&own_accelerator=rtx-3090&own_count=2")
+    for name, edit, query in (
+        ("Rent or buy", VISITS["rent-or-buy"].first, {"hours": "300"}),
+        ("What fits", lambda page: fill(page, "Users at once", "4"), {"requests": "4"}),
+    ):
+        follow(page, name)
+        edit(page)
+        shows(page, {"rent": "own", "card": "rtx-3090", "count": "2"} | query)
+
+
 @dataclass
 class Server:
     """A server that can die and come back on its port."""

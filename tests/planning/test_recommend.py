@@ -210,6 +210,24 @@ def test_counts_out_of_reach_are_dropped_without_losing_a_plan(
     assert full.advice == pruned.advice
 
 
+def test_the_budget_that_a_rejection_names_is_enough_and_no_more_than_that() -> None:
+    work = tune("llama-3.1-405b", method="full", tokens=10e6, limits={"deadline_hours": 1})
+    result = advisor.recommend(changed(work, budget_usd=10))
+    dear = [item for item in result.rejections if item.code is RejectionCode.BUDGET]
+    least = min(item.actual or 0.0 for item in dear)
+    assert f"Raise the budget to ${least:.0f}" in result.answer
+    assert advisor.recommend(changed(work, budget_usd=least)).plans
+    assert not advisor.recommend(changed(work, budget_usd=0.98 * least)).plans
+
+
+def test_a_card_that_misses_deadline_and_budget_says_both() -> None:
+    work = tune("llama-3.1-405b", method="full", tokens=1e9)
+    result = advisor.recommend(changed(work, deadline_hours=1, budget_usd=10))
+    [told] = re.findall(r"Allow a deadline of ([\d.]+) h and \$([\d,]+)\.$", result.answer)
+    hours, usd = (float(item.replace(",", "")) for item in told)
+    assert advisor.recommend(changed(work, deadline_hours=hours, budget_usd=usd)).plans
+
+
 def test_parts_that_only_serve_train_nothing() -> None:
     """AWS Inferentia2 has no training stack; the Neuron documentation trains on Trainium alone."""
     training = {item.accelerator: item for item in answer("lora").rejections}

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from advisor import plan_fleet
 from advisor.api import parse_case, quick_portfolio
 from advisor.ui.session.links import packed
-from tests.cases import tune
+from tests.cases import serve, tune
 from tests.ui.test_one_case import ROOT, opened, text
 
 SMALL = """\
@@ -41,6 +41,20 @@ def test_the_question_of_all_pages_is_planned_as_a_workload() -> None:
     }
     assert plan_fleet({"workloads": [workload]}).sentence in text(page)
     assert "QLoRA fine-tuning of Qwen3 8B, tokens 20M" in text(page)
+
+
+def test_a_service_asks_alike_at_all_hours_as_on_the_other_pages() -> None:
+    query = {"task": "serve", "users": "8", "prompt": "1024", "answer": "256"}
+    page = opened("fleet", query | {"speed": "20", "first_token": "2 s"})
+    case = serve(
+        "llama-3.1-8b",
+        input_tokens=1024,
+        output_tokens=256,
+        concurrency=8,
+        limits={"max_tpot_ms": 50, "max_ttft_ms": 2000},
+    )
+    workload = {"name": "Serving Llama 3.1 8B", "case": case, "quiet_share": 1}
+    assert plan_fleet({"workloads": [workload]}).sentence in text(page)
 
 
 def test_cards_of_the_question_count_as_owned_machines() -> None:

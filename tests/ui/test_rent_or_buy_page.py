@@ -71,6 +71,21 @@ def test_hours_and_price_change_the_answer() -> None:
     assert found.answer in said(page)
 
 
+def test_a_service_runs_all_day_as_on_the_command_line() -> None:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    page.query_params.update(
+        {"task": "serve", "users": "8", "speed": "", "first_token": "", "card": "l40s"}
+    )
+    page.run()
+    assert page.number_input(key="own_hours").value is None
+    found = advisor.own(
+        serve("llama-3.1-8b", "l40s", 1, input_tokens=7168, output_tokens=1024, concurrency=8)
+        | {"owning": {"months": 36}}
+    )
+    assert "at 730 hours a month" in found.answer
+    assert found.answer in said(page)
+
+
 def test_a_card_without_a_price_asks_for_it() -> None:
     page = opened()
     page.selectbox(key="in_own_accelerator").set_value("gh200-144gb").run()
@@ -108,7 +123,7 @@ def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
         input_tokens=7168,
         output_tokens=1024,
         concurrency=8,
-        owning={"hours_per_month": 200, "months": 36, "pue": 1.0, "budget_usd": 20_000},
+        owning={"months": 36, "pue": 1.0, "budget_usd": 20_000},
         limits={"usd_per_eur": 0.5, "max_tpot_ms": 50, "max_ttft_ms": 2000},
     )
     found = advisor.own(asked)

@@ -147,17 +147,32 @@ def _where_it_wins(options: Sequence[Option], best: Option, contest: Contest) ->
 def _late(
     accelerator: Accelerator, options: Sequence[Option], limits: Constraints, startup_h: float
 ) -> Rejection:
-    hours = min(option.time for option in options)
     deadline = limits.deadline_hours or 0.0
-    count = min(options, key=lambda option: option.time).count
+    budget = limits.budget_usd or math.inf
+    nearest = min(options, key=lambda item: max(item.time / deadline, item.cost_usd / budget))
+    hours, count = nearest.time, f"{nearest.count:,}"
+    took, limit = duration(hours * HOUR_S), duration(deadline * HOUR_S)
+    needed = f"a deadline of {duration(hours * HOUR_S, rounding='up')}"
+    if not meets_budget(nearest, limits):
+        cost = round_significant(nearest.cost_usd, 3, "up")
+        dearer = cost / budget > hours / deadline
+        return Rejection.of(
+            accelerator,
+            RejectionCode.DEADLINE,
+            f"{accelerator.name} misses your deadline and your budget: it takes {took} on {count} "
+            f"and costs {money(cost)}, the limits are {limit} and {money(budget)}.",
+            f"Allow {needed} and {money(cost)}.",
+            actual=cost if dearer else hours,
+            limit=budget if dearer else deadline,
+            unit="USD" if dearer else "h",
+        )
     # Less work does not shorten the start-up.
     share = math.floor(100 * (deadline - startup_h) / (hours - startup_h))
-    needed = f"a deadline of {duration(hours * HOUR_S, rounding='up')}"
     return Rejection.of(
         accelerator,
         RejectionCode.DEADLINE,
-        f"{accelerator.name} misses your deadline: it takes {duration(hours * HOUR_S)} on "
-        f"{count:,}, the limit is {duration(deadline * HOUR_S)}.",
+        f"{accelerator.name} misses your deadline: it takes {took} on {count}, the limit is "
+        f"{limit}.",
         f"Reduce the work to {share} %, or allow {needed}." if share >= 1 else f"Allow {needed}.",
         actual=hours,
         limit=deadline,

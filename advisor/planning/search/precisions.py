@@ -287,8 +287,8 @@ def within_reach(
 ) -> System:
     """Drop counts whose roofline misses the deadline or the budget.
 
-    ``with_ends``: keep at least the largest and the smallest count that has a layout. The largest
-    shows by how much a deadline is missed, the smallest by how much a budget is.
+    ``with_ends``: keep what shows by how much a card misses: the largest and the smallest count
+    that has a layout, and those that only the budget would drop.
 
     The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
     dropped one could meet the limits.
@@ -311,7 +311,7 @@ def within_reach(
     def reachable(count: int) -> bool:
         hours = flops / (count * peak) / HOUR_S
         instances = -(-count // system.node.accelerators)
-        return hours <= deadline and hours * instances * price <= budget
+        return hours <= deadline and (with_ends or hours * instances * price <= budget)
 
     possible = [count for count in system.counts if has_layouts(count)]
     ends = {*possible[:1], *possible[-1:]} if with_ends else set()

@@ -19,7 +19,15 @@ from advisor.nouns.inputs import Reads
 from advisor.ui.forms.asked import MAIN_ROW
 from advisor.ui.forms.cases import parameters_of, shape_of
 from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
-from advisor.ui.forms.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
+from advisor.ui.forms.reading import (
+    MAX_KEPT_CHARACTERS,
+    complaint,
+    listed,
+    model_problem,
+    read,
+    short_config,
+    used,
+)
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
 from advisor.ui.parts.widgets import folded, select
 from advisor.ui.parts.wording import plain
@@ -104,18 +112,12 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
     key = state.key(name)
     if name == "model":
         titles = state.model_titles(st.session_state[state.key("network")])
-        select(rules.label, titles, key=key, accept_new_options=True)
+        _open_select(name, titles)
     elif name == "own_accelerator":
         own = {item: f"{item} (measured)" for item in st.session_state.get(state.MEASURED, {})}
         titles = own | state.card_titles()
         none = blank or f"{titles[EXAMPLE_CARD]} (example)"
-        select(
-            rules.label,
-            {"": none} | titles,
-            key=key,
-            accept_new_options=True,
-            help=rules.explained or None,
-        )
+        _open_select(name, {"": none} | titles)
     elif rules.kind is Reads.CHOICE and not rules.several:
         changed = state.open_network if name == "network" else None
         select(rules.label, rules.options, key=key, on_change=changed)
@@ -142,6 +144,29 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
             persist_state="session",
         )
     slots[name] = st.container()
+
+
+def _open_select(name: str, titles: Mapping[str, str]) -> None:
+    """Ask for a name of a list, or for one that is typed."""
+    key = state.key(name)
+    select(
+        RULES[name].label,
+        titles,
+        key=key,
+        accept_new_options=True,
+        help=RULES[name].explained or None,
+        on_change=lambda: _take_listed(key, name, titles),
+    )
+
+
+def _take_listed(box: str, name: str, titles: Mapping[str, str]) -> None:
+    """Put a listed name in place of a typed part of it; a callback.
+
+    Enter takes what was typed, where a reader expects the first line of the list below it.
+    """
+    typed = st.session_state[box]
+    if name != "model" or model_problem(typed):
+        st.session_state[box] = listed(typed, titles)
 
 
 def _shape(inputs: Inputs, slots: Slots) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import streamlit as st
@@ -20,7 +20,6 @@ from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Page, choice, number
 
-DEFAULT_HOURS: Final = 200
 DEFAULT_MONTHS: Final = 36
 DEFAULT_PLACE: Final = "usa"
 CHOSEN_FOR_YOU: Final = "The cheapest that does the work"
@@ -83,7 +82,7 @@ def page() -> Page:
     """Return the inputs as they stand in the address."""
     hours = case_inputs()["owning.hours_per_month"]
     fields = {
-        "hours": number(key("hours"), hours.title, DEFAULT_HOURS, 1, hours.high),
+        "hours": replace(number(key("hours"), hours.title, 1, 1, hours.high), default=None),
         "months": choice(key("months"), "Horizon", DEFAULT_MONTHS, lambda: YEARS),
         "place": choice(key("place"), "Place", None, state.place_names),
     }
@@ -106,7 +105,14 @@ def ask() -> controls.Slots:
             with first[1]:
                 controls.field("own_count", slots)
         first[2].number_input(
-            item.title, 1, int(item.high or 0), step=10, key=key("hours"), persist_state="session"
+            item.title,
+            1,
+            int(item.high or 0),
+            value=None,
+            step=10,
+            placeholder="default",
+            key=key("hours"),
+            persist_state="session",
         )
         with first[3]:
             select("Horizon", YEARS, key=key("months"))
@@ -124,8 +130,9 @@ def question(inputs: Inputs) -> Question:
     """Return what the boxes hold, drawn or not, beside the question of all pages."""
     held: dict[str, Any] = address.values(page())
     owning, renting = _given(held)
+    if held["hours"] is not None:
+        owning["hours_per_month"] = float(held["hours"])
     owning |= {
-        "hours_per_month": float(held["hours"]),
         "months": held["months"],
         "place": held["place"] or DEFAULT_PLACE,
     }

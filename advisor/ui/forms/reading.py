@@ -188,6 +188,23 @@ def model_problem(model: str) -> str | None:
     return None
 
 
+def listed(typed: str, titles: Mapping[str, str]) -> str:
+    """Return the first value whose title holds all typed words, else what was typed.
+
+    Examples
+    --------
+    >>> listed("3060", {"": "RTX 3060 (example)", "rtx-3060-12gb": "RTX 3060 · 12 GB"})
+    'rtx-3060-12gb'
+    >>> listed("A100 80gb", {"a100-40gb": "A100 · 40 GB", "a100-80gb": "A100 · 80 GB"})
+    'a100-80gb'
+    """
+    if typed in titles:
+        return typed
+    words = typed.casefold().split()
+    spelled = {value: title.casefold().replace(" ", "") for value, title in titles.items() if value}
+    return next((key for key, text in spelled.items() if all(one in text for one in words)), typed)
+
+
 @lru_cache(maxsize=256)
 def typed_size(model: str) -> float | None:
     """Return the parameter count of a model named by its size alone, such as ``13B``."""

@@ -37,7 +37,11 @@ QUESTIONS: Final = {
     "chatbot": "A chatbot: one server or the cloud",
     OWN: "My own portfolio of many workloads",
 }
-HOURS: Final = {"always": "Day and night", "office": "In office hours"}
+HOURS: Final = {
+    "always": "Day and night alike",
+    "quiet": "A quarter of it outside office hours",
+    "office": "In office hours only",
+}
 MOST_BUDGET: Final = 1e8
 MOST_PEOPLE: Final = 10_000.0
 MOST_RUNS: Final = 1e5
@@ -241,7 +245,7 @@ def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
     elsewhere = {name: getattr(DEFAULTS, name) for name in ("rent", "budget")}
     case = state.case_mapping(replace(asked, **elsewhere))
     serving = asked.task == Task.SERVE
-    often = {"hours": values["when"]} if serving else {"runs_per_month": values["runs"] or 1.0}
+    often = _when(values["when"]) if serving else {"runs_per_month": values["runs"] or 1.0}
     return {
         "name": work_words(asked)[:60],
         "case": case,
@@ -250,6 +254,13 @@ def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
         "on_premises": bool(values["here"]),
         "preemptible": asked.rent == PriceKind.SPOT,
     }
+
+
+def _when(hours: str) -> dict[str, Any]:
+    """Return the load of a service over the week; the other pages take it alike at all hours."""
+    if hours == "office":
+        return {"hours": "office"}
+    return {"hours": "always", "quiet_share": 0.25 if hours == "quiet" else 1.0}
 
 
 def _owned(asked: Inputs) -> list[dict[str, Any]]:

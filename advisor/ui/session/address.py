@@ -34,6 +34,8 @@ if (!window.oneEntryForEachAct) {
 Streamlit tells the browser a page and its inputs one after the other, in either order; the first
 alone would be a step of its own: the page before with inputs of the next.
 """
+SHOWN: Final = "page_shown"
+"""Session's key of the name of the page of the last run."""
 HOUR_S: Final = 3600
 
 
@@ -42,6 +44,13 @@ def open_page(page: Page) -> Opened:
     parameters = st.query_params.to_dict()
     new = _opened(page) not in st.session_state
     back = _goes_back()
+    if st.session_state.get(SHOWN) != page.name:
+        st.session_state[SHOWN] = page.name
+        # Streamlit forgets, on the next page, what a link or a callback put into a box that no
+        # later run of this page drew.
+        for field in page.fields.values():
+            if field.key in st.session_state:
+                st.session_state[field.key] = st.session_state[field.key]
     if new or back:
         # Where the server died under an open page, its boxes hold what the reader sees.
         boxes = _sent() if new else frozenset()
