@@ -141,6 +141,11 @@ class Job:
         """Whether it is a service."""
         return bool(self.load)
 
+    @property
+    def asked(self) -> bool:
+        """Whether there is anything to do in any period."""
+        return any(self.runs) or any(max(each) > 0 for each in self.load)
+
 
 @record
 class Limits:

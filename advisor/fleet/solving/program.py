@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from copy import copy
+from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from advisor.fleet.solving.columns import (
     uses_of,
 )
 from advisor.fleet.solving.covers import SLACK, coverable, covers
+from advisor.fleet.solving.cuts import whole_machines
 from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Job, Mode, Problem, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 
@@ -28,6 +30,8 @@ Floats = NDArray[np.float64]
 
 THOUSAND: Final = 1e3
 """The program counts thousands of dollars, so that its numbers are of one size."""
+BROKEN: Final = 1e-3
+"""By how much a row must be broken, in machines."""
 
 
 class Program:
@@ -51,7 +55,11 @@ class Program:
         self.integral: list[int] = []
         self.rows: list[tuple[float, float]] = []
         self.entries: tuple[list[int], list[int], list[float]] = ([], [], [])
-        self.impossible = False
+        self.impossible = not leave_out and any(
+            job.asked and not any(self._allowed(job)) for job in problem.jobs
+        )
+        if self.impossible:
+            return
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -61,15 +69,20 @@ class Program:
         self._add_capacity()
         self._unlimited = len(self.rows), len(self.entries[0])
         self._add_limits()
+        self.cuts: tuple[int, ...] = ()
+        """Rows of ``whole_machines`` that the program has too."""
 
     def under(self, problem: Problem) -> Self:
         """Return the program of a problem that differs in nothing but its limits."""
         changed = copy(self)
-        rows, entries = self._unlimited
         changed.problem = problem
+        if self.impossible:
+            return changed
+        rows, entries = self._unlimited
         changed.rows = self.rows[:rows]
         row, column, value = self.entries
         changed.entries = row[:entries], column[:entries], value[:entries]
+        changed.__dict__.pop("_matrix", None)
         changed._add_limits()
         return changed
 
@@ -91,8 +104,9 @@ class Program:
             values.append(value)
         self.rows.append((low, high))
 
-    def matrix(self) -> tuple[Any, Floats, Floats]:
-        """Return the rows as a sparse matrix with their bounds."""
+    @cached_property
+    def _matrix(self) -> tuple[Any, Floats, Floats]:
+        """The rows as a sparse matrix with their bounds."""
         from scipy.sparse import csr_array
 
         rows, columns, values = self.entries
@@ -100,6 +114,31 @@ class Program:
         matrix = csr_array((values, (rows, columns)), shape=shape)
         bounds = np.array(self.rows, dtype=float).reshape(-1, 2)
         return matrix, bounds[:, 0], bounds[:, 1]
+
+    def matrix(self) -> tuple[Any, Floats, Floats]:
+        """Return the rows and the cuts as a sparse matrix with their bounds."""
+        from scipy.sparse import vstack
+
+        matrix, low, high = self._matrix
+        if not self.cuts:
+            return self._matrix
+        more, most = self._whole_machines
+        cuts = list(self.cuts)
+        low = np.concatenate([low, np.full(len(cuts), -math.inf)])
+        return vstack([matrix, more[cuts]]).tocsr(), low, np.concatenate([high, most[cuts]])
+
+    def cut_off(self, values: Floats) -> bool:
+        """Add the rows of ``whole_machines`` that values break; return whether there are any."""
+        matrix, most = self._whole_machines
+        broken = np.flatnonzero(matrix @ values > most + BROKEN)
+        new = sorted(set(broken.tolist()) - set(self.cuts))
+        self.cuts += tuple(new)
+        return bool(new)
+
+    @cached_property
+    def _whole_machines(self) -> tuple[Any, Floats]:
+        """The rows of ``whole_machines``; they do not depend on the limits."""
+        return whole_machines(self.problem, self.columns, self.there)
 
     def _add_purchases(self) -> None:
         problem = self.problem
@@ -174,7 +213,7 @@ class Program:
             if isinstance(key, Left):
                 self.cost[place] = each * self.problem.jobs[key.job].weight
 
-    def _there(self, supply: int, period: int) -> dict[int, float]:
+    def there(self, supply: int, period: int) -> dict[int, float]:
         """Columns that bring machines of a supply into a period."""
         item = self.problem.supplies[supply]
         return {
@@ -194,7 +233,7 @@ class Program:
         for (supply, period), parts in uses.items():
             item = problem.supplies[supply]
             owned = float(item.owned[period]) if item.owned else 0.0
-            there = self._there(supply, period)
+            there = self.there(supply, period)
             busy: dict[int, dict[int, float]] = {slot: {} for slot in (OFFICE, QUIET, -1)}
             for place, use, number in parts:
                 job = problem.jobs[use.job]
@@ -257,7 +296,7 @@ class Program:
             if not item.on_site or not size:
                 continue
             there += size * (item.owned[period] if item.owned else 0)
-            terms.update({at: size * one for at, one in self._there(supply, period).items()})
+            terms.update({at: size * one for at, one in self.there(supply, period).items()})
         if terms:
             self.row(terms, -math.inf, max(0.0, limit - there))
 
@@ -273,7 +312,7 @@ class Program:
                     months = problem.months[period]
                     if item.owned:
                         paid += item.owned[period] * item.month_usd * months
-                    for at in self._there(place, period):
+                    for at in self.there(place, period):
                         terms[at] = terms.get(at, 0.0) + item.month_usd * months
                     if Buy(place, period) in self.places:
                         at = self.places[Buy(place, period)]

@@ -18,8 +18,6 @@ GAP: Final = 1e-4
 MANY: Final = 20_000
 """Programs with more ways to do work, over all periods and slots, are solved by covers."""
 COVER_GAP: Final = 1e-3
-ROUGH_GAP: Final = 1e-2
-"""Of the alternatives to the plan of a large program, of which there are up to twenty."""
 WIDE_GAP: Final = 0.08
 """Above this gap, all ways to do the work are tried together."""
 NODES_TIMES_COLUMNS: Final = 500_000
@@ -39,14 +37,24 @@ class Stage(NamedTuple):
     kinds: int
     """Kinds of machines to buy: those that the relaxed program likes best."""
     share: float
-    """Ways that add more than this share of the whole cost stay out."""
+    """Ways on machines that add more than this share of the whole cost stay out."""
     ways: int
-    """Most ways to do the work of one job in one slot."""
+    """Most ways on machines to do the work of one job in one slot."""
     gap: float
 
 
-STAGES: Final = (Stage(12, 1e-3, 2, 2e-2), Stage(30, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
+STAGES: Final = (Stage(10, 1e-3, 6, 5e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
+ENOUGH, ROUGHLY_ENOUGH = 5e-3, 3e-2
+"""Gaps of a plan, and of an alternative, at which no better one is looked for."""
+ROUNDS: Final = 6
+"""Most times that the relaxed program gets the rows that it breaks."""
+RISE: Final = 1e-3
+"""Share by which they have to raise its cost, for more of them."""
+BRANCHES: Final = 2
+LUMP: Final = 1e-2
+"""So many purchases are decided one way and the other before a plan is looked for: those of which a
+fraction, up or down to a whole machine, weighs at least this share of the cost."""
 
 
 class Programs:
@@ -77,7 +85,8 @@ def solve(
 
     Purchases of ``fixed`` are decided; all others are free. With ``leave_out``, work that the
     limits do not allow is left out, the least important first. ``gap`` is the share of the cost
-    within which a small program is solved; ``rough`` solves a large one to within one percent only.
+    within which a program is solved, COVER_GAP at least for a large one; ``rough`` solves a large
+    one quickly, with a wider gap.
     ``programs``: of a problem that differs in its limits only.
 
     References
@@ -87,7 +96,6 @@ def solve(
     """
     programs = programs or Programs()
     if _ways(problem) > MANY:
-        gap = ROUGH_GAP if rough else COVER_GAP
         program = programs.of(problem, leave_out=leave_out, whole_loads=True)
         found = _by_covers(program, gap=gap, fixed=fixed or {}, rough=rough)
         if found is not None:
@@ -96,6 +104,8 @@ def solve(
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
     lower, upper = _bounds(program, fixed or {})
+    if _ways(problem) > MANY and _relaxed(program, lower, upper) is None:
+        return Solution()
     best = _best(program, lower, upper, gap=gap)
     return _solution(program, best, best.bound)
 
@@ -142,18 +152,18 @@ def _by_covers(
     relaxed = _relaxed(program, lower, upper)
     if relaxed is None:
         return None
+    relaxed = _branched(program, relaxed, lower, upper)
     found = _Found(None, math.inf, -math.inf, timed_out=False)
-    bound = relaxed.cost
+    bound, enough = relaxed.cost, max(gap, ROUGHLY_ENOUGH if rough else ENOUGH)
     for stage in STAGES:
-        if rough and stage is STAGES[-1] and found.values is not None:
-            break
-        if found.cost - bound > stage.gap * found.cost or found.values is None:
+        near = found.cost - bound <= enough * found.cost or stage is STAGES[-1]
+        if found.values is None or not near:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
             more = _best(program, lower, few, gap=max(gap, stage.gap))
             found = min(found, more, key=lambda item: item.cost)
     if found.values is None or (not rough and bound < (1 - WIDE_GAP) * found.cost):
         # A few large machines decide: the relaxed program says little about which.
-        more = _best(program, lower, upper, gap=gap)
+        more = _best(program, lower, upper, gap=max(gap, COVER_GAP))
         bound, found = max(bound, more.bound), min(found, more, key=lambda item: item.cost)
     return None if found.values is None else _solution(program, found, bound)
 
@@ -175,11 +185,16 @@ def _best(program: Program, lower: Floats, upper: Floats, *, gap: float) -> _Fou
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     matrix, row_lower, row_upper = program.matrix()
+    open_ = np.flatnonzero(upper > 0)
+    matrix = matrix[:, open_]
+    used = np.diff(matrix.indptr) > 0
+    if np.any(row_lower[~used] > 0):
+        return _Found(None, math.inf, -math.inf, timed_out=False)
     found = milp(
-        c=np.array(program.cost) / THOUSAND,
-        constraints=LinearConstraint(matrix, row_lower, row_upper),
-        bounds=Bounds(lower, upper),
-        integrality=np.array(program.integral, dtype=int),
+        c=np.array(program.cost)[open_] / THOUSAND,
+        constraints=LinearConstraint(matrix[used], row_lower[used], row_upper[used]),
+        bounds=Bounds(lower[open_], upper[open_]),
+        integrality=np.array(program.integral, dtype=int)[open_],
         options={
             "node_limit": max(LEAST_NODES, NODES_TIMES_COLUMNS // len(program.columns)),
             "time_limit": PATIENCE_S,
@@ -187,9 +202,13 @@ def _best(program: Program, lower: Floats, upper: Floats, *, gap: float) -> _Fou
         },
     )
     bound = getattr(found, "mip_dual_bound", None)
+    values = None
+    if found.x is not None:
+        values = np.zeros(len(upper))
+        values[open_] = found.x
     return _Found(
-        values=found.x,
-        cost=math.inf if found.x is None else float(found.fun),
+        values=values,
+        cost=math.inf if values is None else float(found.fun),
         bound=-math.inf if bound is None else float(bound),
         timed_out=found.status not in (OPTIMAL, IMPOSSIBLE),
     )
@@ -207,23 +226,56 @@ class _Relaxed:
 
 
 def _relaxed(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
-    """Solve the relaxed program; None if nothing meets the limits."""
+    """Solve the relaxed program, with the rows that it breaks; None if nothing meets the limits."""
     from scipy.optimize import linprog
     from scipy.sparse import vstack
 
-    matrix, row_lower, row_upper = program.matrix()
-    below, above = np.isfinite(row_upper), np.isfinite(row_lower)
-    found = linprog(
-        np.array(program.cost) / THOUSAND,
-        A_ub=vstack([matrix[below], -matrix[above]]),
-        b_ub=np.concatenate([row_upper[below], -row_lower[above]]),
-        bounds=np.stack([lower, upper], axis=1),
-        method="highs",
-    )
-    if found.x is None:
-        return None
-    reduced = found.lower.marginals + found.upper.marginals
-    return _Relaxed(float(found.fun), found.x, reduced)
+    relaxed: _Relaxed | None = None
+    for _ in range(ROUNDS):
+        matrix, row_lower, row_upper = program.matrix()
+        below, above = np.isfinite(row_upper), np.isfinite(row_lower)
+        found = linprog(
+            np.array(program.cost) / THOUSAND,
+            A_ub=vstack([matrix[below], -matrix[above]]),
+            b_ub=np.concatenate([row_upper[below], -row_lower[above]]),
+            bounds=np.stack([lower, upper], axis=1),
+            method="highs",
+        )
+        if found.x is None:
+            return None
+        before, reduced = relaxed, found.lower.marginals + found.upper.marginals
+        relaxed = _Relaxed(float(found.fun), found.x, reduced)
+        little = before is not None and relaxed.cost - before.cost <= RISE * relaxed.cost
+        if little or not program.cut_off(found.x):
+            break
+    return relaxed
+
+
+def _branched(program: Program, relaxed: _Relaxed, lower: Floats, upper: Floats) -> _Relaxed:
+    """Return the relaxed program of least cost after the purchases that weigh most are decided.
+
+    Its cost is a bound of all plans: each purchase is decided both ways, and the others cost more.
+    """
+    buys = np.array([at for key, at in program.places.items() if isinstance(key, Buy)], dtype=int)
+    prices = np.array(program.cost)[buys] / THOUSAND
+    leaves = [(relaxed, lower, upper)]
+    for _ in range(BRANCHES if len(buys) else 0):
+        least, low, high = leaves[0]
+        number = least.values[buys]
+        lumps = np.minimum(number % 1, -number % 1) * prices
+        at = buys[int(np.argmax(lumps))]
+        if lumps.max() < LUMP * least.cost:
+            break
+        fewer, more = high.copy(), low.copy()
+        fewer[at], more[at] = math.floor(least.values[at]), math.ceil(least.values[at])
+        leaves = leaves[1:]
+        for part in ((low, fewer), (more, high)):
+            if (solved := _relaxed(program, *part)) is not None:
+                leaves.append((solved, *part))
+        if not leaves:
+            return least
+        leaves.sort(key=lambda leaf: leaf[0].cost)
+    return leaves[0][0]
 
 
 def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool_]:
@@ -243,8 +295,9 @@ def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool
         if isinstance(column, Buy):
             stays[place] = column.supply not in barred
         elif uses:
-            stays[place] = False
-            if not barred & {jobs[use.job].modes[use.mode].supply for use in uses}:
+            on = {jobs[use.job].modes[use.mode].supply for use in uses}
+            stays[place] = on == {None}
+            if not stays[place] and not barred & on:
                 work.setdefault((uses[0].job, uses[0].period, uses[0].slot), []).append(place)
     most = stage.share * max(relaxed.cost, 1.0)
     for places in work.values():

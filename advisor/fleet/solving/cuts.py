@@ -1,0 +1,72 @@
+"""Rows that every plan of whole machines keeps, and that the relaxed program breaks."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.fleet.solving.columns import Column, Cover, Use, uses_of
+from advisor.fleet.solving.covers import SLACK
+from advisor.fleet.solving.problem import Problem
+
+There = Callable[[int, int], Mapping[int, float]]
+"""From a supply and a period to the columns that bring machines there."""
+
+
+def whole_machines(
+    problem: Problem, columns: Sequence[Column], there: There
+) -> tuple[Any, NDArray[np.float64]]:
+    r"""Return rows over the columns, and their upper bounds: work needs machines as a whole.
+
+    Notes
+    -----
+    The relaxed program buys a tenth of a server for work on a tenth of its cards. For a share
+    :math:`x_c` of a job in a slot on :math:`n_c` machines of one supply,
+
+    .. math:: \sum_c n_c x_c \le N
+
+    with :math:`N` machines there, since a job is done once. Loads that are served by many replicas
+    have no such rows: their replicas are numbers.
+
+    References
+    ----------
+    .. [1] Balinski, Integer programming: methods, uses, computations, Management Science 12, 1965,
+       doi:10.1287/mnsc.12.3.253: the same rows for plants and their customers.
+    """
+    from scipy.sparse import csr_array
+
+    places: dict[tuple[int, int, int, int], int] = {}
+    entries: list[tuple[int, int, float]] = []
+    most: list[float] = []
+    for at, column in enumerate(columns):
+        for supply, use, machines in _machines(problem, column):
+            key = supply, use.period, use.job, use.slot
+            if key not in places:
+                places[key] = len(most)
+                owned = problem.supplies[supply].owned
+                most.append(float(owned[use.period]) if owned else 0.0)
+                bought = there(supply, use.period)
+                entries += [(places[key], buy, -number) for buy, number in bought.items()]
+            entries.append((places[key], at, machines))
+    rows, places_of, values = zip(*entries, strict=True) if entries else ((), (), ())
+    shape = len(most), len(columns)
+    return csr_array((values, (rows, places_of)), shape=shape), np.array(most)
+
+
+def _machines(problem: Problem, column: Column) -> Iterator[tuple[int, Use, float]]:
+    """Yield the supplies that a column works on, one of its uses there, and the machines."""
+    if isinstance(column, Use) and column.slot < 0:
+        mode = problem.jobs[column.job].modes[column.mode]
+        if mode.supply is not None:
+            yield mode.supply, column, float(mode.machines)
+    elif isinstance(column, Cover):
+        held: dict[int, float] = {}
+        for use, number in uses_of(column):
+            mode = problem.jobs[use.job].modes[use.mode]
+            if mode.supply is not None:
+                held[mode.supply] = held.get(mode.supply, 0.0) + number * mode.cards
+        for supply, cards in held.items():
+            machines = math.ceil(cards / problem.supplies[supply].cards - SLACK)
+            yield supply, use, float(machines)
