@@ -47,6 +47,10 @@ class Columns:
             },
         )
 
+    def row(self, index: int = 0) -> dict[str, float]:
+        """Return one element by column."""
+        return {each.name: float(getattr(self, each.name)[index]) for each in fields(self)}
+
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the elements of all parts, in order."""
@@ -377,6 +381,21 @@ class Candidates:
 
     layout: LayoutArrays
     hardware: HardwareArrays
+
+    @classmethod
+    def of(
+        cls,
+        layouts: Sequence[ParallelLayout],
+        accelerator: Accelerator,
+        node: Node,
+        kernels: KernelEfficiency,
+        *,
+        compute: str,
+    ) -> Candidates:
+        """Return layouts on one kind of machine, for one format of matrix products."""
+        hardware = HardwareArrays.of(accelerator, node, kernels, compute=compute)
+        every = np.zeros(len(layouts), dtype=np.intp)
+        return cls(LayoutArrays.stack(layouts), hardware.take(every))
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Candidates:
         """Return the selected configurations."""

@@ -1,7 +1,6 @@
 """The full estimate of one configuration that processes batches, and its cameras."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 import numpy as np
 
@@ -9,14 +8,13 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.serving.bursts import periodic_wait_share
 from advisor.estimate.batch.arrivals import batches_under_arrivals
 from advisor.estimate.batch.forward import (
-    BatchShares,
     BatchTimes,
     batch_interval,
     batch_times,
     inputs_per_answer,
     passes_per_answer,
 )
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
@@ -90,10 +88,7 @@ def describe_batch(
     """
     kernels, measured = calibration.kernels_for(accelerator)
     compute = compute_format(accelerator, weight_format)
-    candidates = Candidates(
-        layout=LayoutArrays.of(layout),
-        hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
-    )
+    candidates = Candidates.of([layout], accelerator, node, kernels, compute=compute)
     arriving, of_each = None, 1
     given = architecture, workload, weight_format, candidates, calibration
     if workload.requests_per_s is None:
@@ -117,14 +112,14 @@ def describe_batch(
 
     latency = spread(float(times.latency_s[0]))
     most_per_s = per_s = latency.reciprocal(workload.concurrency * of_each)
-    shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(BatchShares)}
+    shares = times.shares.row()
     bound_by, under = binding(shares), None
     if arriving is not None and workload.requests_per_s is not None:
         queued, alone = arriving.queued, arriving.one.shares
         under = under_arrivals_of(queued, workload.requests_per_s, later=spread, first=spread)
         if queued.stable[0]:
             per_s, latency = Range.exact(workload.requests_per_s), spread(float(queued.ttft_s[0]))
-            shares = {name: float(getattr(alone, name)[0]) for name in shares}
+            shares = alone.row()
             shares["waiting"] = float(queued.ttft_s[0]) - sum(shares.values())
     unit = Unit.SAMPLE if architecture.unit is Unit.TOKEN else architecture.unit
     return ServingReport(

@@ -1,7 +1,6 @@
 """The full estimate of one serving configuration."""
 
 from collections.abc import Callable
-from dataclasses import fields
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import (
     FlopCount,
@@ -25,7 +24,7 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingMemory, buffer_factors, context_of, loaded_factor
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
-from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
+from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
@@ -87,10 +86,7 @@ def describe_serving(
     )
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
     compute = compute_format(accelerator, weight_format)
-    candidates = Candidates(
-        layout=LayoutArrays.of(layout),
-        hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
-    )
+    candidates = Candidates.of([layout], accelerator, node, kernels, compute=compute)
     found = None
     if workload.requests_per_s is not None:
         found = under_arrivals(served, workload, candidates, calibration)
@@ -215,8 +211,7 @@ def _serving(
         if found.stable[0]:
             ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
             rate = Range.exact(workload.requests_per_s)
-    shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
-    shares = _over_arrivals(shares, tpot)
+    shares = _over_arrivals(times.shares.row(), tpot)
     longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
     return ServingEstimate(
         streams=workload.output_tokens >= STREAM_TOKENS,
@@ -286,7 +281,7 @@ def _memory(
     times: ServingTimes,
     calibration: Calibration,
 ) -> MemoryBreakdown:
-    values = {item.name: float(getattr(memory, item.name)[0]) for item in fields(ServingMemory)}
+    values = memory.row()
     capacity = times.capacity
     interval = calibration.interval("serving_memory", measured=True)
     widening = shape_widening(served.model)

@@ -1,7 +1,7 @@
 """What fits a GPU: known models on given cards, with the functions of ``estimate``."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -237,7 +237,7 @@ def _trained(
 
     needs = evaluate_memory(
         run,
-        _stack(layouts * len(lengths)),
+        LayoutArrays.stack(layouts * len(lengths)),
         calibration,
         lengths=np.repeat(np.array(lengths, dtype=np.float64), len(layouts)),
     ).reshape(len(lengths), len(layouts))
@@ -286,13 +286,3 @@ def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
             share = (usable_bytes - need[last]) / (need[last + 1] - need[last])
             result[column] += share * (lengths[last + 1] - lengths[last])
     return np.floor(result)
-
-
-def _stack(layouts: Sequence[ParallelLayout]) -> LayoutArrays:
-    singles = [LayoutArrays.of(layout) for layout in layouts]
-    return LayoutArrays(
-        **{
-            name: np.concatenate([getattr(single, name) for single in singles])
-            for name in (item.name for item in fields(LayoutArrays))
-        }
-    )
