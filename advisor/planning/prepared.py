@@ -165,7 +165,7 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
     usd = case.renting.usd_per_hour
     if usd is None or case.hardware is None:
         return catalog
-    from advisor.catalog.own_facts import with_quote
+    from advisor.catalog.overlay import with_quote
 
     return with_quote(catalog, case.hardware.accelerator, case.hardware.count, usd)
 
