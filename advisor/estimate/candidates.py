@@ -308,6 +308,8 @@ def _rates(
     matmul = kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
+    vector = compute == "fp32" and "tf32" not in peaks
+    processor = accelerator.segment is Segment.CPU
     # Formats without a curve of their own take the 16-bit curve.
     own = compute in kernels.matmul
     backend = kernels.backend
@@ -327,9 +329,9 @@ def _rates(
         **_curve("matmul", matmul, saturation),
         **_curve("matmul16", half, saturation16),
         **_curve("expert", expert, saturation),
-        "convolution_saving": _convolution_saving(accelerator, compute),
+        "convolution_saving": WINOGRAD_SAVING if vector and not processor else 1.0,
         # Vector units draw less power than matrix units, so their clocks stay high.
-        "sustained": 1.0 if compute == "fp32" and "tf32" not in peaks else kernels.sustained,
+        "sustained": 1.0 if vector else kernels.sustained,
         **{f"attention_{part}": getattr(kernels.attention, part) for part in ATTENTION},
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,
@@ -347,7 +349,7 @@ def _rates(
         "host_bytes_per_s": node.host_memory_bandwidth_bytes_per_s,
         "cache_bytes": accelerator.cache_bytes or 0.0,
         "staged": float(not accelerator.peer_to_peer),
-        "own_host": float(accelerator.segment is Segment.CPU),
+        "own_host": float(processor),
         "shared_memory": float(accelerator.shares_host_memory),
     }
 
@@ -356,11 +358,6 @@ WINOGRAD_SAVING: Final = 2.25
 """Multiplications of a 3 x 3 filter over those of F(2 x 2, 3 x 3): 36 to 16 for four outputs
 (Lavin and Gray 2015, arXiv:1509.09308). cuDNN and MIOpen choose it for fp32 on vector units;
 tensor units, and oneDNN by default, run the products themselves."""
-
-
-def _convolution_saving(accelerator: Accelerator, compute: str) -> float:
-    vector = compute == "fp32" and "tf32" not in accelerator.peak_flops_per_s
-    return WINOGRAD_SAVING if vector and accelerator.segment is not Segment.CPU else 1.0
 
 
 def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:

@@ -213,12 +213,7 @@ def _quantities(
         interval = engine_interval(
             calibration, name, deployment.engine_name, measured=deployment.measured
         )
-        return Range.around(
-            value,
-            low_factor=interval.low / deployment.widening,
-            high_factor=interval.high * deployment.widening,
-            evidence=interval.evidence,
-        )
+        return interval.around(value, widening=deployment.widening)
 
     token = around(float(times.token_s[0]), TOKEN)
     first = around(float(times.first_s[0]), FIRST)

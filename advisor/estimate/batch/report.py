@@ -1,8 +1,7 @@
 """The full estimate of one configuration that processes batches, and its cameras."""
 
 from collections.abc import Iterator
-
-import numpy as np
+from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.serving.bursts import periodic_wait_share
@@ -99,17 +98,8 @@ def describe_batch(
     interval = batch_interval(
         architecture, workload, weight_format, accelerator, calibration, measured=measured
     )
-    widening = shape_widening(architecture)
     known = kernels.evidence.weakest(architecture.evidence)
-
-    def spread(time: float) -> Range:
-        return Range.around(
-            time,
-            low_factor=interval.low / widening,
-            high_factor=interval.high * widening,
-            evidence=interval.evidence.weakest(known),
-        )
-
+    spread = partial(interval.around, widening=shape_widening(architecture), known=known)
     latency = spread(float(times.latency_s[0]))
     most_per_s = per_s = latency.reciprocal(workload.concurrency * of_each)
     shares = times.shares.row()
@@ -146,14 +136,6 @@ def describe_batch(
 def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> MemoryBreakdown:
     interval = calibration.interval("serving_memory", measured=True)
 
-    def spread(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Range:
-        return Range.around(
-            float(values[0]),
-            low_factor=interval.low,
-            high_factor=interval.high,
-            evidence=interval.evidence.weakest(known),
-        )
-
     shown = {
         "weights": float(times.weights_bytes[0]),
         "activations": float(times.activations_bytes[0]),
@@ -162,8 +144,8 @@ def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> Mem
     }
     return MemoryBreakdown(
         weights_bytes=Range.exact(shown["weights"], known),
-        activations_bytes=spread(times.activations_bytes),
-        workspace_bytes=spread(times.workspace_bytes),
+        activations_bytes=interval.around(shown["activations"], known=known),
+        workspace_bytes=interval.around(shown["workspace"], known=known),
         context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
         total_bytes=Range(
             low=float(times.low_bytes[0]),

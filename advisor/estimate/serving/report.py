@@ -21,7 +21,7 @@ from advisor.estimate.results import (
 )
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.memory import ServingMemory, buffer_factors, context_of, loaded_factor
+from advisor.estimate.serving.memory import buffer_factors, context_of, loaded_factor
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, serving_times
@@ -93,7 +93,6 @@ def describe_serving(
         workload = at_once(workload, found, layout)
     load = ServingLoad.of(workload)
     times = _times(served, load, candidates, calibration)
-    memory_bytes = candidates.hardware.served_memory_bytes
     widening = shape_widening(architecture)
     # A full description of the model is exact; only an assumed shape weakens the evidence.
     assumed = architecture.evidence is Evidence.ASSUMED
@@ -115,9 +114,8 @@ def describe_serving(
             served,
             workload=workload,
             layout=layout,
-            memory=times.capacity.memory,
-            memory_bytes=float(memory_bytes[0]),
             times=times,
+            memory_bytes=float(candidates.hardware.served_memory_bytes[0]),
             calibration=calibration,
         ),
         flops=_flops(served, workload),
@@ -276,13 +274,12 @@ def _memory(
     *,
     workload: Serving,
     layout: ParallelLayout,
-    memory: ServingMemory,
-    memory_bytes: float,
     times: ServingTimes,
+    memory_bytes: float,
     calibration: Calibration,
 ) -> MemoryBreakdown:
+    capacity, memory = times.capacity, times.capacity.memory
     values = memory.row()
-    capacity = times.capacity
     interval = calibration.interval("serving_memory", measured=True)
     widening = shape_widening(served.model)
     known = served.model.evidence

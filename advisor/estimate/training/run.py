@@ -228,13 +228,8 @@ def resolve_training(
     if cross_entropy is None and method and not preference:
         cross_entropy = default_loss(workload.software, tool, notes)
     software = software_of(workload, architecture.unit, tool)
-    adapts_experts = tool is None or architecture.num_experts == 1
-    if tool is not None and not adapts_experts:
-        adapts_experts = tool.reaches_experts(method, architecture.family)
     notes += _software_notes(workload, architecture, software, tool)
-    if tool is not None and not adapts_experts:
-        family = architecture.family
-        notes.append(f"{tool.title} puts no adapters on the routed experts of {family}")
+    adapts_experts = _adapts_experts(method, architecture, tool, notes)
     loading = resolve_loading(workload, architecture, notes)
     return TrainingRun(
         architecture=architecture,
@@ -279,6 +274,22 @@ def _software_notes(
         )
     if isinstance(workload, FineTuning) and architecture.weight_format == "fp8":
         yield "training starts from a copy in bf16 of the checkpoint, which is in fp8"
+
+
+def _adapts_experts(
+    method: FineTuningMethod | None,
+    architecture: ModelArchitecture,
+    tool: Tool | None,
+    notes: list[str],
+) -> bool:
+    """Whether the tool puts adapters on routed experts too; noted where it does not."""
+    if tool is None or architecture.num_experts == 1:
+        return True
+    reaches = tool.reaches_experts(method, architecture.family)
+    if not reaches:
+        family = architecture.family
+        notes.append(f"{tool.title} puts no adapters on the routed experts of {family}")
+    return reaches
 
 
 def trains_adapters(workload: Training) -> bool:

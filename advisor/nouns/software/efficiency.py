@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, model_validator
 
 from advisor.foundation.noun import Noun
-from advisor.foundation.quantities import Evidence
+from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.delivery import Delivery, Reliability
@@ -58,6 +58,17 @@ class Interval(Noun):
     source: str
     groups: Annotated[int, Field(ge=0)] | None = None
     """Groups of independent runs that the bounds rest on; None where they are stated."""
+
+    def around(
+        self, value: float, *, widening: float = 1.0, known: Evidence = Evidence.DERIVED
+    ) -> Range:
+        """Return the range of a value: wider for an assumed shape, no surer than what is known."""
+        return Range.around(
+            value,
+            low_factor=self.low / widening,
+            high_factor=self.high * widening,
+            evidence=self.evidence.weakest(known),
+        )
 
     @property
     def caution(self) -> tuple[str, ...]:
