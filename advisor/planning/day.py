@@ -15,7 +15,6 @@ from advisor.equations.serving.autoscaling import (
     running_replicas,
 )
 from advisor.estimate.batch.arrivals import batches_under_arrivals
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.beside_results import Day, DayHour, DayWay
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
@@ -154,7 +153,7 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
     candidates = Candidates.of([layout], card, placement.node, kernels, compute=compute)
     one, same = workload.changed(requests_per_s=1.0), np.zeros(len(LOADS), dtype=np.intp)
     # A rank of 1 / rate ranks that share one request a second takes the rate.
-    if generates(architecture):
+    if architecture.generates:
         curve = engine_curves(served, workload, candidates, calibration)
         rates = LOADS * curve.most_per_s[0]
         found = queued(curve.take(same), arrivals_of(one, 1 / rates))

@@ -8,7 +8,6 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import (
@@ -149,7 +148,7 @@ def later_quantity(
     architecture: ModelArchitecture, engine: ServingFacts, layout: ParallelLayout
 ) -> str:
     """Name of the interval for times per output token under an engine."""
-    if not engine.backends or not generates(architecture):
+    if not engine.backends or not architecture.generates:
         return serving_quantity(architecture)
     return HOST_TIME if on_host(layout) else DIRECT_TIME
 
@@ -172,7 +171,7 @@ STREAM_TOKENS = 3
 
 def serving_quantity(architecture: ModelArchitecture) -> str:
     """Name of the interval for this model's times per output token."""
-    if not generates(architecture):
+    if not architecture.generates:
         return "serving_denoising" if architecture.denoises else "serving_batch"
     return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
 

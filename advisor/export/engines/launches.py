@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
@@ -134,7 +133,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "chunked": lambda one: _where(one.workload.step_tokens, True),
     "copies_apart": lambda one: _where(_copies_apart(one)),
     "device": lambda one: DEVICES.get(one.backend, "cuda"),
-    "encodes": lambda one: _where(not generates(one.setup.model)),
+    "encodes": lambda one: _where(not one.setup.model.generates),
     "expert_cards": lambda one: _where(_spread(one), one.copies * _tensor(one)),
     "further": _further,
     "gguf": gguf.file,

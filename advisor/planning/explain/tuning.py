@@ -9,7 +9,6 @@ import numpy as np
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
@@ -60,7 +59,7 @@ def served_improvements(
     ``asked``: of serving. What it states already is not offered. ``plan``: its estimate.
     """
     architecture, workload = asked.architecture, asked.case.workload
-    if not isinstance(workload, Serving) or not generates(architecture):
+    if not isinstance(workload, Serving) or not architecture.generates:
         return ()
     if writes_apart(architecture):
         return ()

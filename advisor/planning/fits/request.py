@@ -9,7 +9,6 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.serving.notes import raising
 from advisor.estimate.training.memory_report import on_accelerator
@@ -123,7 +122,7 @@ def fits(
     found = {
         preset: _model_fit(preset, architecture, server, trainer, context_tokens, concurrency)
         for preset, architecture in known
-        if generates(architecture)  # The answer is for models that write text.
+        if architecture.generates  # The answer is for models that write text.
     }
     models = [fit for fit in found.values() if fit is not None]
     without = [preset for preset, fit in found.items() if fit is None]

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
@@ -38,7 +37,7 @@ def neighbours(
     """
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     if isinstance(case.workload, Serving):
-        if not generates(architecture):
+        if not architecture.generates:
             return ()
         placement = placement.equipped(case, architecture)
         calibration = calibration.under(engine_of(placement.tool, placement.accelerator))
