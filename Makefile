@@ -30,11 +30,12 @@ facts: $(VENV)/.dev ## check data files and the pages that repeat them, in secon
 	  tests/architecture/test_models_page.py tests/nouns/software/test_stacks.py \
 	  tests/test_data_files.py tests/test_documents.py tests/test_contributing.py $(ARGS)
 
-pages: $(VENV)/.dev ## write docs/models.md, docs/prices.md, docs/software.md and the schema anew
+pages: $(VENV)/.dev ## write docs/models.md, prices.md, software.md, the tables of cli.md and the schema
 	mkdir -p build
 	$(RUN) advisor.architecture > build/page && mv build/page docs/models.md
 	$(RUN) advisor.nouns.software.page > build/page && mv build/page docs/software.md
 	$(RUN) advisor.catalog.prices_page > build/page && mv build/page docs/prices.md
+	$(RUN) advisor.arguments.tables docs/cli.md
 	$(BIN)/python -c 'from advisor.catalog.records import schema_text; print(schema_text(), end="")' \
 	  > build/page && mv build/page data/gpu_catalog.schema.json
 

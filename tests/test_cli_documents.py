@@ -187,5 +187,5 @@ def test_a_recommendation_loads_only_what_it_needs() -> None:
         "advisor.architecture.stack.layers",
         "advisor.architecture.weights.weights_file",
         "advisor.catalog.live.refresh",
-        "advisor.planning.fits.cards",
+        "advisor.planning.fits.request",
     } & found == set()

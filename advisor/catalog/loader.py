@@ -118,12 +118,8 @@ def _with_own(
 ) -> Catalog:
     """Put your files and discounts over the shipped catalog with its live prices."""
     del at
-    from advisor.catalog.own_facts import (
-        discount_facts,
-        parse_own_facts,
-        read_own_facts,
-        with_own_facts,
-    )
+    from advisor.catalog.overlay import with_own_facts
+    from advisor.catalog.own_facts import discount_facts, parse_own_facts, read_own_facts
 
     paths = data_path(CATALOG_FILE), data_path(OFFERS_FILE)
     cache = cache_file()

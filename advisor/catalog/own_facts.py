@@ -1,4 +1,4 @@
-"""Your own offers, cards and discounts, put over the shipped catalog.
+"""Reads your own offers, cards and discounts; `overlay` lays them over the shipped catalog.
 
 A file is YAML with ``offers``, ``accelerators``, ``discounts`` and ``providers``, or CSV with
 offers. It passes the checks of the shipped files.
@@ -15,26 +15,18 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, field_validator
 
-from advisor.catalog.catalog import Catalog, Source
-from advisor.catalog.checks import check_accelerator, check_offer
-from advisor.catalog.convert import RULE_SOURCE, accelerator_of, offer_of
-from advisor.catalog.nodes import owned_node
-from advisor.catalog.quotes import with_upper_ends
 from advisor.catalog.records import (
     AcceleratorRecord,
-    CatalogFile,
     Key,
     Name,
     OfferRecord,
     Record,
-    SourceRecord,
 )
-from advisor.errors import CatalogError, InputError
+from advisor.errors import InputError
 from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
-from advisor.foundation.formatting import percent
 from advisor.foundation.structured import NotPlainError, read_yaml
-from advisor.nouns.hardware import FIRM_TIER, YOUR_QUOTE, Confidence, Offer, Provenance
+from advisor.nouns.hardware import Confidence
 
 VARIABLE: Final = "GPU_ADVISOR_CATALOG"
 """Environment variable with files, separated as in PATH."""
@@ -180,155 +172,20 @@ def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
     try:
         found = _table(text) if name.lower().endswith(".csv") else read_yaml(text)
     except (NotPlainError, csv.Error) as error:
-        raise _wrong(name, str(error), "plain YAML or CSV") from None
+        raise wrong(name, str(error), "plain YAML or CSV") from None
     if not isinstance(found, dict):
-        raise _wrong(name, type(found).__name__, OF_A_FILE)
+        raise wrong(name, type(found).__name__, OF_A_FILE)
     for part, most in MOST.items():
         # Before they are checked, because each could have its own mistakes.
         if isinstance(entries := found.get(part), dict | list) and len(entries) > most:
-            raise _wrong(name, f"{len(entries):,} {part}", f"up to {most:,}")
+            raise wrong(name, f"{len(entries):,} {part}", f"up to {most:,}")
     try:
         return OwnFacts.model_validate(_filled(found))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         what = f"{place}: {first['msg']}" if first["type"] != "missing" else f"{place} is missing"
-        raise _wrong(name, what, ALLOWED.get(str(first["loc"][0]), OF_A_FILE)) from None
-
-
-def with_own_facts(
-    catalog: Catalog, facts: OwnFacts, shipped: CatalogFile, *, name: str
-) -> Catalog:
-    """Return the catalog with your cards and offers added and your discounts taken off.
-
-    Rules, rates and cards of the ``shipped`` file are known to yours; messages call it ``name``.
-    Raises InputError if a key exists already, or a card, a provider or a currency is unknown.
-    """
-    today = current_day().isoformat()
-    source = SourceRecord(
-        title=f"Your file {name}",
-        locator=name,
-        date=today,
-        licence="yours",
-        confidence=Confidence.DATASHEET,
-    )
-    providers = {offer.provider.casefold() for offer in catalog.offers}
-    providers |= {offer.provider.casefold() for offer in facts.offers}
-    for stated in (*facts.discounts, *facts.providers):
-        if stated.casefold() not in providers:
-            raise _wrong(
-                name,
-                f"provider {stated}",
-                ", ".join(sorted({offer.provider for offer in catalog.offers}, key=str.casefold)),
-            )
-    known = {item.key for item in catalog.accelerators}
-    if twice := sorted(known & facts.accelerators.keys()):
-        raise _wrong(name, f"accelerators.{twice[0]} exists already", "a key of your own")
-    content = shipped.model_copy(
-        update={
-            "sources": {**shipped.sources, SOURCE: source},
-            "accelerators": {**dict.fromkeys(known), **facts.accelerators},
-        }
-    )
-    try:
-        for key, record in facts.accelerators.items():
-            check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=name)
-        for line, offer in enumerate(facts.offers, start=1):
-            check_offer(offer, content, line=line, file=name)
-    except CatalogError as error:
-        raise _wrong(name, f"{error.entry}: {error.field} {error.value}", error.remedy) from None
-    provenance = {
-        key: Provenance(source=key, date=item.date, confidence=item.confidence)
-        for key, item in content.sources.items()
-    }
-    cards = [
-        accelerator_of(key, record, content.reported_memory_rules, provenance)
-        for key, record in facts.accelerators.items()
-    ]
-    own = [offer_of(record, content) for record in facts.offers]
-    taken = {offer.key for offer in own}
-    if len(taken) < len(own):
-        raise _wrong(name, "an offer is given twice", "one line for each instance and region")
-    others = (
-        _discounted(offer, facts.discounts)
-        for offer in catalog.offers
-        if offer.key not in taken and _allowed(offer, facts.providers)
-    )
-    offers = tuple(sorted([*others, *_bounded(own, catalog, name)], key=lambda item: item.key))
-    if not offers:
-        raise _wrong(name, "no offer is left", "providers with an offer")
-    return catalog.changed(
-        accelerators=tuple(sorted([*catalog.accelerators, *cards], key=lambda c: c.key)),
-        offers=offers,
-        sources={**catalog.sources, SOURCE: Source(key=SOURCE, **source.model_dump())},
-    )
-
-
-def _bounded(own: list[Offer], catalog: Catalog, name: str) -> list[Offer]:
-    """Give your lowest prices the upper end that shipped ones have."""
-    try:
-        bounded = with_upper_ends([*catalog.offers, *own], file=name)
-    except CatalogError as error:
-        raise _wrong(name, f"{error.entry}: {error.field} {error.value}", error.remedy) from None
-    return list(bounded[len(catalog.offers) :])
-
-
-def _discounted(offer: Offer, discounts: Mapping[str, float]) -> Offer:
-    share = {name.casefold(): part for name, part in discounts.items()}.get(
-        offer.provider.casefold()
-    )
-    price = offer.on_demand_usd_per_hour
-    if not share or price is None:
-        return offer
-    noted = "; ".join(filter(None, (offer.notes, f"{percent(share)} off as you said")))
-    return offer.changed(on_demand_usd_per_hour=price * (1 - share), notes=noted, quote=None)
-
-
-def with_quote(catalog: Catalog, accelerator: str, count: int, usd_per_hour: float) -> Catalog:
-    """Return the catalog with your rent of ``count`` cards [USD/h] in place of all their offers.
-
-    The machines are those of the offers that join all cards, or hold an even share of them and have
-    a network. Without any, one machine with PCIe alone. A host's memory that is not known is that
-    of the usual machine.
-    """
-    today = current_day().isoformat()
-    usual = owned_node(catalog.accelerator(accelerator), count)
-    machines: list[tuple[int, Offer | None]] = [
-        (offer.accelerators, offer)
-        for offer in catalog.offers
-        if offer.accelerator == accelerator
-        and count % offer.accelerators == 0
-        and (offer.accelerators == count or offer.inter_node_bytes_per_s)
-    ]
-    quoted = [
-        Offer(
-            key=f"your-quote/{place}",
-            provider=YOUR_QUOTE,
-            instance_type=f"{cards}x {accelerator}" if like is None else like.instance_type,
-            tier=FIRM_TIER,
-            region="as quoted",
-            accelerator=accelerator,
-            accelerators=cards,
-            vcpus=None if like is None else like.vcpus,
-            host_memory_bytes=(None if like is None else like.host_memory_bytes)
-            or usual.host_memory_bytes,
-            on_demand_usd_per_hour=usd_per_hour * cards / count,
-            spot_usd_per_hour=usd_per_hour * cards / count,
-            price_date=today,
-            intra_node="" if like is None else like.intra_node,
-            inter_node_bytes_per_s=None if like is None else like.inter_node_bytes_per_s,
-            provenance=Provenance(source=SOURCE, date=today, confidence=Confidence.DATASHEET),
-        )
-        for place, (cards, like) in enumerate(machines or [(count, None)])
-    ]
-    others = [offer for offer in catalog.offers if offer.accelerator != accelerator]
-    return catalog.changed(offers=(*others, *quoted))
-
-
-def _allowed(offer: Offer, providers: Sequence[str]) -> bool:
-    named = {name.casefold() for name in providers}
-    yours = offer.provenance.source == SOURCE
-    return not providers or yours or offer.provider.casefold() in named
+        raise wrong(name, what, ALLOWED.get(str(first["loc"][0]), OF_A_FILE)) from None
 
 
 def _table(text: str) -> dict[str, Any]:
@@ -394,7 +251,8 @@ def _share(part: object) -> object:
     return part
 
 
-def _wrong(name: str, what: str, allowed: str) -> InputError:
+def wrong(name: str, what: str, allowed: str) -> InputError:
+    """Return the mistake of a file, or of the option ``name``."""
     option = name.startswith("--")
     return InputError(
         f"{name} is wrong" if option else f"the catalog file {name} is wrong",

@@ -46,6 +46,10 @@ class Columns:
             *(each.take(index) if isinstance(each, Columns) else each[index] for each in columns)
         )
 
+    def row(self, index: int = 0) -> dict[str, float]:
+        """Return one element by column."""
+        return {each.name: float(getattr(self, each.name)[index]) for each in fields(self)}
+
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the elements of all parts, in order."""
@@ -307,6 +311,8 @@ def _card_rates(
     matmul = kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
+    vector = compute == "fp32" and "tf32" not in peaks
+    processor = accelerator.segment is Segment.CPU
     # Formats without a curve of their own take the 16-bit curve.
     own = compute in kernels.matmul
     backend = kernels.backend
@@ -323,9 +329,9 @@ def _card_rates(
         **_curve("matmul", matmul, saturation),
         **_curve("matmul16", half, saturation16),
         **_curve("expert", expert, saturation),
-        "convolution_saving": _convolution_saving(accelerator, compute),
+        "convolution_saving": WINOGRAD_SAVING if vector and not processor else 1.0,
         # Vector units draw less power than matrix units, so their clocks stay high.
-        "sustained": 1.0 if compute == "fp32" and "tf32" not in peaks else kernels.sustained,
+        "sustained": 1.0 if vector else kernels.sustained,
         **{f"attention_{part}": getattr(kernels.attention, part) for part in ATTENTION},
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,
@@ -335,7 +341,7 @@ def _card_rates(
         "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
         "cache_bytes": accelerator.cache_bytes or 0.0,
         "staged": float(not accelerator.peer_to_peer),
-        "own_host": float(accelerator.segment is Segment.CPU),
+        "own_host": float(processor),
         "shared_memory": float(accelerator.shares_host_memory),
     }
 
@@ -365,11 +371,6 @@ WINOGRAD_SAVING: Final = 2.25
 tensor units, and oneDNN by default, run the products themselves."""
 
 
-def _convolution_saving(accelerator: Accelerator, compute: str) -> float:
-    vector = compute == "fp32" and "tf32" not in accelerator.peak_flops_per_s
-    return WINOGRAD_SAVING if vector and accelerator.segment is not Segment.CPU else 1.0
-
-
 def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:
     """Return the dense peak of ``compute`` matmuls, or None if the card lacks the format.
 
@@ -388,6 +389,21 @@ class Candidates:
 
     layout: LayoutArrays
     hardware: HardwareArrays
+
+    @classmethod
+    def of(
+        cls,
+        layouts: Sequence[ParallelLayout],
+        accelerator: Accelerator,
+        node: Node,
+        kernels: KernelEfficiency,
+        *,
+        compute: str,
+    ) -> Candidates:
+        """Return layouts on one kind of machine, for one format of matrix products."""
+        hardware = HardwareArrays.of(accelerator, node, kernels, compute=compute)
+        every = np.zeros(len(layouts), dtype=np.intp)
+        return cls(LayoutArrays.stack(layouts), hardware.take(every))
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Candidates:
         """Return the selected configurations."""

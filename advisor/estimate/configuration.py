@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
+from advisor.estimate.batch.forward import inputs_per_answer, passes_per_answer
 from advisor.estimate.cost import Prompts, cost_breakdown
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
@@ -80,7 +80,7 @@ def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Wo
     check_context(workload, architecture)
     check_serves(accelerator, weight_format)
     describe: Callable[..., ServingReport] = describe_batch
-    if generates(architecture):
+    if architecture.generates:
         cache_bytes = KV_CACHE_FORMATS[cache_format(workload, accelerator)]
         describe = partial(describe_serving, cache_bytes=cache_bytes)
     report = describe(
@@ -194,7 +194,7 @@ def describe_workload(
     if not isinstance(workload, Serving):
         assert run is not None
         return _training_line(workload, run)
-    if not generates(architecture):
+    if not architecture.generates:
         return _batches_line(workload, architecture)
     lengths = f"of {workload.input_tokens:,} tokens in, {workload.output_tokens:,} out"
     if workload.beam_size > 1:

@@ -3,7 +3,6 @@
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.hardware.card_formats import serves_in, stored_format
 from advisor.estimate.sample import check_sample_fields
@@ -141,7 +140,7 @@ def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
     what, length, exceed = "input_tokens", workload.input_tokens, "exceeds"
     if writes_apart(architecture):
         what, length = "output_tokens", workload.output_tokens
-    elif generates(architecture):
+    elif architecture.generates:
         what, exceed = "input_tokens + output_tokens", "exceed"
         length += workload.output_tokens
     if length > longest:

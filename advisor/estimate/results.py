@@ -179,7 +179,7 @@ class ServingEstimate(Noun):
 
     @property
     def timed(self) -> str:
-        """What ``tpot_ms`` is the time of, in words."""
+        """What ``tpot_ms`` times, in words."""
         if self.unit is Unit.TOKEN:
             return "per token"
         return "for a batch" if self.arrivals is None else "for an answer"

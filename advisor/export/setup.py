@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.presets import hub_ids_beside, listed_hub_id
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.notes import limit_notes
@@ -238,7 +237,7 @@ class Setup:
     def _longest(self) -> list[str]:
         """Return a note on requests that the server refuses, if they are written token by token."""
         workload, serving = self.workload, self.estimate.serving
-        if not isinstance(workload, Serving) or serving is None or not generates(self.model):
+        if not isinstance(workload, Serving) or serving is None or not self.model.generates:
             return []
         if writes_apart(self.model):
             return []

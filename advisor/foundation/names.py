@@ -177,7 +177,7 @@ Name = Annotated[str, _checked_by(display_name)]
 
 
 class Reaches(Enum):
-    """What a field makes the machine that reads it do; `strangers` refuses these fields."""
+    """What a field makes the machine that reads it do; `case_files` refuses these fields."""
 
     FILE = auto()
     """Open the file that it names."""

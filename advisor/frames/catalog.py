@@ -73,39 +73,26 @@ def _counted(title: str) -> tuple[tuple[tuple[int, str], ...], ...]:
     )
 
 
-def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.DataFrame:
+@tabled
+def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> Rows:
     """Return one row for each accelerator, with the cheapest credible rent.
 
     Memory is in GiB, bandwidth in GB/s, the dense 16-bit rate in TFLOPS, power in W and the rent of
     one card in USD/h. Dates of prices are marked if they are old or from the launch. Unknown
     numbers are missing. A name ends with ``(?)`` if some value is only recalled.
     """
-    compared = compare_all([item.key for item in accelerators], catalog)
-    return pd.DataFrame(
-        [
-            {
-                "Accelerator": f"{card.accelerator.name}{' (?)' * _recalled(card.accelerator)}",
-                "Memory (GiB)": card.accelerator.memory_reported_bytes / GIB,
-                "Bandwidth (GB/s)": card.accelerator.memory_bandwidth_bytes_per_s / GB,
-                "16-bit rate (TFLOPS)": scaled(half_rate(card.accelerator), TFLOP),
-                "Power (W)": card.accelerator.board_power_w,
-                "Rent of one (USD/h)": card.usd_per_hour,
-                "To buy (USD)": card.accelerator.purchase_usd,
-                "Prices of": _priced(card),
-            }
-            for card in compared.cards
-        ],
-        columns=[
-            "Accelerator",
-            "Memory (GiB)",
-            "Bandwidth (GB/s)",
-            "16-bit rate (TFLOPS)",
-            "Power (W)",
-            "Rent of one (USD/h)",
-            "To buy (USD)",
-            "Prices of",
-        ],
-    )
+    for card in compare_all([item.key for item in accelerators], catalog).cards:
+        accelerator = card.accelerator
+        yield {
+            "Accelerator": f"{accelerator.name}{' (?)' * _recalled(accelerator)}",
+            "Memory (GiB)": accelerator.memory_reported_bytes / GIB,
+            "Bandwidth (GB/s)": accelerator.memory_bandwidth_bytes_per_s / GB,
+            "16-bit rate (TFLOPS)": scaled(half_rate(accelerator), TFLOP),
+            "Power (W)": accelerator.board_power_w,
+            "Rent of one (USD/h)": card.usd_per_hour,
+            "To buy (USD)": accelerator.purchase_usd,
+            "Prices of": _priced(card),
+        }
 
 
 def _priced(card: ComparedCard) -> str:

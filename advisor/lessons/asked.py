@@ -12,8 +12,8 @@ from advisor.estimate.results import Estimate
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import Serving
-from advisor.planning.prepared import placed
 from advisor.planning.results import Recommendation
+from advisor.planning.stated import placed
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class Techniques(Noun):
 
 
 class Gain(Noun):
-    """Speed over that without the technique."""
+    """Speed with the technique over speed without it."""
 
     low: Annotated[float, Field(gt=0, le=100)]
     expected: Annotated[float, Field(gt=0, le=100)]

@@ -17,9 +17,8 @@ from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Size, purchase_price
 from advisor.owning.processors import compare_processors
 from advisor.owning.rents import Elsewhere
-from advisor.owning.report import owned_usd, rent_or_buy
+from advisor.owning.report import Choice, owned_usd, rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
-from advisor.planning.beside_api import hosted_models
 from advisor.planning.explain.devices import devices_to_buy
 from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import counted, recommend
@@ -53,18 +52,19 @@ def answer_own(
             remedy="Leave it out; --months sets the horizon.",
             field="limits.commitment_months",
         )
-    size, groups, elsewhere = None, 1, None
-    budget, stated = None, case.hardware is not None
+    choice, budget = Choice(), None
+    stated = case.hardware is not None
     if not stated:
         budget = buy() if buy else None
         bought = _bought(budget)
         if bought is None:
-            chosen, elsewhere = _planned(asked, economy)
+            hardware, elsewhere = _planned(asked, economy)
+            choice = Choice(elsewhere=elsewhere)
         else:
-            chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
-            size, groups = _size_of(bought, catalog), bought.groups
+            hardware = Hardware(accelerator=bought.accelerator, count=bought.count)
+            choice = Choice(_size_of(bought, catalog), bought.groups)
             case = _priced(case, bought, catalog)
-        case = case.changed(hardware=chosen, layout=None)
+        case = case.changed(hardware=hardware, layout=None)
     if case.owning.purchase_usd is None and case.hardware is not None:
         # Without a price, no estimate is worth its time.
         purchase_price(catalog.accelerator(case.hardware.accelerator), economy)
@@ -75,18 +75,13 @@ def answer_own(
     if stated and buy:
         budget = buy()
     return rent_or_buy(
-        case,
+        asked,
         found,
-        catalog=catalog,
-        economy=economy,
-        reliability=asked.calibration.reliability,
+        economy,
         today=today,
+        choice=choice,
         processors=compare_processors(asked, found, economy),
         budget=budget,
-        hosted=hosted_models(case, asked.architecture),
-        groups=groups,
-        size=size,
-        elsewhere=elsewhere,
     )
 
 

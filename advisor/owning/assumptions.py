@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from advisor.catalog.economy import CARBON_SOURCES, TARIFF_SOURCES, Default, Economy, Place
 from advisor.catalog.machine_kinds import groups_of, host_default
+from advisor.catalog.nodes import owned_node
 from advisor.equations.owning import residual_share
+from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import GB
+from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Confidence
 from advisor.nouns.money import Owning, Renting, Unused
 from advisor.owning.results import Assumption
@@ -58,6 +61,31 @@ class Size:
     def cards_in_one(self) -> int:
         """Accelerators bought for each machine: fewer than it holds in a part of a set."""
         return min(self.accelerators, self.per_machine)
+
+
+def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
+    """Return machines and power of groups of accelerators; small groups share a machine.
+
+    Raises InputError if the catalog has no board power.
+    """
+    if accelerator.board_power_w is None:
+        reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
+        raise InputError(
+            f"{accelerator.name} cannot be priced to own: its power is not known{reason}",
+            value=None,
+            allowed="an accelerator with a known power",
+            remedy="Choose another accelerator; 'gpu-advisor estimate' prices renting it.",
+            field="hardware.accelerator",
+        )
+    per_machine = owned_node(accelerator, count).accelerators
+    alone = int(instances_needed(accelerators=count, per_instance=per_machine))
+    return Size(
+        accelerators=count * groups,
+        machines=alone * -(-groups // max(1, per_machine // count)),
+        per_machine=per_machine,
+        board_power_w=accelerator.board_power_w,
+        joined=alone > 1,
+    )
 
 
 @record
@@ -135,6 +163,29 @@ def resolve(
         else:
             add(field, *_spread(economy.default(field, *groups)))
     return tuple(found)
+
+
+@record
+class Bought:
+    """What is bought for a case, with the cited money around it."""
+
+    case: Case
+    accelerator: Accelerator
+    size: Size
+    economy: Economy
+    host_bytes: float = 0.0
+    """What the work keeps in the memory of one machine's host. [bytes]"""
+
+    def inputs(self, months: int) -> tuple[Assumption, ...]:
+        """Return every input with its spread, kept for so many months."""
+        return resolve(
+            self.accelerator,
+            owning=self.case.owning.changed(months=months),
+            renting=self.case.renting,
+            size=self.size,
+            economy=self.economy,
+            host_bytes=self.host_bytes,
+        )
 
 
 def memory_kits(default: Default, host_bytes: float) -> int:

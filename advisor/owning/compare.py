@@ -1,6 +1,5 @@
 """Owning against renting: break-even hours and month, timeline, effects of inputs."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from advisor.equations.pricing import committed_months
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.owning.assumptions import Factors, Size, Spread
+from advisor.owning.assumptions import Bought, Factors, Spread
 from advisor.owning.costs import present_usd, timeline_usd
 from advisor.owning.rents import Tenancy
 from advisor.owning.results import Assumption, BreakEven, Effect, Month, Strip
@@ -47,7 +46,7 @@ class Comparison:
     """One purchase against one way of renting, at given hours and horizon."""
 
     spread: Spread
-    size: Size
+    bought: Bought
     tenancy: Tenancy
     hours: float
     months: int
@@ -106,7 +105,7 @@ class Comparison:
 
     def _saving(self, factors: Factors) -> Number:
         """Renting minus owning; one of the factors may be an array. [USD]"""
-        own = present_usd(factors, self.size, hours=self.hours, months=self.months)
+        own = present_usd(factors, self.bought.size, hours=self.hours, months=self.months)
         return self._rented(factors, hours=self.hours) - own
 
     def inverse(self, factors: Factors) -> NDArray[np.float64]:
@@ -115,8 +114,8 @@ class Comparison:
         One of the factors may be an array.
         """
         full, months = HOURS_PER_MONTH, float(self.months)
-        unused = present_usd(factors, self.size, hours=0.0, months=months)
-        used = present_usd(factors, self.size, hours=full, months=months)
+        unused = present_usd(factors, self.bought.size, hours=0.0, months=months)
+        used = present_usd(factors, self.bought.size, hours=full, months=months)
         fixed_rent = self._rented(factors, hours=0.0)
         fixed = np.asarray(unused - fixed_rent)
         share = break_even_inverse(
@@ -177,7 +176,9 @@ class Comparison:
     def own_bounds(self) -> tuple[NDArray[np.float64], ...]:
         """Low, expected and high cumulative cost of owning by month. [USD]"""
         return self.spread.bounds(
-            lambda factors: timeline_usd(factors, self.size, hours=self.hours, months=self.months)
+            lambda factors: timeline_usd(
+                factors, self.bought.size, hours=self.hours, months=self.months
+            )
         )
 
     def rent_bounds(self) -> tuple[NDArray[np.float64], ...]:
@@ -238,7 +239,7 @@ class Comparison:
             )
         found += [self._rent_effect(), self._hours_effect()]
         found.sort(key=lambda item: -abs(item.saving_at_high_usd - item.saving_at_low_usd))
-        return tuple(found)
+        return (*found, *self._horizon_effect())
 
     def _rent_effect(self) -> Effect:
         """Effect of the hourly rent: an exact list price, but often negotiable."""
@@ -257,25 +258,22 @@ class Comparison:
             "hours_per_month", "Hours in use", "h a month", self.hours, even or None
         )
 
-    def horizon_effect(self, at: "Callable[[int], Comparison]") -> tuple[Effect, ...]:
-        """Effect of the horizon, if a shorter or longer one turns the answer.
+    def _saving_after(self, months: int) -> float:
+        """Return the saving over another horizon, all inputs expected. [USD]"""
+        spread = Spread(self.bought.inputs(months))
+        return replace(self, spread=spread, months=months).saving(spread.base)
 
-        ``at`` makes the comparison over a number of months, after which machines are worth less.
-        """
-
-        def saving(months: int) -> float:
-            there = at(months)
-            return there.saving(there.spread.base)
-
+    def _horizon_effect(self) -> tuple[Effect, ...]:
+        """Return the effect of the horizon, if a shorter or longer one turns the answer."""
         flips = []
         for end in HORIZONS:
             inside, outside = self.months, end
-            before, after = saving(inside), saving(outside)
+            before, after = self._saving_after(inside), self._saving_after(outside)
             if (before >= 0) == (after >= 0):
                 continue
             while abs(outside - inside) > 1:
                 middle = (inside + outside) // 2
-                if ((found := saving(middle)) >= 0) == (before >= 0):
+                if ((found := self._saving_after(middle)) >= 0) == (before >= 0):
                     inside, before = middle, found
                 else:
                     outside, after = middle, found

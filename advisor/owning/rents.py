@@ -1,8 +1,8 @@
 """Ways of renting the same hardware: offers, commitments, a quote, a hosted model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from advisor.catalog import Catalog
 from advisor.catalog.economy import Commitment, Economy
 from advisor.equations.pricing import instances_needed
 from advisor.estimate.cost import billed_usd
@@ -10,13 +10,12 @@ from advisor.foundation import cents
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MILLION
-from advisor.nouns.case import Case
 from advisor.nouns.hardware import YOUR_QUOTE, Accelerator, Billing, Offer, PriceKind
-from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
-from advisor.planning.beside_api import Hosted
+from advisor.planning.beside_api import Hosted, hosted_models
+from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Option
 from advisor.planning.search.systems import allowed_offers, price_usd_per_hour
 from advisor.planning.spot import Interruptions, upper_factor
@@ -61,66 +60,140 @@ class Elsewhere:
     option: Option
 
 
-def tenancies(
-    case: Case,
-    accelerator: Accelerator,
-    *,
-    count: int,
-    work: Work,
-    hosted: Sequence[Hosted] = (),
-    elsewhere: Elsewhere | None = None,
-    catalog: Catalog,
-    economy: Economy,
-    reliability: Reliability,
-) -> tuple[Tenancy, ...]:
-    """Return the cheapest ways of renting ``count`` accelerators for each group of the work.
+@record
+class Market:
+    """Where the cards of each group of some work can be rented."""
 
-    Whole instances within the case's limits, several only if the offer states a network. A quote
-    from the user replaces all offers.
-    """
-    renting = case.renting
-    monthly = cents.total(
-        (
-            cents.times(renting.storage_usd_per_gb_month, renting.storage_gb),
-            cents.times(renting.egress_usd_per_gb, renting.egress_gb_per_month),
-        )
-    )
-    always = Range.exact(1.0)
-    found: list[Tenancy] = []
-    if renting.usd_per_hour is not None:
-        found.append(Tenancy(RentKind.QUOTE, YOUR_QUOTE, renting.usd_per_hour, always, monthly))
-    else:
-        found += _offered(
-            case, accelerator, count, catalog, economy, reliability, work=work, monthly=monthly
-        )
-        found += [] if elsewhere is None else [_other(elsewhere, work, monthly)]
-    found += _hosted(case, work, hosted)
-    return tuple(found)
+    asked: PricedCase
+    economy: Economy
+    accelerator: Accelerator
+    count: int
+    """Cards of one group."""
+    work: Work
 
-
-def _hosted(case: Case, work: Work, hosted: Sequence[Hosted]) -> list[Tenancy]:
-    """Return hosted models, paid by the token: those of the hardware's hour."""
-    rate, workload = work.units_per_hour, case.workload
-    paid = rate.scaled(1 / rate.expected)
-    if work.prompts is None or not isinstance(workload, Serving):
-        price = case.renting.api_usd_per_million
-        if price is None:
-            return []
-        hourly = cents.times(price, rate.expected / MILLION)
-        return [Tenancy(RentKind.API, f"API at your price of a {work.unit}", hourly, paid, 0.0)]
-    share = case.renting.api_cached_share
-    requests = rate.expected / workload.output_tokens
-    return [
-        Tenancy(
-            RentKind.API,
-            f"API of {item.provider}" if item.price_date else "API at your prices",
-            cents.times(item.request_usd(workload, share), requests),
-            paid,
-            0.0,
-            hosted=item,
+    @property
+    def monthly_usd(self) -> float:
+        """Storage and traffic of a month. [USD]"""
+        renting = self.asked.case.renting
+        return cents.total(
+            (
+                cents.times(renting.storage_usd_per_gb_month, renting.storage_gb),
+                cents.times(renting.egress_usd_per_gb, renting.egress_gb_per_month),
+            )
         )
-        for item in hosted[: SHOWN[RentKind.API]]
-    ]
+
+    def tenancies(self, elsewhere: Elsewhere | None = None) -> tuple[Tenancy, ...]:
+        """Return the cheapest ways of renting for the work, ``elsewhere`` and hosted models too.
+
+        Whole instances within the case's limits, several only if the offer states a network. A
+        quote from the user replaces all offers.
+        """
+        quote = self.asked.case.renting.usd_per_hour
+        if quote is not None:
+            always = Range.exact(1.0)
+            found = [Tenancy(RentKind.QUOTE, YOUR_QUOTE, quote, always, self.monthly_usd)]
+        else:
+            found = list(self._offered())
+            found += [] if elsewhere is None else [self._other(elsewhere)]
+        return (*found, *self._hosted())
+
+    def _offered(self) -> Iterator[Tenancy]:
+        """Yield the cheapest of each kind, one for each provider."""
+        firm = list(self._on_demand())
+        committed = [
+            _commitment(plan, way)
+            for way in firm
+            for plan in self.economy.commitments
+            if way.offer and plan.provider == way.offer.provider
+            if plan.covers(self.accelerator.key)
+            if plan.term_months <= self.asked.case.owning.months
+        ]
+        for group in (firm, list(self._on_spot()), committed):
+            yield from _cheapest_by_provider(group)[: SHOWN[group[0].kind] if group else 0]
+
+    def _instances(self, kind: PriceKind) -> Iterator[tuple[Offer, int, float]]:
+        """Yield the allowed offers, the instances that the work takes, and their rent. [USD/h]"""
+        limits = self.asked.case.limits.changed(
+            accelerators=(self.accelerator.key,), price_kind=kind
+        )
+        for offer in allowed_offers(self.asked.catalog, limits):
+            price = price_usd_per_hour(offer, kind)
+            joined = offer.accelerators >= self.count // self.work.replicas
+            if price is not None and (joined or offer.inter_node_bytes_per_s is not None):
+                instances = instances_of(offer, self.count, self.work.groups)
+                yield offer, instances, cents.times(price, instances)
+
+    def _on_demand(self) -> Iterator[Tenancy]:
+        for offer, instances, hourly in self._instances(PriceKind.ON_DEMAND):
+            yield Tenancy(
+                RentKind.ON_DEMAND,
+                f"{offer.provider} on demand{', price from' if offer.is_from else ''}",
+                hourly,
+                _as_priced(offer),
+                self.monthly_usd,
+                instances=instances,
+                offer=offer,
+            )
+
+    def _on_spot(self) -> Iterator[Tenancy]:
+        reliability = self.asked.calibration.reliability
+        interruptions = Interruptions.of(self.asked.case.renting, self.economy, reliability)
+        training = self.work.run_hours is not None
+        for offer, instances, hourly in self._instances(PriceKind.SPOT):
+            # A run stops with the instances of its own group.
+            alone = max(1, instances // self.work.groups)
+            yield Tenancy(
+                RentKind.SPOT,
+                f"{offer.provider} spot",
+                hourly,
+                interruptions.hours(alone) if training else interruptions.served_hours(),
+                self.monthly_usd,
+                instances=instances,
+                offer=offer,
+                checkpoint_s=interruptions.interval_s(alone) if training else None,
+            )
+
+    def _other(self, elsewhere: Elsewhere) -> Tenancy:
+        """Return the rent of other cards for the same work: a run takes its own hours on them."""
+        option, offer, hours = elsewhere.option, elsewhere.option.offer, self.work.run_hours
+        assert offer is not None
+        cards = f"{option.cards}x {elsewhere.accelerator.name}"
+        longer = 1.0 if hours is None else option.time / hours.expected
+        return Tenancy(
+            RentKind.ON_DEMAND,
+            f"{offer.provider} on demand, {cards}",
+            option.usd_per_hour,
+            _as_priced(offer).scaled(longer),
+            self.monthly_usd,
+            instances=option.instances,
+            offer=offer,
+            cards=cards,
+        )
+
+    def _hosted(self) -> list[Tenancy]:
+        """Return hosted models, paid by the token: those of the hardware's hour."""
+        case, rate = self.asked.case, self.work.units_per_hour
+        workload, renting = case.workload, case.renting
+        paid = rate.scaled(1 / rate.expected)
+        if self.work.prompts is None or not isinstance(workload, Serving):
+            price = renting.api_usd_per_million
+            if price is None:
+                return []
+            hourly = cents.times(price, rate.expected / MILLION)
+            title = f"API at your price of a {self.work.unit}"
+            return [Tenancy(RentKind.API, title, hourly, paid, 0.0)]
+        requests = rate.expected / workload.output_tokens
+        return [
+            Tenancy(
+                RentKind.API,
+                f"API of {item.provider}" if item.price_date else "API at your prices",
+                cents.times(item.request_usd(workload, renting.api_cached_share), requests),
+                paid,
+                0.0,
+                hosted=item,
+            )
+            for item in hosted_models(case, self.asked.architecture)[: SHOWN[RentKind.API]]
+        ]
 
 
 def run_rent_usd(tenancy: Tenancy, hours: float, groups: int = 1) -> float:
@@ -139,58 +212,6 @@ def instances_of(offer: Offer, count: int, groups: int) -> int:
     if held:
         return -(-groups // held)
     return groups * int(instances_needed(accelerators=count, per_instance=offer.accelerators))
-
-
-def _offered(
-    case: Case,
-    accelerator: Accelerator,
-    count: int,
-    catalog: Catalog,
-    economy: Economy,
-    reliability: Reliability,
-    *,
-    work: Work,
-    monthly: float,
-) -> list[Tenancy]:
-    on_demand: list[Tenancy] = []
-    spot: list[Tenancy] = []
-    committed: list[Tenancy] = []
-    for kind, target in ((PriceKind.ON_DEMAND, on_demand), (PriceKind.SPOT, spot)):
-        limits = case.limits.changed(accelerators=(accelerator.key,), price_kind=kind)
-        for offer in allowed_offers(catalog, limits):
-            price = price_usd_per_hour(offer, kind)
-            joined = offer.accelerators >= count // work.replicas
-            if price is None or not (joined or offer.inter_node_bytes_per_s is not None):
-                continue
-            instances = instances_of(offer, count, work.groups)
-            hourly = cents.times(price, instances)
-            if kind is PriceKind.SPOT:
-                target.append(
-                    _spot(case, offer, instances, hourly, economy, reliability, work, monthly)
-                )
-                continue
-            target.append(
-                Tenancy(
-                    RentKind.ON_DEMAND,
-                    f"{offer.provider} on demand{', price from' if offer.is_from else ''}",
-                    hourly,
-                    _as_priced(offer),
-                    monthly,
-                    instances=instances,
-                    offer=offer,
-                )
-            )
-            committed += [
-                _commitment(plan, offer, instances, hourly, monthly)
-                for plan in economy.commitments
-                if plan.provider == offer.provider and plan.covers(accelerator.key)
-                if plan.term_months <= case.owning.months
-            ]
-    return [
-        item
-        for group in (on_demand, spot, committed)
-        for item in _cheapest_by_provider(group)[: SHOWN[group[0].kind] if group else 0]
-    ]
 
 
 def _cheapest_by_provider(group: Iterable[Tenancy]) -> list[Tenancy]:
@@ -218,61 +239,16 @@ def _as_priced(offer: Offer) -> Range:
     return Range(low=1.0, expected=1.0, high=offer.price_factor, evidence=Evidence.ASSUMED)
 
 
-def _other(elsewhere: Elsewhere, work: Work, monthly: float) -> Tenancy:
-    """Return the rent of other cards for the same work: a run takes its own hours on them."""
-    option, offer = elsewhere.option, elsewhere.option.offer
-    assert offer is not None
-    cards = f"{option.cards}x {elsewhere.accelerator.name}"
-    longer = 1.0 if work.run_hours is None else option.time / work.run_hours.expected
-    return Tenancy(
-        RentKind.ON_DEMAND,
-        f"{offer.provider} on demand, {cards}",
-        option.usd_per_hour,
-        _as_priced(offer).scaled(longer),
-        monthly,
-        instances=option.instances,
-        offer=offer,
-        cards=cards,
-    )
-
-
-def _commitment(
-    plan: Commitment, offer: Offer, instances: int, hourly: float, monthly: float
-) -> Tenancy:
-    reduced = cents.times(hourly, plan.price_ratio)
-    return Tenancy(
-        RentKind.COMMITTED,
-        f"{offer.provider}, {plan.plan}, {plan.term_months} month{'s' * (plan.term_months > 1)}"
-        f"{plan.caution}",
-        reduced,
-        Range.exact(0.0),
-        cents.total((cents.times(reduced, HOURS_PER_MONTH), monthly)),
+def _commitment(plan: Commitment, way: Tenancy) -> Tenancy:
+    """Return what a provider's commitment makes of renting on demand."""
+    reduced = cents.times(way.usd_per_hour, plan.price_ratio)
+    term = f"{plan.term_months} month{'s' * (plan.term_months > 1)}"
+    return replace(
+        way,
+        kind=RentKind.COMMITTED,
+        title=f"{plan.provider}, {plan.plan}, {term}{plan.caution}",
+        usd_per_hour=reduced,
+        paid=Range.exact(0.0),
+        usd_per_month=cents.total((cents.times(reduced, HOURS_PER_MONTH), way.usd_per_month)),
         term_months=plan.term_months,
-        instances=instances,
-        offer=offer,
-    )
-
-
-def _spot(
-    case: Case,
-    offer: Offer,
-    instances: int,
-    hourly: float,
-    economy: Economy,
-    reliability: Reliability,
-    work: Work,
-    monthly: float,
-) -> Tenancy:
-    interruptions = Interruptions.of(case.renting, economy, reliability)
-    training = work.run_hours is not None
-    alone = max(1, instances // work.groups)  # a run stops with the instances of its own group
-    return Tenancy(
-        RentKind.SPOT,
-        f"{offer.provider} spot",
-        hourly,
-        interruptions.hours(alone) if training else interruptions.served_hours(),
-        monthly,
-        instances=instances,
-        offer=offer,
-        checkpoint_s=interruptions.interval_s(alone) if training else None,
     )

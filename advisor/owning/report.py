@@ -1,32 +1,25 @@
 """The whole answer to rent or buy: each way of renting beside one purchase."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 
-from advisor.catalog import Catalog
 from advisor.catalog.api_prices import API_SOURCE
 from advisor.catalog.economy import CARBON_SOURCES, Economy
-from advisor.catalog.nodes import owned_node
-from advisor.equations.pricing import instances_needed
-from advisor.errors import InputError
 from advisor.estimate.results import Estimate
 from advisor.foundation import cents
 from advisor.foundation.dates import age_days
 from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.record import record
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
-from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import Size, Spread, expected, resolve
+from advisor.owning.assumptions import Bought, Size, Spread, expected, size_of
 from advisor.owning.compare import Comparison, break_even_by_input
 from advisor.owning.costs import owning_cost, present_usd
-from advisor.owning.rents import Elsewhere, Tenancy, run_rent_usd, tenancies
+from advisor.owning.rents import Elsewhere, Market, Tenancy, run_rent_usd
 from advisor.owning.results import (
-    Assumption,
     BreakEven,
     BudgetAnswer,
     Ownership,
@@ -36,8 +29,8 @@ from advisor.owning.results import (
 )
 from advisor.owning.sentences import answer, assumptions, in_host, sold_apart
 from advisor.owning.work import Work, work_of
-from advisor.planning.beside_api import Hosted
 from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.prepared import PricedCase
 
 TRAINING_HOURS_PER_MONTH = 200.0
 """Assumed use where the user states none: a third of the hours of working days. [h]"""
@@ -167,82 +160,61 @@ def hours_in_use(case: Case) -> float:
 
 def owned_usd(case: Case, accelerator: Accelerator, count: int, economy: Economy) -> float:
     """Return the present value of owning some cards over the horizon, all expected. [USD]"""
-    size = size_of(accelerator, count)
-    inputs = resolve(
-        accelerator, owning=case.owning, renting=case.renting, size=size, economy=economy
-    )
+    bought = Bought(case, accelerator, size_of(accelerator, count), economy)
     months = case.owning.months
-    return float(present_usd(expected(inputs), size, hours=hours_in_use(case), months=months))
+    factors = expected(bought.inputs(months))
+    return float(present_usd(factors, bought.size, hours=hours_in_use(case), months=months))
+
+
+@record
+class Choice:
+    """What is bought where it is not just the estimate's cards, and what is rented instead."""
+
+    size: Size | None = None
+    """Machines of all groups; None takes those of the estimate."""
+    groups: int = 1
+    """Groups of the estimate's cards, which work side by side."""
+    elsewhere: Elsewhere | None = None
 
 
 def rent_or_buy(
-    case: Case,
+    asked: PricedCase,
     estimate: Estimate,
-    *,
-    catalog: Catalog,
     economy: Economy,
-    reliability: Reliability,
+    *,
     today: date,
+    choice: Choice | None = None,
     processors: tuple[ProcessorOption, ...] = (),
     budget: BudgetAnswer | None = None,
-    hosted: Sequence[Hosted] = (),
-    groups: int = 1,
-    size: Size | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> Ownership:
-    """Compare buying the estimate's hardware with renting it, in present values.
+    """Compare buying the estimate's hardware, or what was chosen, with renting it.
 
-    ``groups`` of the estimate's cards are bought and work side by side, in the machines of
-    ``size``, else in those of the estimate. ``elsewhere`` is rented for the same work. Raises
-    InputError if price, tariff or power of the hardware is unknown and not given.
+    Amounts are present values. Raises InputError if price, tariff or power of the hardware is
+    unknown and not given.
     """
-    accelerator = catalog.accelerator(estimate.accelerator)
-    size = size or size_of(accelerator, estimate.cards, groups)
-    owning = case.owning
-    hours = hours_in_use(case)
+    case, choice = asked.case, choice or Choice()
+    owning, hours, groups = case.owning, hours_in_use(case), choice.groups
+    accelerator = asked.catalog.accelerator(estimate.accelerator)
+    size = choice.size or size_of(accelerator, estimate.cards, groups)
     host_bytes = estimate.memory.host_bytes.high * size.cards_in_one
-
-    def resolved(months: int) -> tuple[Assumption, ...]:
-        kept = owning.changed(months=months)
-        return resolve(
-            accelerator,
-            owning=kept,
-            renting=case.renting,
-            size=size,
-            economy=economy,
-            host_bytes=host_bytes,
-        )
-
-    inputs = resolved(owning.months)
+    bought = Bought(case, accelerator, size, economy, host_bytes)
+    inputs = bought.inputs(owning.months)
     spread, work = Spread(inputs), work_of(case, estimate).times(groups)
-    ways = tenancies(
-        case,
-        accelerator,
-        count=estimate.cards,
-        work=work,
-        hosted=hosted,
-        elsewhere=elsewhere,
-        catalog=catalog,
-        economy=economy,
-        reliability=reliability,
-    )
+    market = Market(asked, economy, accelerator, estimate.cards, work)
     compared = sorted(
-        (Comparison(spread, size, way, hours, owning.months) for way in ways),
+        (
+            Comparison(spread, bought, way, hours, owning.months)
+            for way in market.tenancies(choice.elsewhere)
+        ),
         key=lambda item: item.rent(spread.base, hours=hours),
     )
     rents = tuple(rent_cost(item, work, today) for item in compared)
     main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
-
-    def kept_for(months: int) -> Comparison:
-        assert main is not None
-        return replace(main, spread=Spread(resolved(months)), months=months)
-
     place = economy.place(owning.place)
-    verdict = answer(estimate, compared, rents, main, hours, size.accelerators)
-    return Ownership(
+    found = Ownership(
         answer=" ".join(
             (
-                verdict,
+                answer(estimate, compared, rents, main, size.accelerators),
                 *sold_apart(accelerator, size.accelerators),
                 *in_host(estimate, inputs),
                 *missed_limits(estimate, case.limits),
@@ -258,11 +230,6 @@ def rent_or_buy(
         place=place.name,
         own=owning_cost(spread, size, hours=hours, months=owning.months, work=work),
         rents=rents,
-        against=compared.index(main) if main else None,
-        saving_usd=main.saving_range() if main else None,
-        timeline=main.timeline() if main else (),
-        effects=(*main.effects(), *main.horizon_effect(kept_for)) if main else (),
-        strips=break_even_by_input(main) if main else (),
         processors=processors,
         budget=budget,
         inputs=inputs,
@@ -275,6 +242,18 @@ def rent_or_buy(
             "Tariffs are means of a place and a year: replace them with your own.",
         ),
     )
+    return found if main is None else _against(found, main, compared.index(main))
+
+
+def _against(found: Ownership, main: Comparison, place: int) -> Ownership:
+    """Return the answer with what depends on the way of renting that it compares with."""
+    return found.changed(
+        against=place,
+        saving_usd=main.saving_range(),
+        timeline=main.timeline(),
+        effects=main.effects(),
+        strips=break_even_by_input(main),
+    )
 
 
 def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
@@ -285,28 +264,3 @@ def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
     """
     kinds = {RentKind.SPOT, RentKind.QUOTE} if spot else {RentKind.ON_DEMAND, RentKind.QUOTE}
     return next((item for item in compared if item.tenancy.kind in kinds), None)
-
-
-def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
-    """Return machines and power of groups of accelerators; small groups share a machine.
-
-    Raises InputError if the catalog has no board power.
-    """
-    if accelerator.board_power_w is None:
-        reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
-        raise InputError(
-            f"{accelerator.name} cannot be priced to own: its power is not known{reason}",
-            value=None,
-            allowed="an accelerator with a known power",
-            remedy="Choose another accelerator; 'gpu-advisor estimate' prices renting it.",
-            field="hardware.accelerator",
-        )
-    per_machine = owned_node(accelerator, count).accelerators
-    alone = int(instances_needed(accelerators=count, per_instance=per_machine))
-    return Size(
-        accelerators=count * groups,
-        machines=alone * -(-groups // max(1, per_machine // count)),
-        per_machine=per_machine,
-        board_power_w=accelerator.board_power_w,
-        joined=alone > 1,
-    )

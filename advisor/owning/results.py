@@ -265,15 +265,15 @@ class Ownership(Noun):
     own: OwningCost
     rents: tuple[RentCost, ...]
     """Cheapest over the horizon first; empty if no offer rents the hardware."""
-    against: int | None
+    against: int | None = None
     """Index in ``rents`` of the offer that verdict, timeline, effects and strips compare with: the
     cheapest on demand, or on spot if that was asked for."""
-    saving_usd: Range | None
+    saving_usd: Range | None = None
     """Rent of that offer minus owning; positive if owning is cheaper. [USD]"""
-    timeline: tuple[Month, ...]
-    effects: tuple[Effect, ...]
+    timeline: tuple[Month, ...] = ()
+    effects: tuple[Effect, ...] = ()
     """Largest first, against the same offer."""
-    strips: tuple[Strip, ...]
+    strips: tuple[Strip, ...] = ()
     """Break-even against the same offer."""
     processors: tuple[ProcessorOption, ...]
     budget: BudgetAnswer | None

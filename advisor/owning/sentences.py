@@ -38,7 +38,6 @@ def answer(
     compared: list[Comparison],
     rents: tuple[RentCost, ...],
     main: Comparison | None,
-    hours: float,
     count: int,
 ) -> str:
     """Return which is cheaper at the stated hours, and above how many hours buying pays."""
@@ -66,7 +65,7 @@ def answer(
             f"Against {against}, buying pays above {value.expected:,.0f} hours a month (at best "
             f"above {value.low:,.0f}, at worst {worst})."
         )
-    asked = f"{hours:,.0f} hours a month for {years(main.months)}"
+    asked = f"{main.hours:,.0f} hours a month for {years(main.months)}"
     verdict = _verdict(main, cards, asked)
     return " ".join(part for part in (verdict, use, _cheaper(compared, main), _api(rents)) if part)
 

@@ -8,7 +8,6 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog.api_prices import ApiPrice, api_named, load_api_prices
 from advisor.equations.pricing import api_request_usd, break_even_requests_per_day
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.beside_results import ApiComparison, ApiOption
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
@@ -79,7 +78,7 @@ def hosted_models(case: Case, architecture: ModelArchitecture) -> tuple[Hosted, 
     comes without that of its prompt.
     """
     workload, renting = case.workload, case.renting
-    if not isinstance(workload, Serving) or not generates(architecture):
+    if not isinstance(workload, Serving) or not architecture.generates:
         return ()
     preset = architecture.name
     found = [] if renting.api_usd_per_million is None else [_stated(renting)]

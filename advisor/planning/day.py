@@ -15,9 +15,8 @@ from advisor.equations.serving.autoscaling import (
     running_replicas,
 )
 from advisor.estimate.batch.arrivals import batches_under_arrivals
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.beside_results import Day, DayHour, DayWay
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
@@ -149,12 +148,12 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
     served = ServedModel.of(
         architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]
     )
-    hardware = HardwareArrays.of(card, placement.node, kernels, compute=compute_format(card, form))
     layout = placement.layout.changed(data=placement.layout.expert)
-    candidates = Candidates(LayoutArrays.of(layout), hardware)
+    compute = compute_format(card, form)
+    candidates = Candidates.of([layout], card, placement.node, kernels, compute=compute)
     one, same = workload.changed(requests_per_s=1.0), np.zeros(len(LOADS), dtype=np.intp)
     # A rank of 1 / rate ranks that share one request a second takes the rate.
-    if generates(architecture):
+    if architecture.generates:
         curve = engine_curves(served, workload, candidates, calibration)
         rates = LOADS * curve.most_per_s[0]
         found = queued(curve.take(same), arrivals_of(one, 1 / rates))

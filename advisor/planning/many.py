@@ -21,12 +21,12 @@ from advisor.nouns.limits import Objective
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.machines import machines_of
 from advisor.planning.placed import estimate_placed
-from advisor.planning.prepared import PricedCase, fed, placed, prepared
+from advisor.planning.prepared import PricedCase, fed, prepared
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
-from advisor.planning.stated import SEARCH, best_placement
+from advisor.planning.stated import SEARCH, best_placement, placed
 
 Figures = Estimate | InputError | None
 """An estimate, the caller's mistake, or None where nothing meets the limits."""

@@ -11,8 +11,6 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, with_commitments
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
-from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
 from advisor.foundation.record import record
@@ -106,7 +104,7 @@ def shortened(
     read, written = workload.input_tokens, workload.output_tokens
     if writes_apart(architecture):
         return {} if written <= limit or "output_tokens" in given else {"output_tokens": limit}
-    if not generates(architecture):
+    if not architecture.generates:
         return {} if read <= limit or "input_tokens" in given else {"input_tokens": limit}
     if read + written <= limit or ("input_tokens" in given and "output_tokens" in given):
         return {}
@@ -149,7 +147,7 @@ def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
             # Who asks at a rate waits for one image, however many share its batch.
             images = workload.concurrency if workload.requests_per_s is None else 1
             update["max_ttft_ms"] = IMAGE_MS * images
-    elif generates(architecture) and workload.output_tokens >= STREAM_TOKENS:
+    elif architecture.generates and workload.output_tokens >= STREAM_TOKENS:
         if limits.max_tpot_ms is None:
             update["max_tpot_ms"] = TOKEN_MS
         if limits.max_ttft_ms is None:
@@ -188,7 +186,7 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
     usd = case.renting.usd_per_hour
     if usd is None or case.hardware is None:
         return catalog
-    from advisor.catalog.own_facts import with_quote
+    from advisor.catalog.overlay import with_quote
 
     return with_quote(catalog, case.hardware.accelerator, case.hardware.count, usd)
 
@@ -199,15 +197,6 @@ def _without_screens(catalog: Catalog, display_bytes: float) -> Catalog:
         for card in catalog.accelerators
     )
     return catalog.changed(accelerators=tuple(cards))
-
-
-def placed(case: Case | Mapping[str, Any], catalog: Catalog | None) -> tuple[PricedCase, Placement]:
-    """Resolve a case with hardware: its model and its placement."""
-    from advisor.planning.stated import best_placement
-
-    asked = prepared(on_owned(as_case(case)), catalog)
-    asked = asked.of(fed(asked.case, asked.architecture))
-    return asked, best_placement(asked)
 
 
 def fed(case: Case, architecture: ModelArchitecture) -> Case:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.software import ToolRules
@@ -113,7 +112,7 @@ class Searched:
     @property
     def batches(self) -> bool:
         """Whether the case serves a network that processes whole batches."""
-        return isinstance(self.case.workload, Serving) and not generates(self.asked.architecture)
+        return isinstance(self.case.workload, Serving) and not self.asked.architecture.generates
 
     def estimate(self, option: Option) -> Estimate:
         """Return the full estimate of an option, term by term."""

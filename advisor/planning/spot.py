@@ -32,7 +32,7 @@ def _aged(sigma: float, price_date: str, today: date) -> float:
 
 
 def aged_factor(offer: Offer, kind: PriceKind, today: date | None = None) -> float:
-    """Return the upper end of an offer's price today over its price, for its age alone.
+    """Return the factor by which an offer's price may have risen since its date.
 
     A spot price does not rise above the price on demand of the same offer.
     """

@@ -1,15 +1,16 @@
 """The configuration of ``estimate``: the asked one, or the best on that hardware."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.catalog import Catalog
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
@@ -27,7 +28,7 @@ from advisor.nouns.software.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.machines import hardware_system, machines_of
-from advisor.planning.prepared import PricedCase
+from advisor.planning.prepared import PricedCase, as_case, fed, on_owned, prepared
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import (
     Configuration,
@@ -74,6 +75,13 @@ class _Asked(PricedCase):
     @property
     def serving(self) -> bool:
         return isinstance(self.case.workload, Serving)
+
+
+def placed(case: Case | Mapping[str, Any], catalog: Catalog | None) -> tuple[PricedCase, Placement]:
+    """Resolve a case with hardware: its model and its placement."""
+    asked = prepared(on_owned(as_case(case)), catalog)
+    asked = asked.of(fed(asked.case, asked.architecture))
+    return asked, best_placement(asked)
 
 
 def best_placement(
@@ -256,7 +264,7 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     many = asked.count > LAYER_DEGREES[-1]
     rules = ToolRules.of(case, architecture)
     ways = [way for way in rules.ways(system.accelerator, many=many) if not way.hosted]
-    if not generates(architecture):
+    if not architecture.generates:
         ways = ways[:1]
     # Only a tool that divides layers' matrices puts many cards to use.
     dividing = [way for way in ways if way.tool.serving and "tensor" in way.tool.serving.divides]

@@ -1,7 +1,7 @@
 """Ranges of times around their expected values."""
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.batch.forward import batch_interval, generates, image_kernels
+from advisor.estimate.batch.forward import batch_interval, image_kernels
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
@@ -28,7 +28,7 @@ class TimeSpreads:
         self, architecture: ModelArchitecture, calibration: Calibration, workload: Workload
     ) -> None:
         tool = workload.engine if isinstance(workload, Serving) else None
-        if tool is not None and tool in known_tools() and not generates(architecture):
+        if tool is not None and tool in known_tools() and not architecture.generates:
             calibration = calibration.under(known_tools()[tool].engine)
         self._architecture, self._calibration = architecture, calibration
         self._workload, self._serving = workload, isinstance(workload, Serving)
@@ -36,7 +36,7 @@ class TimeSpreads:
         self._kernels: dict[str, tuple[Evidence, bool]] = {}
         self._ranges: dict[tuple[float, float, Evidence], Range] = {}
         self._widening = shape_widening(architecture)
-        self._writes = generates(architecture)
+        self._writes = architecture.generates
 
     def of(
         self, accelerator: Accelerator, node: Node | None = None, *, precision: str, count: int

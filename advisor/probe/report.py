@@ -41,7 +41,7 @@ class Mode(StrEnum):
 
 
 class DeviceKind(StrEnum):
-    """By which software a device is reached."""
+    """The software that reaches a device."""
 
     CUDA = "cuda"
     ROCM = "rocm"

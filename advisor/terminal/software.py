@@ -75,7 +75,7 @@ def show_tool(console: Console, tool: Tool) -> None:
 
 
 def show_term(console: Console, term: Term) -> None:
-    """Print what a name means that no plan runs."""
+    """Explain the name of something that no plan runs."""
     console.print(term.title, style="bold")
     paragraph(console, term.sentence)
     bullets(console, "Sources", [term.source])

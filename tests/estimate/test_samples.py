@@ -28,11 +28,7 @@ from advisor.estimate.hardware.kernel_times import matmul_forward, recurrence_pa
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import describe_time
-from advisor.estimate.training.run import (
-    PRETRAINING_SAMPLES,
-    TrainingRun,
-    resolve_training,
-)
+from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.estimate.training.sample_memory import backward_walk
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.layout import ParallelLayout
@@ -124,7 +120,7 @@ def candidates(layout: ParallelLayout, compute: str = "fp32") -> Candidates:
 def test_an_image_is_one_token() -> None:
     resolved = run()
     assert (resolved.unit, resolved.sequence_length) == (Unit.IMAGE, 1)
-    assert resolved.tokens == PRETRAINING_SAMPLES == 115_305_030
+    assert resolved.tokens == 90 * 1_281_167
     assert resolved.tokens_per_step == 256  # He et al. 2015, arXiv:1512.03385, section 3.4
     assert resolved.software == "plain"
     assert run({"samples": 1e6, "global_batch": 100}).tokens == 1e6

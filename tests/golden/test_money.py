@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ import yaml
 
 from advisor import api
 from advisor.catalog import Catalog, load_catalog
-from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import billing_of, load_economy
 from advisor.catalog.quotes import converted
 from advisor.foundation.quantities import Range
 from advisor.nouns.hardware import Confidence, Offer, Provenance, Quote
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import Ownership, RentKind
+from advisor.planning.prepared import prepared
 
 HERE = Path(__file__).parent
 OWNING: dict[str, Any] = yaml.safe_load((HERE / "owning.yaml").read_text(encoding="utf-8"))
@@ -39,17 +40,10 @@ def compared(
     if run_hours is not None:
         time = found.time.model_copy(update={"run_hours": Range.exact(run_hours)})
         found = found.model_copy(update={"time": time})
-    reliability = load_calibration().reliability.model_copy(
-        update={"checkpoint_s": 60.0, "restart_s": 600.0}
-    )
-    return rent_or_buy(
-        loaded,
-        found,
-        catalog=catalog or load_catalog(),
-        economy=load_economy(),
-        reliability=reliability,
-        today=TODAY,
-    )
+    asked = prepared(loaded, catalog)
+    reliability = asked.calibration.reliability.changed(checkpoint_s=60.0, restart_s=600.0)
+    asked = replace(asked, calibration=asked.calibration.changed(reliability=reliability))
+    return rent_or_buy(asked, found, load_economy(), today=TODAY)
 
 
 @pytest.mark.parametrize("case", OWNING["cases"], ids=lambda case: case["name"])

@@ -9,8 +9,9 @@ import advisor
 from advisor.foundation.units import GIB
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.planning.explain.sentences import context_together
-from advisor.planning.fits.cards import SHORT_LIST, longest
+from advisor.planning.fits.request import SHORT_LIST
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
+from advisor.planning.fits.trained import longest
 from tests.cases import serve, tune
 
 

@@ -17,9 +17,8 @@ from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.foundation.quantities import Range
 from advisor.nouns.money import Owning, Renting
-from advisor.owning.assumptions import Spread, resolve
+from advisor.owning.assumptions import Spread, resolve, size_of
 from advisor.owning.costs import owning_cost
-from advisor.owning.report import size_of
 from advisor.owning.results import Ownership, OwningCost
 from advisor.owning.work import Work
 from tests.cases import tune

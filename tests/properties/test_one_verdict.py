@@ -11,7 +11,7 @@ import pytest
 import advisor
 from advisor.architecture.presets import load_preset
 from advisor.estimate.results import Estimate
-from advisor.planning.fits.cards import SHORT_LIST
+from advisor.planning.fits.request import SHORT_LIST
 from advisor.planning.fits.results import Fits
 from tests.cases import serve
 

@@ -17,9 +17,8 @@ import advisor
 from advisor import api
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun, annotated
-from advisor.foundation.strangers import reaching
 from advisor.nouns.case import Case
-from advisor.nouns.case_files import load_case, load_sent
+from advisor.nouns.case_files import load_case, load_sent, reaching
 from advisor.services.questions import asked, doors
 from advisor.ui.forms.rules import RULES
 

@@ -130,12 +130,12 @@ def feed_forward(shape: BlockShape) -> nn.Layers:
     return nn.feed_forward(shape.hidden_size, inner, middle, bias=shape.bias, mask=mask)
 
 
-def function_named(fields: ConfigFields, default: str = "gelu") -> nn.Function:
+def function_named(fields: ConfigFields) -> nn.Function:
     """Return the activation that a configuration names.
 
     Raises InputError if encoder blocks do not support the activation.
     """
-    chosen = activation(fields, default)
+    chosen = activation(fields, "gelu")
     if chosen not in FUNCTIONS:
         what = "is not an activation of encoders"
         fields.refuse("hidden_act", what, chosen, ", ".join(FUNCTIONS))

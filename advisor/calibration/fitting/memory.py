@@ -26,7 +26,8 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
-from advisor.nouns.software.efficiency import Interval, MemoryFacts
+from advisor.nouns.software.efficiency import Interval
+from advisor.nouns.software.links_and_memory import MemoryFacts
 
 RESERVES: Final = tuple(percent / 100 for percent in range(4, 13))
 """Reserved over allocated, as observed on cards. [fraction]"""

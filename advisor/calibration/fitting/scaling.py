@@ -17,7 +17,7 @@ from advisor.catalog.constants import Section
 from advisor.estimate.training.step_time import training_time
 from advisor.foundation.data_records import refuse
 from advisor.foundation.record import record
-from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
 CURVES: Final = "scaling_curves.csv"
 JITTERS: Final = tuple(step / 200 for step in range(13))

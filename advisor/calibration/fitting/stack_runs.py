@@ -20,7 +20,7 @@ from advisor.calibration.tables.row_layouts import row_node
 from advisor.calibration.tables.training_rows import guesses_settings, settled_run, timed_run
 from advisor.catalog.constants import Section
 from advisor.catalog.nodes import node_for
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
@@ -58,8 +58,8 @@ class Work:
         settled, layout = settled_run(row, engine)
         run = timed_run(row, settled)
         node = row_node(row, node_for(accelerator, None))
-        hardware = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
-        return cls(run, Candidates(layout=LayoutArrays.of(layout), hardware=hardware))
+        compute = run.recipe.compute
+        return cls(run, Candidates.of([layout], accelerator, node, kernels, compute=compute))
 
 
 @record

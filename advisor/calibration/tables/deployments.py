@@ -89,7 +89,7 @@ class Deployment:
 
 
 def row_node(row: Row, accelerator: Accelerator) -> Node:
-    """Return the machine of a row: one for its cards, with the rates that the row states."""
+    """Return the machine that holds a row's cards, with the rates that the row states."""
     node = owned_node(accelerator, integer(row, "num_accelerators", 1))
     stated: dict[str, object] = {}
     rate = number(row, "host_memory_bandwidth_gb_s")

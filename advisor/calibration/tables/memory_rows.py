@@ -23,7 +23,6 @@ from advisor.estimate.sample import SIZES
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.peak_moments import TrainingMemory
 from advisor.estimate.training.run import MemorySwitches, TrainingRun
-from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.training_choices import (
@@ -109,12 +108,6 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
     kind, layout, memory = predicted_tensors(row, engine)
     interval = engine.calibration.intervals[TENSORS[kind]]
-    predicted = Range.around(
-        float(memory.allocated[0]),
-        low_factor=interval.low,
-        high_factor=interval.high,
-        evidence=interval.evidence,
-    )
     recompute = "recompute=full" if layout.recompute is Recompute.FULL else "recompute=none"
     return [
         scored(
@@ -124,7 +117,7 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
             group="",
             source=cell(row, "source"),
             measured=measured,
-            predicted=predicted,
+            predicted=interval.around(float(memory.allocated[0])),
         )
     ]
 

@@ -9,7 +9,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, stated
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import training_time
@@ -81,9 +81,7 @@ def _fastest(
         return settled_layout(row | {"tensor": ""}, run, accelerator, calibration)
     kernels, _ = calibration.kernels_for(accelerator)
     node = row_node(row, node_for(accelerator, None))
-    rates = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
-    every = np.zeros(len(fitting), dtype=np.intp)
-    candidates = Candidates(layout=LayoutArrays.stack(fitting), hardware=rates.take(every))
+    candidates = Candidates.of(fitting, accelerator, node, kernels, compute=run.recipe.compute)
     facts = calibration.software[run.software]
     time = training_time(run, candidates, calibration.network, facts)
     return fitting[int(np.argmin(time.step))]

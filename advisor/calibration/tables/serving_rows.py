@@ -32,7 +32,7 @@ from advisor.catalog.nodes import node_for
 from advisor.equations.serving.bursts import overload_wait_s
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_interval, batch_times, image_kernels
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.sample import SIZES
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
@@ -75,55 +75,55 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
             remedy="Correct the row's kind or model.",
             field="model",
         )
-    accelerator = engine.accelerator(row)
-    stored = weight_format(row)
-    tool = known_tools().get(cell(row, "engine"))
-    calibration = engine.calibration.under(tool.engine if tool else None)
-    kernels, known = calibration.kernels_for(accelerator)
     stack = choice(filled(row, "serving"), "software", known_stacks())
-    count = integer(row, "num_accelerators", 1)
-    batch = {"concurrency": integer(row, "concurrency", 1)}
-    workload = built(Serving, stated(row, Serving, leave=(*SIZES, "engine")) | batch)
-    times = batch_times(
-        architecture,
-        workload,
-        stored,
-        Candidates(
-            layout=LayoutArrays.of(ParallelLayout(data=count)),
-            hardware=HardwareArrays.of(
-                accelerator,
-                node_for(accelerator, None),
-                kernels,
-                compute=compute_format(accelerator, stored),
-            ),
-        ),
-        calibration,
-        stack=stack.name,
-    )
-    interval = batch_interval(
-        architecture, workload, stored, accelerator, calibration, measured=known
-    )
-    rate = float(times.per_s[0])
     kind = "eager" if stack.eager else "compiled"
+    stored, calibration = weight_format(row), _image_constants(row, engine)
     if image_kernels(architecture, stored, calibration):
         kind = "fused"
-    parts = ("model", "accelerator", "engine")
     return [
         scored(
             id=cell(row, "id"),
             quantity=QUANTITY,
             regime=f"{cell(row, 'kind')}|{kind}",
-            group=" | ".join(cell(row, part) for part in parts),
+            group=" | ".join(cell(row, part) for part in ("model", "accelerator", "engine")),
             source=cell(row, "source"),
             measured=measured,
-            predicted=Range(
-                low=rate / interval.high,
-                expected=rate,
-                high=rate / interval.low,
-                evidence=interval.evidence,
-            ),
+            predicted=_image_rate(row, engine, calibration, stack.name),
         )
     ]
+
+
+def _image_constants(row: Row, engine: Engine) -> Calibration:
+    """Return the constants under the tool that served the images."""
+    tool = known_tools().get(cell(row, "engine"))
+    return engine.calibration.under(tool.engine if tool else None)
+
+
+def _image_rate(row: Row, engine: Engine, calibration: Calibration, stack: str) -> Range:
+    """Predict the images per second of a row."""
+    architecture, accelerator = engine.architecture(row), engine.accelerator(row)
+    stored = weight_format(row)
+    kernels, known = calibration.kernels_for(accelerator)
+    batch = {"concurrency": integer(row, "concurrency", 1)}
+    workload = built(Serving, stated(row, Serving, leave=(*SIZES, "engine")) | batch)
+    candidates = Candidates.of(
+        [ParallelLayout(data=integer(row, "num_accelerators", 1))],
+        accelerator,
+        node_for(accelerator, None),
+        kernels,
+        compute=compute_format(accelerator, stored),
+    )
+    times = batch_times(architecture, workload, stored, candidates, calibration, stack=stack)
+    interval = batch_interval(
+        architecture, workload, stored, accelerator, calibration, measured=known
+    )
+    rate = float(times.per_s[0])
+    return Range(
+        low=rate / interval.high,
+        expected=rate,
+        high=rate / interval.low,
+        evidence=interval.evidence,
+    )
 
 
 MIDDLE: Final = 0.5
@@ -213,12 +213,7 @@ def _quantities(
         interval = engine_interval(
             calibration, name, deployment.engine_name, measured=deployment.measured
         )
-        return Range.around(
-            value,
-            low_factor=interval.low / deployment.widening,
-            high_factor=interval.high * deployment.widening,
-            evidence=interval.evidence,
-        )
+        return interval.around(value, widening=deployment.widening)
 
     token = around(float(times.token_s[0]), TOKEN)
     first = around(float(times.first_s[0]), FIRST)

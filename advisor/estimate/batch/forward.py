@@ -57,11 +57,6 @@ def inputs_per_answer(architecture: ModelArchitecture, workload: Serving) -> int
     return 2 if guided else 1
 
 
-def generates(architecture: ModelArchitecture) -> bool:
-    """Whether a network writes token after token, with a cache or a state."""
-    return architecture.generates
-
-
 @record
 class BatchShares(Shares):
     """Exclusive shares of the time of one batch, one element per configuration. [s]"""
@@ -121,7 +116,7 @@ def batch_times(
     Parameters
     ----------
     architecture : ModelArchitecture
-        A network that does not generate; see :func:`generates`.
+        A network that does not generate (``architecture.generates``).
     workload : Serving
         ``concurrency`` inputs at the same time over the whole deployment.
     candidates : Candidates

@@ -1,22 +1,19 @@
 """The full estimate of one configuration that processes batches, and its cameras."""
 
 from collections.abc import Iterator
-from dataclasses import fields
-
-import numpy as np
+from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.serving.bursts import periodic_wait_share
 from advisor.estimate.batch.arrivals import batches_under_arrivals
 from advisor.estimate.batch.forward import (
-    BatchShares,
     BatchTimes,
     batch_interval,
     batch_times,
     inputs_per_answer,
     passes_per_answer,
 )
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
@@ -90,10 +87,7 @@ def describe_batch(
     """
     kernels, measured = calibration.kernels_for(accelerator)
     compute = compute_format(accelerator, weight_format)
-    candidates = Candidates(
-        layout=LayoutArrays.of(layout),
-        hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
-    )
+    candidates = Candidates.of([layout], accelerator, node, kernels, compute=compute)
     arriving, of_each = None, 1
     given = architecture, workload, weight_format, candidates, calibration
     if workload.requests_per_s is None:
@@ -104,27 +98,18 @@ def describe_batch(
     interval = batch_interval(
         architecture, workload, weight_format, accelerator, calibration, measured=measured
     )
-    widening = shape_widening(architecture)
     known = kernels.evidence.weakest(architecture.evidence)
-
-    def spread(time: float) -> Range:
-        return Range.around(
-            time,
-            low_factor=interval.low / widening,
-            high_factor=interval.high * widening,
-            evidence=interval.evidence.weakest(known),
-        )
-
+    spread = partial(interval.around, widening=shape_widening(architecture), known=known)
     latency = spread(float(times.latency_s[0]))
     most_per_s = per_s = latency.reciprocal(workload.concurrency * of_each)
-    shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(BatchShares)}
+    shares = times.shares.row()
     bound_by, under = binding(shares), None
     if arriving is not None and workload.requests_per_s is not None:
         queued, alone = arriving.queued, arriving.one.shares
         under = under_arrivals_of(queued, workload.requests_per_s, later=spread, first=spread)
         if queued.stable[0]:
             per_s, latency = Range.exact(workload.requests_per_s), spread(float(queued.ttft_s[0]))
-            shares = {name: float(getattr(alone, name)[0]) for name in shares}
+            shares = alone.row()
             shares["waiting"] = float(queued.ttft_s[0]) - sum(shares.values())
     unit = Unit.SAMPLE if architecture.unit is Unit.TOKEN else architecture.unit
     return ServingReport(
@@ -151,14 +136,6 @@ def describe_batch(
 def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> MemoryBreakdown:
     interval = calibration.interval("serving_memory", measured=True)
 
-    def spread(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Range:
-        return Range.around(
-            float(values[0]),
-            low_factor=interval.low,
-            high_factor=interval.high,
-            evidence=interval.evidence.weakest(known),
-        )
-
     shown = {
         "weights": float(times.weights_bytes[0]),
         "activations": float(times.activations_bytes[0]),
@@ -167,8 +144,8 @@ def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> Mem
     }
     return MemoryBreakdown(
         weights_bytes=Range.exact(shown["weights"], known),
-        activations_bytes=spread(times.activations_bytes),
-        workspace_bytes=spread(times.workspace_bytes),
+        activations_bytes=interval.around(shown["activations"], known=known),
+        workspace_bytes=interval.around(shown["workspace"], known=known),
         context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
         total_bytes=Range(
             low=float(times.low_bytes[0]),

@@ -4,7 +4,7 @@ import numpy as np
 
 from advisor.equations.links import group_bytes_per_s, inside_bytes_per_s, local_ranks
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
 
 def group_link(

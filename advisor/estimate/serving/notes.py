@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import (
-    generates,
     image_kernels,
     in_measured_runs,
     inputs_per_answer,
@@ -54,7 +53,7 @@ def serving_notes(
 ) -> tuple[str, ...]:
     """Return what an estimate of serving assumes, one sentence each."""
     weight_format = WEIGHT_FORMATS[placement.precision]
-    first = _text_notes if generates(architecture) else _batch_notes
+    first = _text_notes if architecture.generates else _batch_notes
     return (
         *first(workload, placement, architecture, weight_format, calibration),
         *_engine_notes(placement, architecture, calibration.engine_for(weight_format)),
@@ -118,7 +117,7 @@ def _engine_notes(
 ) -> Iterator[str]:
     """Yield the age of the builds behind the speeds, and what the host holds."""
     layout, node = placement.layout, placement.node
-    if engine.built and (generates(architecture) or engine.image_kernels):
+    if engine.built and (architecture.generates or engine.image_kernels):
         yield f"speeds of {engine.title} rest on published runs of builds of {engine.built}"
     if on_host(layout):
         yield (

@@ -1,7 +1,6 @@
 """The full estimate of one serving configuration."""
 
 from collections.abc import Callable
-from dataclasses import fields
 
 import numpy as np
 
@@ -9,8 +8,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import (
     FlopCount,
@@ -22,10 +20,10 @@ from advisor.estimate.results import (
 )
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.memory import ServingMemory, buffer_factors, context_of, loaded_factor
+from advisor.estimate.serving.memory import buffer_factors, context_of, loaded_factor
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
-from advisor.estimate.serving.times import ServingTimes, TokenShares, serving_times
+from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
@@ -87,17 +85,13 @@ def describe_serving(
     )
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
     compute = compute_format(accelerator, weight_format)
-    candidates = Candidates(
-        layout=LayoutArrays.of(layout),
-        hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
-    )
+    candidates = Candidates.of([layout], accelerator, node, kernels, compute=compute)
     found = None
     if workload.requests_per_s is not None:
         found = under_arrivals(served, workload, candidates, calibration)
         workload = at_once(workload, found, layout)
     load = ServingLoad.of(workload)
     times = _times(served, load, candidates, calibration)
-    memory_bytes = candidates.hardware.served_memory_bytes
     widening = shape_widening(architecture)
     # A full description of the model is exact; only an assumed shape weakens the evidence.
     assumed = architecture.evidence is Evidence.ASSUMED
@@ -119,9 +113,8 @@ def describe_serving(
             served,
             workload=workload,
             layout=layout,
-            memory=times.capacity.memory,
-            memory_bytes=float(memory_bytes[0]),
             times=times,
+            memory_bytes=float(candidates.hardware.served_memory_bytes[0]),
             calibration=calibration,
         ),
         flops=_flops(served, workload),
@@ -155,7 +148,7 @@ def later_quantity(
     architecture: ModelArchitecture, engine: ServingFacts, layout: ParallelLayout
 ) -> str:
     """Name of the interval for times per output token under an engine."""
-    if not engine.backends or not generates(architecture):
+    if not engine.backends or not architecture.generates:
         return serving_quantity(architecture)
     return HOST_TIME if on_host(layout) else DIRECT_TIME
 
@@ -178,7 +171,7 @@ STREAM_TOKENS = 3
 
 def serving_quantity(architecture: ModelArchitecture) -> str:
     """Name of the interval for this model's times per output token."""
-    if not generates(architecture):
+    if not architecture.generates:
         return "serving_denoising" if architecture.denoises else "serving_batch"
     return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
 
@@ -215,8 +208,7 @@ def _serving(
         if found.stable[0]:
             ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
             rate = Range.exact(workload.requests_per_s)
-    shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
-    shares = _over_arrivals(shares, tpot)
+    shares = _over_arrivals(times.shares.row(), tpot)
     longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
     return ServingEstimate(
         streams=workload.output_tokens >= STREAM_TOKENS,
@@ -281,13 +273,12 @@ def _memory(
     *,
     workload: Serving,
     layout: ParallelLayout,
-    memory: ServingMemory,
-    memory_bytes: float,
     times: ServingTimes,
+    memory_bytes: float,
     calibration: Calibration,
 ) -> MemoryBreakdown:
-    values = {item.name: float(getattr(memory, item.name)[0]) for item in fields(ServingMemory)}
-    capacity = times.capacity
+    capacity, memory = times.capacity, times.capacity.memory
+    values = memory.row()
     interval = calibration.interval("serving_memory", measured=True)
     widening = shape_widening(served.model)
     known = served.model.evidence

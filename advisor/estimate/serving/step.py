@@ -25,8 +25,8 @@ from advisor.estimate.serving.row_times import (
     products,
 )
 from advisor.foundation.record import record
-from advisor.nouns.software.efficiency import NetworkEfficiency
 from advisor.nouns.software.engines import ServingFacts
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
 BRANCHES_PER_BLOCK = 2.0
 """Attention and feed-forward: the engine's overhead per layer was fitted on blocks with both. Each

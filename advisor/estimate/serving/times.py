@@ -30,8 +30,9 @@ from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving.row_times import StepContent
 from advisor.estimate.serving.step import BRANCHES_PER_BLOCK, StepShares, engine_step
 from advisor.foundation.record import record
-from advisor.nouns.software.efficiency import Calibration, NetworkEfficiency
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
 
 @record

@@ -3,7 +3,6 @@
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.estimate.batch.forward import generates
 from advisor.nouns.software.tools import Duty, tool_choice
 from advisor.nouns.workload import FineTuning, Serving, Workload
 
@@ -21,7 +20,7 @@ def duty_of(workload: Workload, architecture: ModelArchitecture) -> Duty:
     if writes_apart(architecture) or architecture.unit is Unit.SAMPLE:
         speech = architecture.family in tool_choice().speech
         return Duty.TRANSCRIBE if speech else Duty.PAIR
-    if generates(architecture):
+    if architecture.generates:
         return Duty.RECUR if recurrent else Duty.GENERATE
     if architecture.unit is Unit.TOKEN:
         return Duty.ENCODE

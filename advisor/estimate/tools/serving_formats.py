@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.hardware.card_formats import SIXTEEN_BIT, serves_in, stored_format
 from advisor.nouns.hardware import Accelerator
@@ -55,7 +54,7 @@ def ways_of(
     if own is None and not serves_in(card, stored_format(card, published)):
         own = stored_format(card, published)  # refused for its format, whatever the software
     narrow = published not in FORMAT_BYTES
-    if narrow or not generates(model):
+    if narrow or not model.generates:
         return () if own is None else (Way(tool, own),)
     first = [Way(tool, own)] if own is not None and ladder.own else []
     sizes = {WEIGHT_FORMATS[own or "fp32"].bytes_per_parameter}
@@ -79,7 +78,7 @@ def hosted_ways(
     """Return the same with layers or experts in the host's memory; empty if a tool keeps none."""
     tool, support = program
     ladder = ladder_of(tool)
-    if not ladder.host or card.shares_host_memory or not generates(model):
+    if not ladder.host or card.shares_host_memory or not model.generates:
         return ()
     found = ways_of(program, card, workload, model)
     names = {way.weight_format for way in found if WEIGHT_FORMATS[way.weight_format].mixture}

@@ -9,7 +9,6 @@ from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.serving_formats import (
@@ -263,7 +262,7 @@ class ToolRules:
         offer, text = tool.training, self.duty in (Duty.PRETRAIN, Duty.TUNE)
         if offer is None:
             return "does not train"
-        if text and offer.only_writers and not generates(self.architecture):
+        if text and offer.only_writers and not self.architecture.generates:
             return "trains only models that write text"
         tuned = workload.method if isinstance(workload, FineTuning) else None
         optimizer = workload.optimizer or usual(self.architecture, tuned).optimizer

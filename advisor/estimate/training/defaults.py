@@ -5,7 +5,7 @@ Each choice is stated with the option that changes it.
 
 from functools import cache
 from math import log2
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from advisor.architecture.table.operators import OperatorKind
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
+from advisor.nouns.software.tools import Tool
 from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
 
 DEFAULTS: Final = "training_defaults.yaml"
@@ -42,6 +43,17 @@ class _Usual(Noun):
     source: str
 
 
+class _Amount(Noun):
+    """How much is trained on: tokens, or images and samples."""
+
+    tokens: Positive
+    tokens_of: Literal["run", "parameter"]
+    """Of the whole run, or for each active parameter."""
+    samples: Count
+    samples_as: str = ""
+    source: str
+
+
 class _Loss(Noun):
     cross_entropy: CrossEntropy
     told: str = Field(alias="as")
@@ -51,6 +63,8 @@ class _Loss(Noun):
 class _Table(Noun):
     pretraining: dict[str, _Usual]
     fine_tuning: dict[str, _Usual]
+    pretraining_amount: _Amount
+    fine_tuning_amount: _Amount
     supervised_losses: dict[str, _Loss]
 
 
@@ -86,6 +100,49 @@ def usual_loss(tool: str) -> tuple[CrossEntropy | None, str]:
     return (None, "") if row is None else (row.cross_entropy, row.told)
 
 
+def default_loss(stated: str | None, tool: Tool | None, notes: list[str]) -> CrossEntropy | None:
+    """Return the loss that the tool computes; None for that of its stack.
+
+    ``stated``: the software of the workload. A stated stack keeps the loss that it was fitted with.
+    """
+    runs = "trl" if tool is None else tool.name
+    if stated not in (None, runs):
+        return None
+    cross_entropy, told = usual_loss(runs)
+    notes.extend([f"{told} (--cross-entropy)"] if told else [])
+    return cross_entropy
+
+
+def default_optimizer(
+    architecture: ModelArchitecture, method: FineTuningMethod | None, notes: list[str]
+) -> Optimizer:
+    """Return the usual optimizer, noted unless it is AdamW."""
+    row = usual(architecture, method)
+    if row.optimizer is not Optimizer.ADAMW:
+        notes.append(f"{row.optimizer.label}, {row.told} (--optimizer)")
+    return row.optimizer
+
+
+def default_amount(
+    architecture: ModelArchitecture, method: FineTuningMethod | None, notes: list[str]
+) -> float:
+    """Return the tokens, images or samples of the whole run."""
+    table, unit = _table(), architecture.unit
+    row = table.pretraining_amount if method is None else table.fine_tuning_amount
+    if unit is not Unit.TOKEN:
+        amount = float(row.samples)
+        said = f"{amount / 1e6:.0f} million" if row.samples_as else f"{amount:,.0f}"
+        notes.append(f"{said} {unit.value}s{row.samples_as and f' ({row.samples_as})'}")
+    elif row.tokens_of == "run":
+        amount = row.tokens
+        notes.append(f"{amount / 1e6:.0f} million tokens")
+    else:
+        amount = row.tokens * architecture.active_parameters
+        law = f"{row.tokens:g} per parameter, compute-optimal"
+        notes.append(f"{amount / 1e9:,.0f} billion tokens ({law})")
+    return amount
+
+
 def default_batch(
     architecture: ModelArchitecture,
     method: FineTuningMethod | None,
@@ -93,7 +150,7 @@ def default_batch(
     sequence: int,
     tokens: float,
     paired: bool,
-    assumptions: list[str],
+    notes: list[str],
 ) -> int:
     """Return the sequences, pairs or samples of one step: a power of two.
 
@@ -122,7 +179,7 @@ def default_batch(
         law = (
             f"so that the run has at least {row.least_steps:,} steps" if size > 1 else "a short run"
         )
-    assumptions.append(f"{size:,} {noun} per optimizer step{note}, {law} (--global-batch)")
+    notes.append(f"{size:,} {noun} per optimizer step{note}, {law} (--global-batch)")
     return size
 
 

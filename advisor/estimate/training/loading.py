@@ -21,7 +21,9 @@ CROPPED_PER_S: Final = {DataLoading.JPEG: 2961.0 / 8.0, DataLoading.TURBO: 5056.
 """Random resized crops, normalised and collated, of one of eight workers: Pillow, and
 AlbumentationsX (albumentations.ai, AlbumentationsX vs PIL/Pillow benchmark, DataLoader pipeline,
 read 2026-11-21)."""
-IMAGE_BYTES: Final = 147_897_477_120 / 1_281_167
+IMAGENET: Final = 1_281_167
+"""Training images of ImageNet (Goyal et al. 2017, arXiv:1706.02677, section 5.1)."""
+IMAGE_BYTES: Final = 147_897_477_120 / IMAGENET
 """Of ImageNet's training images: size of the archive ILSVRC2012_img_train.tar over its images."""
 IMAGE_PIXELS: Final = 469.0 * 387.0
 """Mean size of ImageNet's images; larger crops are taken from images of their own size."""

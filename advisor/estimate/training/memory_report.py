@@ -14,7 +14,8 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.rounding import trimmed
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.software.efficiency import Calibration, Interval, MemoryFacts
+from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.links_and_memory import MemoryFacts
 from advisor.nouns.training_choices import FineTuningMethod
 
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")

@@ -1,6 +1,6 @@
 """The full estimate of one training configuration."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from advisor.equations.flops import adapter_flops_per_token, least_time_s, train
 from advisor.equations.pricing import checkpoint_interval_s
 from advisor.equations.training.goodput import goodput
 from advisor.errors import InputError
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import (
     as_computed,
     fold_flops,
@@ -199,10 +199,7 @@ def describe_time(
 ) -> StepTime:
     """Time of one configuration with ranges and terms."""
     kernels, _ = calibration.kernels_for(accelerator)
-    candidates = Candidates(
-        layout=LayoutArrays.of(layout),
-        hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
-    )
+    candidates = Candidates.of([layout], accelerator, node, kernels, compute=run.recipe.compute)
     hours_array, time = evaluate_run_hours(run, candidates, calibration)
     hours, step = float(hours_array[0]), float(time.step[0])
     _check_joined(step, layout, accelerator, node)
@@ -212,7 +209,7 @@ def describe_time(
     steps = float(np.ceil(run.tokens / run.tokens_per_step))
     step_range = spread.range(step, least_s)
     tokens_per_s = step_range.reciprocal(run.tokens_per_step)
-    shares = {item.name: float(getattr(time, item.name)[0]) for item in fields(TrainingTime)}
+    shares = time.row()
     reliability = calibration.reliability
     run_hours = replace(
         spread,

@@ -1,11 +1,18 @@
 """A training workload with every default resolved and stated."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
-from advisor.estimate.training.defaults import default_batch, usual, usual_loss
+from advisor.estimate.training.defaults import (
+    default_amount,
+    default_batch,
+    default_loss,
+    default_optimizer,
+    usual,
+)
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.foundation.record import record
 from advisor.nouns.layout import ParallelLayout, Sharding
@@ -35,14 +42,6 @@ from advisor.nouns.training_choices import (
 from advisor.nouns.workload import FineTuning, Training
 
 DEFAULT_SEQUENCE_LENGTH = 4096
-TOKENS_PER_PARAMETER = 20.0
-"""Compute-optimal training (Hoffmann et al. 2022, arXiv:2203.15556, table 3)."""
-FINE_TUNING_TOKENS = 10e6
-PRETRAINING_SAMPLES = 90 * 1_281_167
-"""90 epochs of ImageNet's 1,281,167 images, the usual schedule of image classifiers (Goyal et al.
-2017, arXiv:1706.02677, section 5.1)."""
-FINE_TUNING_SAMPLES = 1e5
-"""An assumption, shown to the user."""
 
 ADAPTED: Final = (FineTuningMethod.LORA, FineTuningMethod.QLORA)
 _REFERENCE: Final = {
@@ -204,8 +203,8 @@ def resolve_training(
     ``recipe``: the recipe to use; the caller chooses it if the workload does not. ``tool``: what
     runs the training. Default: the stack alone, without its tools' limits.
     """
-    assumptions: list[str] = []
-    sequence = _sequence_length(workload, architecture, assumptions)
+    notes: list[str] = []
+    sequence = _sequence_length(workload, architecture, notes)
     tuned = workload if isinstance(workload, FineTuning) else None
     method, preference = (tuned.method, tuned.preference) if tuned else (None, None)
     if tuned:
@@ -213,42 +212,25 @@ def resolve_training(
     item = sequence * (1 if preference is None else 2)
     tokens = workload.tokens if workload.samples is None else float(workload.samples * item)
     if tokens is None:
-        tokens = _default_amount(architecture, method, assumptions)
+        tokens = default_amount(architecture, method, notes)
     batch = workload.global_batch or default_batch(
         architecture,
         method,
         sequence=item,
         tokens=tokens,
         paired=preference is not None,
-        assumptions=assumptions,
+        notes=notes,
     )
     if preference is Preference.DPO:
-        assumptions.append(_REFERENCE[method in ADAPTED])
-    optimizer = workload.optimizer or _usual_optimizer(architecture, method, assumptions)
-    software = software_of(workload, architecture.unit, tool)
+        notes.append(_REFERENCE[method in ADAPTED])
+    optimizer = workload.optimizer or default_optimizer(architecture, method, notes)
     cross_entropy = workload.cross_entropy
     if cross_entropy is None and method and not preference:
-        cross_entropy = _usual_loss(workload, tool, assumptions)
-    sentence = (method in ADAPTED and software.sentence_with_adapters) or software.sentence
-    if tool is not None:
-        assumptions.append(f"{tool.named}, estimated as {sentence}")
-    elif workload.software is None:
-        assumptions.append(sentence)
-    if architecture.family in software.every_expert:
-        assumptions.append(
-            f"{software.title} computes all {architecture.num_experts} experts of "
-            f"{architecture.family} on every token"
-        )
-    if method and architecture.weight_format == "fp8":
-        assumptions.append("training starts from a copy in bf16 of the checkpoint, which is in fp8")
-    reaches = True
-    if tool is not None and architecture.num_experts > 1:
-        reaches = tool.reaches_experts(method, architecture.family)
-    if tool is not None and not reaches:
-        assumptions.append(
-            f"{tool.title} puts no adapters on the routed experts of {architecture.family}"
-        )
-    loading = resolve_loading(workload, architecture, assumptions)
+        cross_entropy = default_loss(workload.software, tool, notes)
+    software = software_of(workload, architecture.unit, tool)
+    notes += _software_notes(workload, architecture, software, tool)
+    adapts_experts = _adapts_experts(method, architecture, tool, notes)
+    loading = resolve_loading(workload, architecture, notes)
     return TrainingRun(
         architecture=architecture,
         tokens=float(tokens) * (workload.epochs or 1.0),
@@ -261,8 +243,8 @@ def resolve_training(
         method=method,
         lora_rank=tuned.lora_rank if tuned else 0,
         lora_targets=tuned.lora_targets if tuned else (),
-        adapts_experts=reaches,
-        assumptions=tuple(assumptions),
+        adapts_experts=adapts_experts,
+        assumptions=tuple(notes),
         cross_entropy=cross_entropy,
         preference=preference,
         loading=loading,
@@ -275,25 +257,39 @@ def resolve_training(
     )
 
 
-def _usual_optimizer(
-    architecture: ModelArchitecture, method: FineTuningMethod | None, assumptions: list[str]
-) -> Optimizer:
-    row = usual(architecture, method)
-    if row.optimizer is not Optimizer.ADAMW:
-        assumptions.append(f"{row.optimizer.label}, {row.told} (--optimizer)")
-    return row.optimizer
+def _software_notes(
+    workload: Training, architecture: ModelArchitecture, software: SoftwareStack, tool: Tool | None
+) -> Iterator[str]:
+    """Yield what the software is and does, as far as the workload does not state it."""
+    adapting = trains_adapters(workload)
+    sentence = (adapting and software.sentence_with_adapters) or software.sentence
+    if tool is not None:
+        yield f"{tool.named}, estimated as {sentence}"
+    elif workload.software is None:
+        yield sentence
+    if architecture.family in software.every_expert:
+        yield (
+            f"{software.title} computes all {architecture.num_experts} experts of "
+            f"{architecture.family} on every token"
+        )
+    if isinstance(workload, FineTuning) and architecture.weight_format == "fp8":
+        yield "training starts from a copy in bf16 of the checkpoint, which is in fp8"
 
 
-def _usual_loss(
-    workload: Training, tool: Tool | None, assumptions: list[str]
-) -> CrossEntropy | None:
-    """Return the loss that the tool computes; None for the software's default."""
-    runs = "trl" if tool is None else tool.name
-    if workload.software not in (None, runs):
-        return None
-    cross_entropy, told = usual_loss(runs)
-    assumptions.extend([f"{told} (--cross-entropy)"] if told else [])
-    return cross_entropy
+def _adapts_experts(
+    method: FineTuningMethod | None,
+    architecture: ModelArchitecture,
+    tool: Tool | None,
+    notes: list[str],
+) -> bool:
+    """Whether the tool puts adapters on routed experts too; noted where it does not."""
+    if tool is None or architecture.num_experts == 1:
+        return True
+    reaches = tool.reaches_experts(method, architecture.family)
+    if not reaches:
+        family = architecture.family
+        notes.append(f"{tool.title} puts no adapters on the routed experts of {family}")
+    return reaches
 
 
 def trains_adapters(workload: Training) -> bool:
@@ -336,9 +332,7 @@ def _check_targets(workload: FineTuning, architecture: ModelArchitecture) -> Non
     )
 
 
-def _sequence_length(
-    workload: Training, architecture: ModelArchitecture, assumptions: list[str]
-) -> int:
+def _sequence_length(workload: Training, architecture: ModelArchitecture, notes: list[str]) -> int:
     """Tokens of a sequence; 1 if the network takes whole images or samples."""
     unit, sequence = architecture.unit, workload.sequence_length
     check_sample_fields(workload, architecture)
@@ -357,7 +351,7 @@ def _sequence_length(
         method = workload.method if isinstance(workload, FineTuning) else None
         most = usual(architecture, method).sequence or DEFAULT_SEQUENCE_LENGTH
         sequence = min(most, longest or most)
-        assumptions.append(f"sequences of {sequence:,} tokens (--sequence)")
+        notes.append(f"sequences of {sequence:,} tokens (--sequence)")
         return sequence
     learned = architecture.learned_positions
     if longest is not None and sequence > (1 if learned else 8) * longest:
@@ -370,26 +364,3 @@ def _sequence_length(
             field="workload.sequence_length",
         )
     return sequence
-
-
-def _default_amount(
-    architecture: ModelArchitecture, method: FineTuningMethod | None, assumptions: list[str]
-) -> float:
-    """Tokens, images or samples of the whole run."""
-    unit = architecture.unit
-    if unit is not Unit.TOKEN:
-        if method is not None:
-            assumptions.append(f"{FINE_TUNING_SAMPLES:,.0f} {unit.value}s")
-            return FINE_TUNING_SAMPLES
-        assumptions.append(
-            f"{PRETRAINING_SAMPLES / 1e6:.0f} million {unit.value}s (90 epochs of ImageNet)"
-        )
-        return float(PRETRAINING_SAMPLES)
-    if method is None:
-        tokens = TOKENS_PER_PARAMETER * architecture.active_parameters
-        assumptions.append(
-            f"{tokens / 1e9:,.0f} billion tokens (20 per parameter, compute-optimal)"
-        )
-        return tokens
-    assumptions.append(f"{FINE_TUNING_TOKENS / 1e6:.0f} million tokens")
-    return FINE_TUNING_TOKENS

@@ -32,7 +32,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.states import StageStates
 from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.software.efficiency import MemoryFacts
+from advisor.nouns.software.links_and_memory import MemoryFacts
 
 FULL: Final = 2.0
 """Level of full recomputation."""

@@ -28,7 +28,7 @@ from advisor.estimate.training.sharded_gathers import (
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
 from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.software.efficiency import MemoryFacts
+from advisor.nouns.software.links_and_memory import MemoryFacts
 from advisor.nouns.training_choices import FineTuningMethod
 
 

@@ -38,7 +38,7 @@ from advisor.estimate.training.traffic import (
 from advisor.foundation.record import record
 from advisor.nouns.layout import Offload
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import FineTuningMethod, Optimizer
 

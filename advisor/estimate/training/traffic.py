@@ -32,7 +32,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
 from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod, GradientSync
 

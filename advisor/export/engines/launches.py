@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from advisor.estimate.batch.forward import generates, passes_per_answer
+from advisor.estimate.batch.forward import passes_per_answer
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
@@ -137,7 +137,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "copies_apart": lambda one: _where(_copies_apart(one)),
     "classifies": lambda one: _where(samples.classifies(one)),
     "device": lambda one: one.build.device,
-    "encodes": lambda one: _where(not generates(one.setup.model)),
+    "encodes": lambda one: _where(not one.setup.model.generates),
     "folder": samples.folder,
     "expert_cards": lambda one: _where(_spread(one), one.copies * _tensor(one)),
     "further": _further,

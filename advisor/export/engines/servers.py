@@ -6,7 +6,6 @@ from math import ceil
 from typing import Final
 
 from advisor.architecture.pairs import writes_apart
-from advisor.estimate.batch.forward import generates
 from advisor.export.engines.programs import Build, Program, Weights
 from advisor.export.setup import Setup
 from advisor.nouns.hardware import UnlikeCards
@@ -134,7 +133,7 @@ class Servers:
         A pair's encoder reads the prompt apart, so its server counts the decoder's positions
         alone: Whisper has 448, and a server refuses more.
         """
-        if not generates(self.setup.model):
+        if not self.setup.model.generates:
             return self.workload.input_tokens
         if writes_apart(self.setup.model):
             return self.setup.model.max_position_embeddings or self.workload.output_tokens

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from advisor.estimate.training.run import PRETRAINING_SAMPLES
+from advisor.estimate.training.loading import IMAGENET
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Tool
 from advisor.nouns.training_choices import AttentionKernel, DataLoading, GradientSync, Optimizer
 
-IMAGENET: Final = PRETRAINING_SAMPLES // 90
-"""Images of ImageNet's training set, through which the default run goes 90 times."""
 ATTENDS: Final = {"attention": AttentionKernel.FLASH, "gradient_sync": GradientSync.EACH}
 SDXL_TARGETS: Final = ("q", "k", "v", "o")
 """Projections that ``train_text_to_image_lora_sdxl.py`` adapts: to_q, to_k, to_v, to_out.0."""

@@ -10,7 +10,6 @@ from math import ceil
 from typing import Final
 
 from advisor.architecture.table.model import Unit
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.run import resolve_training
@@ -139,7 +138,7 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "Choose --to unsloth with --count 1, or --task lora.",
     )
     yield (
-        unit is Unit.TOKEN and not generates(setup.model),
+        unit is Unit.TOKEN and not setup.model.generates,
         "trains only models that write text",
         setup.model.name,
         "a decoder",

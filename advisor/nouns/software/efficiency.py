@@ -13,10 +13,10 @@ from functools import cached_property
 from math import log, sqrt
 from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from advisor.foundation.noun import Noun
-from advisor.foundation.quantities import Evidence
+from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.delivery import Delivery, Reliability
@@ -24,7 +24,6 @@ from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
     DIRECT_TIME,
     OTHERS,
-    Bytes,
     Count,
     Fraction,
     NonNegative,
@@ -35,7 +34,8 @@ from advisor.nouns.software.engines import (
     joined_engines,
 )
 from advisor.nouns.software.generations import generations, peak_generation, tile_formats
-from advisor.nouns.software.kernels import FitQuality, KernelEfficiency
+from advisor.nouns.software.kernels import KernelEfficiency
+from advisor.nouns.software.links_and_memory import MemoryFacts, NetworkEfficiency, PipelineFacts
 from advisor.nouns.software.stacks import ENOUGH_GROUPS, SoftwareFacts
 
 VECTOR_WORK: Final = 1.0 / 8.0
@@ -43,81 +43,8 @@ VECTOR_WORK: Final = 1.0 / 8.0
 15.7 of 125 TFLOP/s on V100, 8.1 of 65 on T4. A card without matrix units fills in the same way."""
 
 
-class NetworkEfficiency(Noun):
-    """Constants of collectives: share of the link rate, and latency per ring step."""
-
-    intra_bandwidth: Fraction
-    pcie_bandwidth: Fraction | None = None
-    """Share inside a node without fast links. None takes ``intra_bandwidth``."""
-    inter_bandwidth: Fraction
-    intra_latency_s: Seconds
-    inter_latency_s: Seconds
-    rank_gain: NonNegative = 0.0
-    """What each doubling of the ranks beyond two adds to the rate of a serving engine's all-reduce
-    of long messages, relative to two ranks: switches sum on the way."""
-    overlap: Fraction
-    """Share of the backward (and forward) pass that can hide data-parallel traffic."""
-    contention: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of hidden traffic through the host's memory that slows the computation beside it."""
-    link_contention: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """The same on links inside a machine, at their full rate."""
-    jitter: NonNegative = 0.0
-    """Standard deviation of a machine's time for a second of work: all wait for the slowest.
-    [s/sqrt(s)]"""
-    image_jitter: NonNegative = 0.0
-    """The same for networks that take images, whose published runs captured their launches."""
-    staged_bandwidth: Fraction = 0.25
-    """Share of the PCIe rate between cards without peer-to-peer, through the host's memory."""
-    staged_source: str = ""
-    host_bytes_per_s: Annotated[Bytes, Field(gt=0)] = 100e9
-    """Bandwidth that a host's memory sustains. Assumed: half of eight channels of
-    DDR4-3200. [bytes/s]"""
-    source: str
-    """Source of the constants inside a node."""
-    inter_source: str = ""
-    """Source of the constants of the network between nodes, and of the overlap."""
-    fit: FitQuality | None = None
-
-
-def _rising(values: dict[str, float]) -> dict[str, float]:
-    """Return a range after checking that it has low, expected and high, in this order."""
-    if set(values) != {"low", "expected", "high"}:
-        msg = "give low, expected and high"
-        raise ValueError(msg)
-    if not values["low"] <= values["expected"] <= values["high"]:
-        msg = "order the three: low, expected, high"
-        raise ValueError(msg)
-    return values
-
-
-class MemoryFacts(Noun):
-    """Memory that a process needs besides tensors."""
-
-    context_bytes: Annotated[dict[str, Bytes], AfterValidator(_rising)]
-    """Driver context and loaded kernels: low, expected, high. [bytes]"""
-    workspace_bytes: Bytes
-    """Matmul library workspaces. [bytes]"""
-    minimal_filter_workspace: NonNegative
-    """Workspace of an fp32 convolution by minimal filtering, relative to its input and output."""
-    communication_bytes: Bytes
-    """Buffers of the collective library for each kind of parallelism in use. [bytes]"""
-    fragmentation: Annotated[dict[str, NonNegative], AfterValidator(_rising)]
-    """Reserved divided by allocated memory, minus one: low, expected, high. [fraction]"""
-    source: str
-
-
-class PipelineFacts(Noun):
-    """What a pipeline of a denoising network adds to the network's kernels."""
-
-    launch_s: Seconds
-    """Host time of eager code for each kernel of the network. [s]"""
-    image_s: Seconds
-    """Text encoder, scheduler and host around an image. [s]"""
-    decoded_bytes_per_pixel: Bytes
-    """Memory traffic of the decoder of latents. [bytes/pixel]"""
-    source: str
-
-
+WIDENING_RANKS: Final = 8.0
+"""Accelerators of one machine, beyond which the range of a step widens."""
 MOST_DERIVED: Final = 1024
 """Cards whose derived constants are kept."""
 UNMEASURED: Final = "_unmeasured"
@@ -133,6 +60,17 @@ class Interval(Noun):
     source: str
     groups: Annotated[int, Field(ge=0)] | None = None
     """Groups of independent runs that the bounds rest on; None where they are stated."""
+
+    def around(
+        self, value: float, *, widening: float = 1.0, known: Evidence = Evidence.DERIVED
+    ) -> Range:
+        """Return the range of a value: wider for an assumed shape, no surer than what is known."""
+        return Range.around(
+            value,
+            low_factor=self.low / widening,
+            high_factor=self.high * widening,
+            evidence=self.evidence.weakest(known),
+        )
 
     @property
     def caution(self) -> tuple[str, ...]:
@@ -403,7 +341,3 @@ class Calibration(Noun):
                 f"{seen.accelerators:,} accelerators: {wider}"
             )
         return tuple(found)
-
-
-WIDENING_RANKS: Final = 8.0
-"""Accelerators of one machine, beyond which the range of a step widens."""

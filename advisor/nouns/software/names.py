@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from advisor.foundation.resources import entry_names
 from advisor.nouns.inputs import Input, Reads
-from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.stacks import SOFTWARE, known_stacks
 from advisor.nouns.software.tools import TOOLS, known_tools, spelled, tool_choice, tool_named
 
 
@@ -94,8 +94,7 @@ VendorName = Annotated[str, AfterValidator(_vendor), _listed(vendors)]
 
 TRAINED_BY: Final = Input(
     "what runs the training: a tool (trl, unsloth, axolotl, megatron-core, maxtext) or a class of "
-    "tools (huggingface, plain, deepspeed, compiled, transformer_engine, megatron, liger); "
-    "gpu-advisor software lists them all",
+    f"tools ({', '.join(entry_names(SOFTWARE))}); gpu-advisor software lists all tools",
     "--software",
     "Software",
     reads=Reads.CHOICE,

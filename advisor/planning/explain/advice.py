@@ -1,7 +1,6 @@
 """Remarks on an answer: ties, old prices, other precisions, limits that the range crosses."""
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -38,6 +37,10 @@ from advisor.planning.search.systems import System
 
 LONG_RUN_H = 24.0 * 365 / 2
 """Longer runs than half a year are hardly planned, so the answer names the deadline. [h]"""
+SPOT: Final = (
+    "Spot machines can be taken back at any time. The hours of a run include the work that is lost "
+    "at the stated interruption rate. They do not include the wait for new machines."
+)
 
 
 def advise(
@@ -57,62 +60,41 @@ def advise(
     """
     found: list[Advice] = []
     plans = rankings[0].plans
-    lower = _lower_precision(case.changed(limits=limits), systems, result, feasible)
     if architecture.evidence is Evidence.ASSUMED:
-        found.append(
-            Advice(
-                code="assumed-shape",
-                severity="warning",
-                message=(
-                    f"{architecture.name}: the shape is assumed, so the ranges are wider."
-                    f"{_moved_by_doubt(architecture, plans, result)} Give the config.json of the "
-                    "model to narrow them."
-                ),
-            )
-        )
+        found.append(_assumed_shape(architecture, plans, result))
     if plans:
-        found.extend(_limits_in_reach(plans[0].estimate, case.limits))
-        found.extend(_from_price(plans[0].estimate))
-        found.extend(_long_run(plans[0].estimate, case))
-        found.extend(_stale(plans[0].estimate.cost.price_date, current_day()))
-        if plans[0].estimate.memory.total_bytes.evidence is Evidence.ASSUMED or (
-            plans[0].estimate.time and plans[0].estimate.time.step_s.evidence is Evidence.ASSUMED
-        ):
-            found.append(
-                Advice(
-                    code="assumed-efficiency",
-                    severity="warning",
-                    message=(
-                        "The ranges are assumptions: no comparable runs were measured. Time a few "
-                        "steps before you commit to a long run."
-                    ),
-                )
-            )
-        # A smaller format mostly saves more than any technique on the same cards.
-        found.extend(lower)
-        found.extend(
-            Advice(code="same-cards", severity="info", message=f"On the same cards, {text}.")
-            for text in plans[0].estimate.improvements
-        )
-        found.extend(_tie(case, rankings[0]))
-        found.extend(_less_sure(case, systems, feasible))
-        found.extend(_cap(case, rankings))
+        found += _on_estimate(plans[0].estimate, case)
+    # A smaller format mostly saves more than any technique on the same cards.
+    found += _lower_precision(case.changed(limits=limits), systems, result, feasible)
+    if plans:
+        improvements = plans[0].estimate.improvements
+        found += (_info("same-cards", f"On the same cards, {text}.") for text in improvements)
+        found += _tie(case, rankings[0])
+        found += _less_sure(case, systems, feasible)
+        found += _cap(case, rankings)
         if case.limits.price_kind is PriceKind.SPOT:
-            found.append(
-                Advice(
-                    code="spot-interruptions",
-                    severity="warning",
-                    message=(
-                        "Spot machines can be taken back at any time. The hours of a run include "
-                        "the work that is lost at the stated interruption rate. They do not "
-                        "include the wait for new machines."
-                    ),
-                )
-            )
-    if not plans:
-        found.extend(lower)
-    found.extend(_prices(prices))
+            found.append(_warning("spot-interruptions", SPOT))
+    found += _prices(prices)
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
+
+
+def _warning(code: str, message: str) -> Advice:
+    return Advice(code=code, severity="warning", message=message)
+
+
+def _info(code: str, message: str) -> Advice:
+    return Advice(code=code, severity="info", message=message)
+
+
+def _assumed_shape(
+    architecture: ModelArchitecture, plans: Sequence[Plan], result: SearchResult
+) -> Advice:
+    return _warning(
+        "assumed-shape",
+        f"{architecture.name}: the shape is assumed, so the ranges are wider."
+        f"{_moved_by_doubt(architecture, plans, result)} Give the config.json of the model to "
+        "narrow them.",
+    )
 
 
 def _moved_by_doubt(
@@ -131,125 +113,92 @@ def _moved_by_doubt(
     )
 
 
-def _limits_in_reach(estimate: Estimate, limits: Constraints) -> list[Advice]:
-    return [
-        Advice(code="limit-in-range", severity="warning", message=sentence)
-        for sentence in limits_in_reach(estimate, limits)
-    ]
+def _on_estimate(estimate: Estimate, case: Case) -> Iterator[Advice]:
+    """Yield what is doubtful in the first plan."""
+    for sentence in limits_in_reach(estimate, case.limits):
+        yield _warning("limit-in-range", sentence)
+    cost, time = estimate.cost, estimate.time
+    price = cost.usd_per_hour
+    if price is not None and price.high > price.expected:
+        yield _warning(
+            "from-price",
+            f"{cost.provider} gives only its lowest price (from). The median of firm prices "
+            f"for this card is {hourly_price(price.high)}: the upper end of the cost here. Ask for "
+            "your price before you rent.",
+        )
+    if time and case.limits.deadline_hours is None and time.run_hours.expected > LONG_RUN_H:
+        yield _warning(
+            "long-run",
+            f"The cheapest run takes {duration(time.run_hours.expected * HOUR_S)}. State a "
+            "deadline, as --deadline 180d, for machines that finish sooner; above "
+            f"{case.limits.max_accelerators:,} cards with --max-accelerators.",
+        )
+    today = current_day()
+    if cost.price_date is not None and is_stale(cost.price_date, today=today):
+        priced = dated(cost.price_date, today=today)
+        yield _warning("stale-price", f"Price of {priced}. Check it before you rent.")
+    assumed = Evidence.ASSUMED
+    if estimate.memory.total_bytes.evidence is assumed or (
+        time and time.step_s.evidence is assumed
+    ):
+        yield _warning(
+            "assumed-efficiency",
+            "The ranges are assumptions: no comparable runs were measured. Time a few steps before "
+            "you commit to a long run.",
+        )
 
 
-def _prices(prices: PriceState) -> list[Advice]:
+def _prices(prices: PriceState) -> Iterator[Advice]:
     if prices.problem:
-        return [Advice(code="live-prices-unused", severity="warning", message=prices.problem)]
-    if prices.live_providers:
-        return [Advice(code="live-prices", severity="info", message=prices.sentence)]
-    return []
+        yield _warning("live-prices-unused", prices.problem)
+    elif prices.live_providers:
+        yield _info("live-prices", prices.sentence)
 
 
-def _stale(price_date: str | None, today: date) -> list[Advice]:
-    if price_date is None or not is_stale(price_date, today=today):
-        return []
-    return [
-        Advice(
-            code="stale-price",
-            severity="warning",
-            message=f"Price of {dated(price_date, today=today)}. Check it before you rent.",
-        )
-    ]
-
-
-def _long_run(estimate: Estimate, case: Case) -> list[Advice]:
-    """Name the deadline where the cheapest run takes longer than anybody waits."""
-    hours = None if estimate.time is None else estimate.time.run_hours
-    if hours is None or case.limits.deadline_hours is not None or hours.expected <= LONG_RUN_H:
-        return []
-    return [
-        Advice(
-            code="long-run",
-            severity="warning",
-            message=(
-                f"The cheapest run takes {duration(hours.expected * HOUR_S)}. State a deadline, as "
-                "--deadline 180d, for machines that finish sooner; above "
-                f"{case.limits.max_accelerators:,} cards with --max-accelerators."
-            ),
-        )
-    ]
-
-
-def _from_price(estimate: Estimate) -> list[Advice]:
-    price = estimate.cost.usd_per_hour
-    if price is None or price.high == price.expected:
-        return []
-    message = (
-        f"{estimate.cost.provider} gives only its lowest price (from). The median of firm prices "
-        f"for this card is {hourly_price(price.high)}: the upper end of the cost here. Ask for "
-        "your price before you rent."
-    )
-    return [Advice(code="from-price", severity="warning", message=message)]
-
-
-def _cap(case: Case, rankings: Sequence[Ranking]) -> list[Advice]:
+def _cap(case: Case, rankings: Sequence[Ranking]) -> Iterator[Advice]:
     cap = case.limits.max_accelerators
     largest = max((item.plans[0].estimate.count for item in rankings if item.plans), default=0)
-    if largest <= cap / 2:
-        return []
-    return [
-        Advice(
-            code="accelerator-cap",
-            severity="info",
-            message=(
-                f"The search stops at {cap:,} accelerators. Clusters of this "
-                "size are usually reserved ahead, not rented on demand."
-            ),
+    if largest > cap / 2:
+        yield _info(
+            "accelerator-cap",
+            f"The search stops at {cap:,} accelerators. Clusters of this size are usually reserved "
+            "ahead, not rented on demand.",
         )
-    ]
 
 
-def _tie(case: Case, ranking: Ranking) -> list[Advice]:
+def _tie(case: Case, ranking: Ranking) -> Iterator[Advice]:
     if len(ranking.plans) < 2:
-        return []
+        return
     first, second = ranking.plans[0].estimate, ranking.plans[1].estimate
-    figures = [
-        (item.cost.rent_usd if case.objective.value == "cheapest" else None)
+    one, other = (
+        (item.cost.rent_usd if case.objective is Objective.CHEAPEST else None)
         or (item.time.run_hours if item.time else item.serving.tpot_ms if item.serving else None)
         for item in (first, second)
-    ]
-    if figures[0] is None or figures[1] is None or figures[0].low == figures[0].high:
-        return []
-    if not too_close(figures[0], figures[1]):
-        return []
-    return [
-        Advice(
-            code="tie",
-            severity="info",
-            message=(
-                f"{first.count}x {first.accelerator_name} and {second.count}x "
-                f"{second.accelerator_name} are too close to call; choose the one that is easier "
-                "to get."
-            ),
+    )
+    if one is not None and other is not None and one.low != one.high and too_close(one, other):
+        yield _info(
+            "tie",
+            f"{first.count}x {first.accelerator_name} and {second.count}x "
+            f"{second.accelerator_name} are too close to call; choose the one that is easier to "
+            "get.",
         )
-    ]
 
 
-def _less_sure(case: Case, systems: Sequence[System], feasible: Sequence[Option]) -> list[Advice]:
+def _less_sure(
+    case: Case, systems: Sequence[System], feasible: Sequence[Option]
+) -> Iterator[Advice]:
     """Name the option that is expected to cost less than the cheapest plan, but may cost more."""
     chosen = best_option(feasible, Objective.CHEAPEST)
     if chosen is None or case.objective is not Objective.CHEAPEST:
-        return []
+        return
     least = min(feasible, key=lambda option: (option.cost_usd, option.time))
-    if least.cost_usd >= chosen.cost_usd:
-        return []
-    return [
-        Advice(
-            code="wider-range",
-            severity="info",
-            message=(
-                f"{label(least, systems[least.system])} is expected to cost less, "
-                f"{cost_text(least)}, but may cost up to {money_at_most(least.cost_high_usd)}: "
-                "fewer measurements support it. Plans are ranked by the upper end of their range."
-            ),
+    if least.cost_usd < chosen.cost_usd:
+        yield _info(
+            "wider-range",
+            f"{label(least, systems[least.system])} is expected to cost less, "
+            f"{cost_text(least)}, but may cost up to {money_at_most(least.cost_high_usd)}: "
+            "fewer measurements support it. Plans are ranked by the upper end of their range.",
         )
-    ]
 
 
 SAME_BILL: Final = 1.02
@@ -263,14 +212,14 @@ def _bits(case: Case, option: Option) -> float:
 
 def _lower_precision(
     case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
-) -> list[Advice]:
+) -> Iterator[Advice]:
     within = [
         option
         for option in result.alternatives
         if meets_time(option, case.limits) and meets_budget(option, case.limits)
     ]
     if not within:
-        return []
+        return
     rank = RANKED_BY[case.objective]
     # Of formats that cost about the same, the one that changes the model least.
     least = min(rank(option)[0] for option in within)
@@ -279,32 +228,23 @@ def _lower_precision(
     names = WEIGHT_FORMATS if isinstance(case.workload, Serving) else RECIPES
     what = names[best.precision].title
     if not feasible:
-        return [
-            Advice(
-                code="lower-precision",
-                severity="info",
-                message=f"With {what} it works: {label(best, systems[best.system])}.",
-            )
-        ]
+        works = f"With {what} it works: {label(best, systems[best.system])}."
+        yield _info("lower-precision", works)
+        return
     # Options without rent are compared by their time.
     ratio = next(
         new / old for new, old in zip(rank(best), min(map(rank, feasible)), strict=True) if old > 0
     )
     if ratio > WORTH_SAYING:
-        return []
+        return
     figure = (
         cost_text(best)
         if best.cost_usd
         else duration(best.time if best.first_token_s is not None else best.time * HOUR_S)
     )
-    return [
-        Advice(
-            code="lower-precision",
-            severity="info",
-            message=(
-                f"With {what} the {OBJECTIVE_WORDS[case.objective]} plan improves by "
-                f"{percent(1 - ratio)}: {label(best, systems[best.system])}, {figure}. Check the "
-                "model's quality in that format first."
-            ),
-        )
-    ]
+    yield _info(
+        "lower-precision",
+        f"With {what} the {OBJECTIVE_WORDS[case.objective]} plan improves by {percent(1 - ratio)}: "
+        f"{label(best, systems[best.system])}, {figure}. Check the model's quality in that format "
+        "first.",
+    )

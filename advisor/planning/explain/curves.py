@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.architecture.table.model import Unit
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.beside_results import Curve, CurvePoint, Variable
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
@@ -54,7 +53,7 @@ def memory_curves(asked: ResolvedCase, placement: Placement) -> tuple[Curve, ...
             )
         ]
         longest = architecture.max_position_embeddings or 0
-        if generates(architecture) and longest > SHORTEST + workload.output_tokens:
+        if architecture.generates and longest > SHORTEST + workload.output_tokens:
             answer = workload.output_tokens
             curves.append(
                 _curve(

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor.catalog import Catalog
-from advisor.estimate.batch.forward import generates
 from advisor.foundation.formatting import milliseconds, money
 from advisor.foundation.rounding import trimmed
 from advisor.nouns.case import Case
@@ -32,7 +31,7 @@ def devices_to_buy(asked: PricedCase) -> dict[str, Option]:
     workload, limits, catalog = asked.case.workload, asked.case.limits, asked.catalog
     few = (
         isinstance(workload, Serving)
-        and generates(asked.architecture)
+        and asked.architecture.generates
         and workload.requests_per_s is None
         and workload.concurrency <= tool_choice().few.users
     )

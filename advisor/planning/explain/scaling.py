@@ -1,15 +1,12 @@
 """Speed of a run against the number of accelerators, each with its best layout."""
 
-from dataclasses import fields, replace
-
-import numpy as np
+from dataclasses import replace
 
 from advisor.errors import InputError
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.report import binding, evaluate_run_hours, run_goodput
-from advisor.estimate.training.step_time import TrainingTime
 from advisor.foundation.noun import Noun
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import Serving
@@ -79,14 +76,12 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
     provider = placement.offer.provider if placement.offer else None
     if not found:
         return Scaling(**name, provider=provider, points=())
-    layouts = LayoutArrays.stack([item.layouts.layout(item.row) for item in found])
     kernels, _ = calibration.kernels_for(accelerator)
-    hardware = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
-    every = np.zeros(len(found), dtype=np.intp)
-    candidates = Candidates(layout=layouts, hardware=hardware.take(every))
+    chosen = [item.layouts.layout(item.row) for item in found]
+    candidates = Candidates.of(chosen, accelerator, node, kernels, compute=run.recipe.compute)
     hours, time = evaluate_run_hours(run, candidates, calibration)
-    share = run_goodput(calibration.reliability, layouts.accelerators)
-    count = layouts.accelerators
+    count = candidates.layout.accelerators
+    share = run_goodput(calibration.reliability, count)
     rate = run.tokens_per_step / time.step
     efficiency = rate / count / (rate[0] / count[0])
     price = _hourly_usd(placement)
@@ -96,7 +91,7 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
         points=tuple(
             ScalingPoint(
                 count=int(count[place]),
-                layout=layouts.layout(place),
+                layout=chosen[place],
                 step_s=float(time.step[place]),
                 run_hours=float(hours[place]),
                 tokens_per_s=float(rate[place]),
@@ -105,12 +100,7 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
                 cost_usd=None
                 if price is None
                 else -(-int(count[place]) // node.accelerators) * price * float(hours[place]),
-                bound_by=binding(
-                    {
-                        item.name: float(getattr(time, item.name)[place])
-                        for item in fields(TrainingTime)
-                    }
-                ),
+                bound_by=binding(time.row(place)),
             )
             for place in range(len(found))
         ),

@@ -9,8 +9,7 @@ import numpy as np
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
@@ -60,7 +59,7 @@ def served_improvements(
     ``asked``: of serving. What it states already is not offered. ``plan``: its estimate.
     """
     architecture, workload = asked.architecture, asked.case.workload
-    if not isinstance(workload, Serving) or not generates(architecture):
+    if not isinstance(workload, Serving) or not architecture.generates:
         return ()
     if writes_apart(architecture):
         return ()
@@ -197,16 +196,14 @@ def _best(
     lower = levels[: levels.index(layout.recompute) + 1]
     variants = [layout.changed(recompute=level) for level in lower]
     variants = [layout] if fixed or Offload.ACTIVATIONS in layout.offload else variants
-    arrays = LayoutArrays.stack(variants)
-    kernels, _ = calibration.kernels_for(placement.accelerator)
-    hardware = HardwareArrays.of(
-        placement.accelerator, placement.node, kernels, compute=run.recipe.compute
-    ).take(np.zeros(len(variants), dtype=np.intp))
-    _, expected, need = memory_range(run, arrays, calibration)
-    hours, _ = evaluate_run_hours(run, Candidates(layout=arrays, hardware=hardware), calibration)
+    card, node = placement.accelerator, placement.node
+    kernels, _ = calibration.kernels_for(card)
+    candidates = Candidates.of(variants, card, node, kernels, compute=run.recipe.compute)
+    _, expected, need = memory_range(run, candidates.layout, calibration)
+    hours, _ = evaluate_run_hours(run, candidates, calibration)
     if placement.interrupted is not None:  # on spot machines, as the plan's own hours
         hours = hours * placement.interrupted.expected
-    fits: Floats = np.where(need <= placement.accelerator.memory_reported_bytes, hours, np.inf)
+    fits: Floats = np.where(need <= card.memory_reported_bytes, hours, np.inf)
     place = int(np.argmin(fits)) if np.isfinite(fits).any() else len(variants) - 1
     if not np.isfinite(hours[place]):
         return None

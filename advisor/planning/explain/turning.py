@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Final
 
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
@@ -101,7 +100,7 @@ class Turning:
             return ()
         workload = self.case.workload
         amounts = [name for name in AMOUNTS if getattr(workload, name, None)][:1]
-        if isinstance(workload, Serving) and generates(self.asked.architecture):
+        if isinstance(workload, Serving) and self.asked.architecture.generates:
             amounts.append(PROMPT)
         found = [turn for name in amounts for turn in self._amount(best, name)]
         if best.first_token_s is None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -44,6 +45,7 @@ HOSTED: Final = {
     Offload.PARAMETERS: "weights",
     Offload.ACTIVATIONS: "activations",
 }
+NAMES: Final = {level: f"ZeRO-{level.value.removeprefix('zero')}" for level in Sharding}
 
 
 @record
@@ -113,11 +115,13 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
         if not any(change.title.startswith(way.change) for way in found):
             found.extend(_with_layouts(tight, change, layouts))
     smaller = list(_smaller_adapters(case, asked.architecture, placement))
-    for likely in (False, True):
-        tries = (list(_with_layouts(tight, one, layouts, likely=likely)) for one in smaller)
-        if ways := next(filter(None, tries), []):
-            found += ways
-            break
+    tries = (
+        way
+        for likely in (False, True)
+        for change in smaller
+        for way in _with_layouts(tight, change, layouts, likely=likely)
+    )
+    found.extend(islice(tries, 1))
     for changes in (
         _other_software(case),
         more_host_memory(case, placement, estimate),
@@ -140,8 +144,7 @@ def _with_layouts(
     for also, layout in layouts:
         place = replace(tight.placement, layout=layout, precision=precision)
         result = tight.tried(change.case, place)
-        way = tight.way(change.title + also, change.sacrifice, result, likely=likely)
-        if way:
+        if way := tight.way(change.title + also, change.sacrifice, result, likely=likely):
             yield way
             return
 
@@ -201,7 +204,7 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
     least: dict[str, object] = {}
     words: list[str] = []
     for level in more_sharding:
-        yield f"shard with {_named(level)}", layout.changed(sharding=level)
+        yield f"shard with {NAMES[level]}", layout.changed(sharding=level)
     for policy in more_recompute:
         title = f"recompute activations ({policy.value})"
         yield title, layout.changed(recompute=policy)
@@ -213,7 +216,7 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
         words.append("recompute activations (full)")
         least["recompute"] = Recompute.FULL
     if more_sharding:
-        words.append(f"shard with {_named(Sharding.ZERO3)}")
+        words.append(f"shard with {NAMES[Sharding.ZERO3]}")
         least["sharding"] = Sharding.ZERO3
     if len(words) > 1:
         yield " and ".join(words), layout.changed(**least)
@@ -228,6 +231,7 @@ def _offloaded(
     kept = {Offload.OPTIMIZER} if method not in (None, FineTuningMethod.FULL) else set()
     if method is FineTuningMethod.QLORA and layout.data == 1:
         kept.add(Offload.PARAMETERS)  # only FSDP over several ranks moves 4-bit weights
+    sharding = Sharding.ZERO3 if layout.data > 1 else layout.sharding
     moved = list(layout.offload)
     for what in Offload:
         if what in layout.offload or what in kept:
@@ -235,18 +239,13 @@ def _offloaded(
         moved.append(what)
         change: dict[str, object] = {"offload": (*layout.offload, what)}
         if what is Offload.PARAMETERS:
-            change["sharding"] = Sharding.ZERO3 if layout.data > 1 else layout.sharding
+            change["sharding"] = sharding
         yield f"keep {HOSTED[what]} on the host", layout.changed(**change)
     if len(moved) > len(layout.offload) + 1:
-        sharding = Sharding.ZERO3 if layout.data > 1 else layout.sharding
         every = {**least, "offload": tuple(moved), "sharding": sharding}
         names = " and ".join(HOSTED[what] for what in moved)
         title = f"keep {names} on the host and as little as possible on the card"
         yield title, layout.changed(**every)
-
-
-def _named(level: Sharding) -> str:
-    return f"ZeRO-{level.value.removeprefix('zero')}"
 
 
 def _changes(

@@ -1,32 +1,55 @@
-"""Which models fit some cards of the catalog: the request, prepared for the search."""
+"""Which models fit some cards of the catalog, and how fast they run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.estimate.batch.forward import generates
-from advisor.estimate.configuration import estimate_configuration
-from advisor.estimate.placement import Placement
-from advisor.estimate.resolved_case import ResolvedCase
-from advisor.estimate.results import Estimate
-from advisor.estimate.serving.report import on_host
-from advisor.estimate.tools.software import ToolRules
+from advisor.errors import InputError
+from advisor.estimate.hardware.card_formats import stored_format
+from advisor.estimate.serving.notes import raising
 from advisor.estimate.training.memory_report import on_accelerator
-from advisor.foundation.record import record
+from advisor.foundation.formatting import count as in_words
+from advisor.foundation.units import GIB
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
-from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.workload import Serving
-from advisor.planning.fits.cards import OUTPUT_TOKENS, SHORT_LIST, what_fits
-from advisor.planning.fits.results import Fits
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.precision import recipe_named
+from advisor.planning.fits.results import Fits, ModelFit, Verdict, raised_bytes
+from advisor.planning.fits.served import Server, served_fit, verdict_of
+from advisor.planning.fits.trained import Trainer
 from advisor.planning.machines import hardware_system, hardware_systems
-from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System
-from advisor.planning.stated import best_placement, supported_precision
+from advisor.planning.stated import supported_precision
+
+SHORT_LIST: Final = (
+    "llama-3.2-1b",
+    "llama-3.2-3b",
+    "llama-3.1-8b",
+    "llama-3.3-70b",
+    "llama-3.1-405b",
+    "qwen3-4b",
+    "qwen3-8b",
+    "qwen3-14b",
+    "qwen3-30b-a3b",
+    "qwen3-32b",
+    "qwen3-235b-a22b",
+    "gemma-3-4b",
+    "gemma-3-12b",
+    "gemma-3-27b",
+    "mistral-7b-v0.3",
+    "mistral-small-24b",
+    "mixtral-8x7b",
+    "phi-4",
+    "gpt-oss-20b",
+    "gpt-oss-120b",
+    "deepseek-v3",
+)
+"""Open models from 1 to 671 billion parameters, at least one of each widely used family."""
 
 
 def fits(
@@ -78,80 +101,99 @@ def fits(
     # The bounds of a request are those of the case.
     request = {"input_tokens": context_tokens, "concurrency": concurrency}
     load_case({"model": model, "workload": {"kind": "serving"} | request})
+    if context_tokens < 2:
+        raise InputError(
+            "the context is too short",
+            value=context_tokens,
+            allowed="2 tokens or more",
+            remedy="Ask for a longer context, e.g. 8K.",
+            field="context",
+        )
     machines = hardware_systems(card, count, catalog, case, together=1)
     if count == 1:
         machines = _alike_once(machines, case)
     system = hardware_system(card, count, catalog, case)
-    known = on_accelerator(calibration, card)
-
-    server = _Server(case, catalog, calibration, machines)
+    server = Server(case, catalog, calibration, machines)
     names = list_presets(Unit.TOKEN) if everything else SHORT_LIST
-    models = [(name, resolve_model(ModelSource(preset=name))) for name in names]
-    return what_fits(
-        # The answer is for models that read prompts and write answers.
-        [(name, model) for name, model in models if generates(model)],
-        system,
+    known = [(name, resolve_model(ModelSource(preset=name))) for name in names]
+    precision = supported_precision(case, card, known[0][1])
+    calibrated = on_accelerator(calibration, system.accelerator)
+    trainer = Trainer(system.accelerator, count, precision, calibrated)
+    found = {
+        preset: _model_fit(preset, architecture, server, trainer, context_tokens, concurrency)
+        for preset, architecture in known
+        if architecture.generates  # The answer is for models that write text.
+    }
+    models = [fit for fit in found.values() if fit is not None]
+    without = [preset for preset, fit in found.items() if fit is None]
+    order = list(Verdict)
+    models.sort(key=lambda model: (order.index(model.verdict), -model.parameters))
+    return Fits(
+        accelerator=system.accelerator.key,
+        accelerator_name=system.accelerator.name,
         count=count,
-        precision=supported_precision(case, card, models[0][1]),
+        memory_bytes=system.accelerator.memory_reported_bytes,
         context_tokens=context_tokens,
         concurrency=concurrency,
-        serve=server.serve,
-        calibration=known,
+        models=tuple(models),
+        assumptions=tuple(_assumed(models, without, trainer, context_tokens)),
     )
 
 
-@record
-class _Server:
-    """Serves models on some cards."""
+def _model_fit(
+    preset: str,
+    architecture: ModelArchitecture,
+    server: Server,
+    trainer: Trainer,
+    context_tokens: int,
+    concurrency: int,
+) -> ModelFit | None:
+    """Return what the cards do with one model; None if no software reads its weights there."""
+    limit = architecture.max_position_embeddings
+    context = min(context_tokens, limit) if limit else context_tokens
+    try:
+        one, several = server.serve(preset, architecture, context, concurrency)
+    except InputError:
+        return None
+    alone = served_fit(one, 1)
+    together = alone if several is one else served_fit(several, concurrency)
+    return ModelFit(
+        preset=preset,
+        parameters=architecture.total_parameters,
+        verdict=verdict_of(alone, trainer.card, architecture),
+        context_tokens=context,
+        served=alone,
+        served_together=together if together.fits else None,
+        trained=tuple(trainer.fits(architecture, context)),
+    )
 
-    case: Case
-    """Of another model; the hardware counts."""
-    catalog: Catalog
-    calibration: Calibration
-    machines: Sequence[System]
 
-    def serve(
-        self, preset: str, model: ModelArchitecture, context_tokens: int, concurrency: int
-    ) -> tuple[Estimate, Estimate]:
-        """Return the estimates of one request at a time and of some; one that needs no other."""
-        case = self._asked(preset, context_tokens, 1)
-        place = self._placed(case, model)
-        alone = self._estimated(case, place, model)
-        if concurrency == 1 or not alone.memory.fits:  # Several need what one needs, and more.
-            return alone, alone
-        case = self._asked(preset, context_tokens, concurrency)
-        if self._stays(place, case, model):
-            together = self._estimated(case, place, model)
-            if together.memory.fits:
-                return alone, together
-        return alone, self._estimated(case, self._placed(case, model), model)
+def _assumed(
+    models: Sequence[ModelFit], without: Sequence[str], trainer: Trainer, context_tokens: int
+) -> Iterator[str]:
+    """Yield what holds for all models of the answer."""
+    card, recipe = trainer.card, recipe_named(trainer.precision)
+    yield f"a context of {in_words(context_tokens)} tokens, or the model's longest if shorter"
+    yield f"cache in {stored_format(card, 'bf16')}"
+    yield f"fine-tuning in {recipe.title}, adamw, Hugging Face software"
+    yield "one training sequence per card at a time"
+    yield "a model fits if the high end of its memory range fits"
+    yield from _kept_free(models, card)
+    if without:
+        yield f"no software for these weights on this card: {', '.join(without)}"
 
-    def _asked(self, preset: str, context_tokens: int, concurrency: int) -> Case:
-        output = min(OUTPUT_TOKENS, context_tokens // 2)
-        workload = Serving(
-            input_tokens=context_tokens - output, output_tokens=output, concurrency=concurrency
-        )
-        return self.case.changed(model=ModelSource(preset=preset), workload=workload)
 
-    def _placed(self, case: Case, model: ModelArchitecture) -> Placement:
-        asked = PricedCase(case, model, self.calibration, self.catalog)
-        return best_placement(asked, machines=self.machines)
-
-    def _estimated(self, case: Case, place: Placement, model: ModelArchitecture) -> Estimate:
-        return estimate_configuration(ResolvedCase(case, model, self.calibration), place)
-
-    def _stays(self, place: Placement, case: Case, model: ModelArchitecture) -> bool:
-        """Whether several requests are served where one is, if there is memory.
-
-        A larger format that does not fit for one does not fit for several, and one card has one
-        layout without the host's memory. Only another tool can change the place.
-        """
-        card, hardware = place.accelerator, case.hardware
-        return (
-            hardware is not None
-            and hardware.count == 1
-            and not on_host(place.layout)
-            and ToolRules.of(case, model).choose(card) is place.tool
+def _kept_free(models: Sequence[ModelFit], card: Accelerator) -> Iterator[str]:
+    """Say how much of a card a server may fill, where it is not just all."""
+    if raised_bytes(models, card.memory_reported_bytes) is not None:
+        yield raising(card)
+        return
+    whole = card.memory_reported_bytes / GIB
+    least = min((model.served.usable_bytes / GIB for model in models), default=whole)
+    if f"{least:.1f}" != f"{whole:.1f}" and least < whole:
+        yield (
+            f"a server may fill {least:.1f} of the card's {whole:.1f} GiB: driver, screen or "
+            "the engine's reserve keep the rest; training may fill all"
         )
 
 

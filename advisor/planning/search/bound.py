@@ -15,7 +15,7 @@ from advisor.estimate.hardware.kernel_times import dispatch_time, queue_time
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.traffic import data_traffic, exposed_exchange, model_traffic
-from advisor.nouns.software.efficiency import NetworkEfficiency
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.estimate.batch.forward import generates
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
@@ -38,7 +37,7 @@ def neighbours(
     """
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     if isinstance(case.workload, Serving):
-        if not generates(architecture):
+        if not architecture.generates:
             return ()
         placement = placement.equipped(case, architecture)
         calibration = calibration.under(engine_of(placement.tool, placement.accelerator))
@@ -53,12 +52,15 @@ def neighbours(
         and run.allows(layout)
     ]
     kernels, _ = calibration.kernels_for(placement.accelerator)
-    arrays = LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)])
-    hardware = HardwareArrays.of(
-        placement.accelerator, placement.node, kernels, compute=recipe.compute
-    ).take(np.zeros(len(moves) + 1, dtype=np.intp))
-    _, time = evaluate_run_hours(run, Candidates(layout=arrays, hardware=hardware), calibration)
-    need = evaluate_memory(run, arrays, calibration)
+    candidates = Candidates.of(
+        [placement.layout, *(layout for _, layout in moves)],
+        placement.accelerator,
+        placement.node,
+        kernels,
+        compute=recipe.compute,
+    )
+    _, time = evaluate_run_hours(run, candidates, calibration)
+    need = evaluate_memory(run, candidates.layout, calibration)
     fits = need <= placement.accelerator.memory_reported_bytes
     return _described(moves, time.step, need, fits, placement.node)
 
@@ -86,12 +88,12 @@ def _served(
         and _offered(layout, placement)
     ]
     kernels, _ = calibration.served_kernels(placement.accelerator, weight_format)
-    compute = compute_format(placement.accelerator, weight_format)
-    candidates = Candidates(
-        layout=LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)]),
-        hardware=HardwareArrays.of(
-            placement.accelerator, placement.node, kernels, compute=compute
-        ).take(np.zeros(len(moves) + 1, dtype=np.intp)),
+    candidates = Candidates.of(
+        [placement.layout, *(layout for _, layout in moves)],
+        placement.accelerator,
+        placement.node,
+        kernels,
+        compute=compute_format(placement.accelerator, weight_format),
     )
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache)
     times = serving_times(served, ServingLoad.of(workload), candidates, calibration)

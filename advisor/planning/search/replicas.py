@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import Stated
@@ -146,7 +145,7 @@ def replica_table(
         Replicas that stay beyond those of the row, on accelerators of the same count.
     """
     asked = _Asked(
-        generates(architecture),
+        architecture.generates,
         architecture.num_attention_heads,
         architecture.num_hidden_layers,
         architecture.num_experts,

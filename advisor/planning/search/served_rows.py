@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.arrivals import batches_under_arrivals
-from advisor.estimate.batch.forward import batch_times, generates
+from advisor.estimate.batch.forward import batch_times
 from advisor.estimate.candidates import Candidates, Columns, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
@@ -118,9 +118,9 @@ def evaluator(work: ServedWork, systems: Sequence[System]) -> Callable[[Table], 
     names: dict[bytes, int] = {}
     machines = np.array([names.setdefault(row.tobytes(), len(names)) for row in rates])
     rate = work.workload.requests_per_s
-    if rate is not None and generates(work.architecture):
+    if rate is not None and work.architecture.generates:
         return _UnderArrivals(work, hardware, machines).evaluate
-    estimate = _text(work) if generates(work.architecture) else _batches(work)
+    estimate = _text(work) if work.architecture.generates else _batches(work)
     if rate is not None:
         estimate = _arriving_batches(work, rate)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.foundation.record import record
 from advisor.nouns.workload import Serving
@@ -146,7 +145,7 @@ def _carried(table: Table, figures: Figures, work: ServedWork) -> dict[int, floa
         most, table[:, 0], np.where(figures.need <= figures.usable, figures.throughput, 0)
     )
     most[table[figures.fits, 0]] = 0.0
-    each = work.workload.output_tokens if generates(work.architecture) else 1
+    each = work.workload.output_tokens if work.architecture.generates else 1
     return {system: float(most[system]) / each for system in np.flatnonzero(most).tolist()}
 
 

@@ -119,13 +119,7 @@ def _predicted(
     facts = calibration.memory.changed(workspace_bytes=0.0, communication_bytes=0.0)
     memory = training_memory(run, LayoutArrays.of(layout), facts)
     interval = calibration.interval("training_tensors", measured=True)
-    allocated = Range.around(
-        float(memory.allocated[0]),
-        low_factor=interval.low,
-        high_factor=interval.high,
-        evidence=interval.evidence,
-    )
-    return time.step_s, allocated
+    return time.step_s, interval.around(float(memory.allocated[0]))
 
 
 def _steps(

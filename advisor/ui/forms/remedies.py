@@ -11,7 +11,7 @@ from typing import Final
 from advisor import api
 from advisor.foundation.record import record
 from advisor.nouns.hardware import PriceKind
-from advisor.nouns.inputs import ADAPTERS, TEXT, WRITING, Task
+from advisor.nouns.inputs import TEXT, WRITING, Task
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import network_of, read, used
 from advisor.ui.forms.rules import OWN, RULES
@@ -73,7 +73,7 @@ def changes(inputs: Inputs) -> Iterator[Remedy]:
     elif text:
         if inputs.task == Task.FULL:
             yield Remedy("LoRA instead", {"task": Task.LORA.value})
-        if inputs.task in (Task.FULL, Task.LORA) and Task.QLORA in ADAPTERS:
+        if inputs.task in (Task.FULL, Task.LORA):
             yield Remedy("QLoRA instead", {"task": Task.QLORA.value})
         sequence = numbers.get("sequence") or 4096
         if sequence >= SHORTEST:

@@ -140,7 +140,7 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
         frame = frames.scaling_frame(found)
         if len(frame) == 1:
             st.markdown(
-                "No other number of these accelerators is rented together and holds the work."
+                "No offer rents these accelerators together in another number that holds the work."
             )
             return
         st.markdown(plain(scaling_finding(frame)))

@@ -176,7 +176,7 @@ def _read_text() -> None:
         st.markdown(
             plain(
                 f"{device.index}: {device.name}, {memory(device.memory_bytes)} "
-                f"({memory(device.free_bytes)} free), {known}. Rates: unknown, only a probe tells."
+                f"({memory(device.free_bytes)} free), {known}. Rates: unknown until a probe runs."
             )
         )
     cards = Counter(key for key in keys if key)
@@ -240,7 +240,7 @@ def _use(report: ProbeReport) -> None:
     _offer(
         owned,
         key="machine_use",
-        rates="its measured rates. A link does not carry the measurement: send the case file of "
+        rates="its measured rates. A link cannot carry the measurement: send the case file under "
         "Share instead.",
     )
 

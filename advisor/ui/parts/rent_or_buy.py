@@ -178,7 +178,7 @@ def _charts(found: api.Ownership) -> None:
     st.markdown(plain(timeline_finding(timeline, month=even.month)))
     st.caption(
         plain(
-            f"Against {main.title}. Bands hold 80 %: their inputs are assumptions. What the "
+            f"Against {main.title}. Bands are 80 % ranges; their inputs are assumptions. What the "
             "machines are worth at the end counts in the last month."
         )
     )
@@ -210,7 +210,7 @@ def _details(found: api.Ownership) -> None:
         # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
         list_table(frames.rents_table(found))
     else:
-        st.markdown("Nothing in the catalog rents this hardware; enter a rent above.")
+        st.markdown("No offer in the catalog is for this hardware; enter a rent above.")
     st.header("The bill of owning", anchor=False)
     text_table(frames.bill_table(found))
     money_inputs.ask_further()

@@ -10,7 +10,7 @@ from pydantic import Field
 from advisor.errors import InputError
 from advisor.foundation.names import HubId, Name, PathName, PathOrContent
 from advisor.foundation.noun import Noun
-from advisor.foundation.strangers import refuse_reach
+from advisor.nouns.case_files import refuse_reach
 
 
 class Inner(Noun):
