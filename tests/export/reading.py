@@ -560,7 +560,10 @@ def gaudi(text: str, count: int) -> dict[str, Any]:
 def maxtext(text: str, count: int) -> dict[str, Any]:
     words = [word for word in read(text).program if "=" in word]
     settings = dict(word.split("=", 1) for word in words)
-    fully, data = (int(settings[f"ici_{name}_parallelism"]) for name in ("fsdp", "data"))
+    fully, data = (
+        int(settings[f"ici_{name}_parallelism"]) * int(settings.get(f"dcn_{name}_parallelism", 1))
+        for name in ("fsdp", "data")
+    )
     tensor, context = (int(settings[f"ici_{n}_parallelism"]) for n in ("tensor", "context"))
     ranks = fully * data
     micro = round(float(settings["per_device_batch_size"]) * count / ranks)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import advisor
+from advisor.errors import InputError
 from advisor.foundation.resources import data_path
 from tests.cases import serve
 from tests.export.read_back import paired, servers
@@ -339,3 +340,20 @@ def test_names_of_weights_stay_words(to: str, model: str, tmp_path: Path) -> Non
     case = serve(model, "l4", 1, concurrency=1)
     text = advisor.export(case, to, checkpoint="a b;$(touch p)`touch p`' #").content
     assert "p" not in Stubs(tmp_path / "stubs").run(text).files
+
+
+@pytest.mark.parametrize(
+    ("to", "model", "card", "instead"),
+    [
+        ("onnxruntime", "t5-large", "l4", "PyTorch"),
+        ("openvino", "llama-3.1-8b", "arc-b580", "llama-cpp"),
+        ("diffusers", "dit-xl-2", "l4", "Diffusers"),
+    ],
+)
+def test_what_no_file_starts_is_refused_with_what_does(
+    to: str, model: str, card: str, instead: str
+) -> None:
+    """The scripts read texts and images, write speech and draw: none writes a translation."""
+    with pytest.raises(InputError, match="no file starts") as caught:
+        advisor.export(serve(model, card, 1, concurrency=1), to)
+    assert instead in str(caught.value)

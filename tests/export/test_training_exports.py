@@ -1,6 +1,7 @@
 """Training exports: the head of each file is the estimate of what the file says."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -648,3 +649,26 @@ def test_spot_machines_keep_checkpoints_in_a_bucket_and_save_often() -> None:
         advisor.export(tuned("llama-3.1-8b", "full", tokens=200e6), "skypilot").content
     )
     assert "file_mounts" not in steady
+
+
+def test_chips_beyond_a_slice_meet_over_the_network() -> None:
+    """docs.cloud.google.com/tpu/docs/v6e: a pod of Trillium has 256 chips. MaxText's base.yml:
+    the product of the dcn axes is the number of slices, that of the ici axes the chips of one."""
+    case = pretrain("llama-3.1-70b", "tpu-v6e", 512, tokens=1e12)
+    text = advisor.export(case, "maxtext").content
+    axes = {name: int(value) for name, value in re.findall(r"(\w+)_parallelism=(\d+)", text)}
+    assert math.prod(size for name, size in axes.items() if name.startswith("ici_")) == 256
+    assert math.prod(size for name, size in axes.items() if name.startswith("dcn_")) == 2
+    assert "Runs on 2 slices of 256 chips" in text
+    one = advisor.export(pretrain("llama-3.1-8b", "tpu-v6e", 64, tokens=1e9), "maxtext").content
+    assert "dcn_" not in one
+
+
+def test_one_pass_over_images_is_not_all_warm_up() -> None:
+    """timm's learning rate rises for --warmup-epochs and falls in the rest."""
+    case = pretrain("resnet-50", "h100-sxm", 8, samples=1e6)
+    once = advisor.export(case, "torchrun").content
+    assert "--epochs 1 " in once
+    assert "--warmup-epochs 0 " in once
+    case["workload"] = {**case["workload"], "samples": 1_281_167, "epochs": 90}
+    assert "--warmup-epochs 5 " in advisor.export(case, "torchrun").content

@@ -69,8 +69,10 @@ def program_for(
     if named is not None and named in able:
         return named
     who = f"{named.title} does not serve" if named else "no file can serve"
-    if named is not None and named.does(duty, card) and named.knows(duty, model):
-        who = f"{named.title} loads no weights that predict masked tokens, as those of"
+    if named is not None and named.does(duty, card):
+        who = f"no file starts {named.title} for"
+        if named.knows(duty, model):
+            who = f"{named.title} loads no weights that predict masked tokens, as those of"
     if named is None and workload.engine is not None:
         who = f"no file starts {known_tools()[workload.engine].title} for"
     raise _unsuited(who, duty, able, model, card)

@@ -99,7 +99,7 @@ class Program(Noun):
     masked: tuple[str, ...] | None = None
     """Families whose checkpoints of masked tokens it loads as encoders; None: all of them."""
     families: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
-    """Duty -> the only families that its file serves."""
+    """Duty -> families that its file serves; empty: all that the tool does."""
     at_once: dict[Duty, int] = Field(default_factory=dict)
     """Duty -> most requests that one copy computes together, where it sets a limit."""
     images: bool = False
@@ -171,7 +171,7 @@ class Program(Noun):
 
     def knows(self, duty: Duty, model: ModelArchitecture) -> bool:
         """Whether its file serves a family."""
-        return duty not in self.families or model.family in self.families[duty]
+        return not self.families or model.family in self.families.get(duty, ())
 
     def states(self, weight_format: str) -> Weights | None:
         """Return how it is told a weight format; None if it cannot be."""

@@ -32,7 +32,9 @@ def task(servers: Servers) -> str:
     if servers.setup.model.family in tool_choice().speech:
         return "automatic-speech-recognition-with-past"
     names = {"images": "image-classification", "pairs": "text-classification"}
-    return names.get(reads(servers), "feature-extraction")
+    name = names.get(reads(servers))
+    # Weights of sentence-transformers bring their own pooling, which the library then keeps.
+    return "feature-extraction" if name is None else f"{name} --library transformers"
 
 
 def length(servers: Servers) -> int | None:

@@ -1,5 +1,6 @@
 """Training software of Gaudi (Optimum Habana), TPUs (MaxText) and Apple's chips (MLX-LM)."""
 
+from math import ceil
 from typing import Final
 
 from advisor.export.setup import Setup
@@ -65,10 +66,33 @@ def _per_device(setup: Setup) -> str:
     return f"{setup.layout.micro_batch * setup.layout.data / setup.estimate.count:g}"
 
 
+def _slices(setup: Setup) -> int:
+    """Return the slices over which the chips lie; a slice is no larger than the fast links."""
+    links = setup.accelerator.interconnect
+    return ceil(setup.estimate.count / links.domain_size) if links else 1
+
+
+def _apart(setup: Setup) -> int | None:
+    """Return the slices if there are several."""
+    return _slices(setup) if _slices(setup) > 1 else None
+
+
+def _one_slice(setup: Setup, *, shards: bool) -> int:
+    """Return the ranks in one slice of those that share out states, or that replicate them."""
+    whole = setup.layout.sharding is Sharding.ZERO3
+    ranks = setup.layout.data if whole is shards else 1
+    return ranks // _slices(setup) if whole is shards else ranks
+
+
 MAXTEXT: Final = Tool(
     "maxtext",
     facts={
+        "across": lambda setup: "fsdp" if setup.layout.sharding is Sharding.ZERO3 else "data",
+        "apart": _apart,
+        "chips": lambda setup: setup.estimate.count // _slices(setup),
         "data": lambda setup: "HuggingFaceH4/ultrachat_200k" if setup.run.method else "allenai/c4",
+        "inner_replicas": lambda setup: _one_slice(setup, shards=False),
+        "inner_shards": lambda setup: _one_slice(setup, shards=True),
         "maxtext": lambda setup: _model(setup) or "default",
         "maxtext_count": lambda _: len(launch_models().maxtext.names),
         "module": _module,
@@ -77,6 +101,7 @@ MAXTEXT: Final = Tool(
         ),
         "per_device": _per_device,
         "remat": lambda setup: "full" if setup.layout.recompute is Recompute.FULL else "minimal",
+        "uneven": lambda setup: setup.layout.data % _slices(setup) != 0,
         "unknown_on_tpu": lambda setup: (
             setup.accelerator.vendor == "Google" and _model(setup) is None
         ),

@@ -62,7 +62,7 @@ TIMM: Final = Tool(
         "epochs": _epochs,
         "network": lambda setup: launch_models().timm.names.get(setup.model.hub_id or ""),
         "networks": lambda _: ", ".join(launch_models().timm.names.values()),
-        "warm_up_epochs": lambda setup: min(5, _epochs(setup)),
+        "warm_up_epochs": lambda setup: min(5, _epochs(setup) // 10),
         "workers": _workers,
     },
     amount=_images,
