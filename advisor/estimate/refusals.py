@@ -3,8 +3,8 @@
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
-from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.hardware.card_formats import serves_in, stored_format
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.hardware import Accelerator

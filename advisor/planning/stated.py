@@ -11,8 +11,9 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog
 from advisor.errors import InputError
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import Lack, ToolRules, served_format

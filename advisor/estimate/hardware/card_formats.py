@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.workload import Serving

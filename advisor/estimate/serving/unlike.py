@@ -6,8 +6,9 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.serving.engine import filled_in_order, rate_in_turn
-from advisor.estimate.candidates import LayoutArrays, matmul_peak
+from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format, compute_format
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.serving.demand import (
     ServedModel,
     cached_bytes_per_sequence,

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.hardware.card_formats import SIXTEEN_BIT, serves_in, stored_format
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
 from advisor.nouns.software.tool_offers import Support

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from advisor.catalog import Catalog
-from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.tools.software import Lack
 from advisor.foundation.formatting import memory, memory_against, milliseconds
 from advisor.foundation.record import record

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.report import model_flops_per_token

@@ -14,8 +14,8 @@ from advisor.estimate.candidates import (
     Floats,
     HardwareArrays,
     LayoutArrays,
-    matmul_peak,
 )
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun

@@ -1,0 +1,100 @@
+"""Rates of a card and its machine, as the equations take them."""
+
+from typing import Final
+
+from advisor.nouns.hardware import Accelerator, Node, Segment
+from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
+
+CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
+ATTENTION: Final = ("overhead_s", "forward", "backward", "half_keys", "portable", "scan")
+KINDS: Final = ("", "prompt_", "routed_", "scan_", "beam_")
+LAUNCHES: Final = tuple(f"{kind}layer_overhead_s" for kind in KINDS)
+"""Fields of the kernels' nouns that ``HardwareArrays`` holds too."""
+
+
+def _curve(name: str, matmul: MatmulEfficiency, saturation: float) -> dict[str, float]:
+    """Return the fields of a curve.
+
+    Filling and draining a tile takes a fixed time, so at a lower peak it is less work.
+    """
+    return {
+        f"{name}_{part}": getattr(matmul, part) * (saturation if "half" in part else 1.0)
+        for part in CURVE
+    }
+
+
+def card_rates(
+    accelerator: Accelerator, kernels: KernelEfficiency, compute: str
+) -> dict[str, float]:
+    """Return the fields of ``HardwareArrays`` that no machine changes."""
+    matmul = kernels.matmul.get(compute, kernels.matmul["default"])
+    peaks = accelerator.peak_flops_per_s
+    peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
+    vector = compute == "fp32" and "tf32" not in peaks
+    processor = accelerator.segment is Segment.CPU
+    # Formats without a curve of their own take the 16-bit curve.
+    own = compute in kernels.matmul
+    backend = kernels.backend
+    saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
+    expert = kernels.experts.get(kernels.expert_format, kernels.experts.get("default", matmul))
+    half, saturation16 = kernels.matmul["default"], saturation if compute == "fp32" else 1.0
+    return {
+        "memory_bytes": accelerator.memory_reported_bytes,
+        "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
+        "peak16_flops_per_s": min(peak16, matmul_peak(accelerator, compute) or peak16)
+        if compute == "fp32"
+        else peak16,
+        "memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
+        **_curve("matmul", matmul, saturation),
+        **_curve("matmul16", half, saturation16),
+        **_curve("expert", expert, saturation),
+        "convolution_saving": WINOGRAD_SAVING if vector and not processor else 1.0,
+        # Vector units draw less power than matrix units, so their clocks stay high.
+        "sustained": 1.0 if vector else kernels.sustained,
+        **{f"attention_{part}": getattr(kernels.attention, part) for part in ATTENTION},
+        "elementwise_bandwidth": kernels.elementwise_bandwidth,
+        "fresh_memory": kernels.fresh_memory,
+        "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
+        **{part: getattr(backend, part) if backend else 0.0 for part in LAUNCHES},
+        "short_layers": float(kernels.short_layers),
+        "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
+        "cache_bytes": accelerator.cache_bytes or 0.0,
+        "staged": float(not accelerator.peer_to_peer),
+        "own_host": float(processor),
+        "shared_memory": float(accelerator.shares_host_memory),
+    }
+
+
+def node_rates(accelerator: Accelerator, node: Node, kernels: KernelEfficiency) -> dict[str, float]:
+    """Return the other fields."""
+    return {
+        "served_memory_bytes": accelerator.memory_raised_bytes - node.display_bytes
+        if kernels.backend
+        else accelerator.memory_reported_bytes,
+        "node_accelerators": node.accelerators,
+        "intra_bytes_per_s": node.intra_bytes_per_s,
+        "intra_domain": node.intra_domain,
+        "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
+        "pcie_bytes_per_s": node.pcie_bytes_per_s,
+        "host_cores": node.host_cores / node.accelerators,
+        "host_memory_bytes": node.host_memory_bytes,
+        "host_bytes_per_s": node.host_memory_bandwidth_bytes_per_s,
+    }
+
+
+WINOGRAD_SAVING: Final = 2.25
+"""Multiplications of a 3 x 3 filter over those of F(2 x 2, 3 x 3): 36 to 16 for four outputs
+(Lavin and Gray 2015, arXiv:1509.09308). cuDNN and MIOpen choose it for fp32 on vector units;
+tensor units, and oneDNN by default, run the products themselves."""
+
+
+def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:
+    """Return the dense peak of ``compute`` matmuls, or None if the card lacks the format.
+
+    fp32 matmuls run as tf32 if the card has it: the recipes named fp32 here set it so in
+    PyTorch. [FLOPs/s]
+    """
+    peaks = accelerator.peak_flops_per_s
+    if compute == "fp32":
+        return peaks.get("tf32", peaks.get("fp32"))
+    return peaks.get(compute)
