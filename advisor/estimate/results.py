@@ -330,8 +330,10 @@ class Estimate(Noun):
 
     @property
     def memory_of(self) -> str:
-        """The same in two words, after an amount."""
-        return "in all" if self.count == 1 or JOIN in self.accelerator else "on each"
+        """The same in two words, after an amount; empty of one card."""
+        if JOIN in self.accelerator:
+            return " in all"
+        return " on each" if self.count > 1 else ""
 
     @property
     def cards(self) -> int:

@@ -273,7 +273,7 @@ class Setup:
     def _expected(self) -> list[str]:
         estimate = self.estimate
         needed = memory(estimate.memory.total_bytes, with_range=True)
-        expected = [f"{needed} of {memory(estimate.memory.usable_bytes)} {estimate.memory_of}"]
+        expected = [f"{needed} of {memory(estimate.memory.usable_bytes)}{estimate.memory_of}"]
         if estimate.time is not None:
             expected.append(duration(estimate.time.run_hours.scaled(HOUR_S), with_range=True))
         if estimate.serving is not None:

@@ -52,8 +52,7 @@ def turns_table(found: Sequence[Turn]) -> Cells:
     for item in found:
         yield (
             f"{TITLES[item.field]} {item.of}".rstrip(),
-            "not set" if item.now is None else _text(item.field, item.now),
-            _turned(item),
+            *_now_and_turned(item),
             item.then or "nothing works",
         )
 
@@ -65,18 +64,23 @@ def turns_sentence(found: Sequence[Turn]) -> str:
         return "No change of one input alone that was tried makes another card the answer."
     item, _ = min(known, key=lambda each: max(each[1], 1 / each[1]))
     title = f"{TITLES[item.field]} {item.of}".rstrip()
+    now, turned = _now_and_turned(item)
     return (
         f"The smallest change that turns the answer: {title[:1].lower()}{title[1:]} "
-        f"{_turned(item)}, now {_text(item.field, item.now or 0.0)}. Then "
+        f"{turned}, now {now}. Then "
         f"{item.then or 'nothing'} would do it."
     )
 
 
-def _turned(item: Turn) -> str:
-    text = _text(item.field, item.at)
+def _now_and_turned(item: Turn) -> tuple[str, str]:
+    """Return the value now and the one that turns the answer, told apart."""
+    now = "not set" if item.now is None else _text(item.field, item.now)
+    at = _text(item.field, item.at)
+    if now == at and item.field == "usd_per_hour":
+        now, at = f"${item.now:.4f}/h", f"${item.at:.4f}/h"
     if item.field in (*AMOUNTS, PROMPT):
-        return f"{text} or {'more' if item.above else 'fewer'}"
-    return f"{'above' if item.above else 'below'} {text}"
+        return now, f"{at} or {'more' if item.above else 'fewer'}"
+    return now, f"{'above' if item.above else 'below'} {at}"
 
 
 def _text(field: str, value: float) -> str:

@@ -242,7 +242,7 @@ def numbers(estimate: Estimate) -> list[Row]:
         rows.append(("Active parameters", shown, parameters.evidence.value))
     if 0 < parameters.trainable < parameters.total:
         rows.append(("Trained parameters", count(parameters.trainable), parameters.evidence.value))
-    rows.append(_row(f"Memory {estimate.memory_of}", memory, estimate.memory.total_bytes))
+    rows.append(_row(f"Memory{estimate.memory_of}", memory, estimate.memory.total_bytes))
     if estimate.memory.host_bytes.expected > 0:
         rows.append(_row("Host memory for each", memory, estimate.memory.host_bytes))
     rows.extend(_training_rows(estimate))

@@ -91,6 +91,15 @@ def test_words_of_the_turns(turns: tuple[Turn, ...]) -> None:
     assert turns_sentence(()).startswith("No change")
 
 
+def test_a_price_that_turns_the_answer_is_told_from_the_price_now() -> None:
+    turn = Turn(
+        field="usd_per_hour", of="1x A5000", now=0.16, at=0.1631, above=True, then="1x RTX 4090"
+    )
+    assert turns_table((turn,))[["Now", "Turns at"]].to_numpy().tolist() == [
+        ["$0.1600/h", "above $0.1631/h"]
+    ]
+
+
 def cell(card: str, count: int, usd: float | None, why: str | None = None) -> Cell:
     return Cell.model_validate(
         {

@@ -212,7 +212,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     total, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
     host = estimate.memory.host_bytes
     beside = f", and {memory(host)} of its host's memory" if host.expected else ""
-    fill = f"Uses {memory(total)} of {memory(usable)} {estimate.memory_of}{beside}."
+    fill = f"Uses {memory(total)} of {memory(usable)}{estimate.memory_of}{beside}."
     if estimate.software is not None:
         fill += f" Software: {estimate.software.named}."
     if not option.proven:
@@ -358,7 +358,8 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     serving = estimate.serving
     what = "" if serving is None else "a token " if serving.streams else "an answer "
     fewer = ", and fewer run at once" if way.sacrifice == "load" else ""
-    pace = f"{what}takes {plain(way.time_ratio, 2)} times as long{fewer}"
+    ratio = plain(way.time_ratio, 2)
+    pace = f"{what}takes {'' if ratio == '1.0' else f'{ratio} times '}as long{fewer}"
     return f"{way.change}: {needs}{host}; {pace}"
 
 

@@ -196,7 +196,7 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
     lines += _output_lines(estimate)
     used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
-    lines.append(("Memory", f"{memory(used)} of {memory(usable)} {estimate.memory_of}"))
+    lines.append(("Memory", f"{memory(used)} of {memory(usable)}{estimate.memory_of}"))
     return lines
 
 
