@@ -10,7 +10,7 @@ from advisor.fleet.helper import Helper, Task
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
-from advisor.fleet.sentences import FASTER, MIXED, none_found
+from advisor.fleet.sentences import FASTER, MIXED, MORE, none_found
 from advisor.fleet.sentences import WORTH_TELLING as LITTLE
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
@@ -26,6 +26,8 @@ sooner it is clear that nothing does the work."""
 STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
 MOST_TIMES: Final = 64.0
+TIMES: Final = (2.0, 4.0, 8.0)
+"""Multiples of the work of which the cost is told, if a budget alone bounds it."""
 HEADROOM_STEP: Final = 1.1
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
@@ -121,6 +123,8 @@ def beside(
         more.append((3.0, partial(all_platforms, whole, best)))
     if problem.limits.purchase_usd is not None:
         more.append((2.0, partial(faster, problem, best)))
+    if bounded:
+        more += [(2.0, partial(more_work, problem, times)) for times in TIMES]
     curve, prices = budget_curve(problem, best, programs), limit_prices(problem, best, programs)
     room: list[tuple[float, Task]] = [(4.0, partial(headroom, problem))] if bounded else []
     found = iter(helper.together([*more, *curve, *prices, *room]))
@@ -274,19 +278,32 @@ def obstacles(problem: Problem) -> tuple[str, ...]:
     )
 
 
+def _times(problem: Problem, times: float) -> Problem:
+    """Return a problem with so many times the work."""
+    jobs = tuple(
+        replace(
+            job,
+            runs=tuple(times * runs for runs in job.runs),
+            load=tuple((times * office, times * quiet) for office, quiet in job.load),
+        )
+        for job in problem.jobs
+    )
+    return replace(problem, jobs=jobs)
+
+
+def more_work(problem: Problem, times: float) -> Variant | None:
+    """Solve the problem with so many times the work; None if the limits do not allow it."""
+    changed = _times(problem, times)
+    title = f"{times:g} times this work"
+    found = Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True))
+    return found if found.solution.feasible else None
+
+
 def headroom(problem: Problem) -> float:
     """Return how many times the work the purchase budget carries, to within a tenth."""
 
     def carries(times: float) -> bool:
-        jobs = tuple(
-            replace(
-                job,
-                runs=tuple(times * runs for runs in job.runs),
-                load=tuple((times * office, times * quiet) for office, quiet in job.load),
-            )
-            for job in problem.jobs
-        )
-        return solve(replace(problem, jobs=jobs), gap=1.0, rough=True).feasible
+        return solve(_times(problem, times), gap=1.0, rough=True).feasible
 
     low, high = 1.0, 2.0
     while high < MOST_TIMES and carries(high):
