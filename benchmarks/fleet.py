@@ -1,7 +1,8 @@
-"""A fleet of a hundred different workloads: how long its plan takes."""
+"""A fleet of a hundred different workloads: how long its whole answer takes."""
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from typing import Any
@@ -42,8 +43,23 @@ def _workload(draw: random.Random, place: int) -> dict[str, Any]:
 def main() -> None:
     """Print the fleet's figures."""
     content = hundred()
-    start, worked = time.perf_counter(), time.process_time()
-    plan = plan_fleet(content, alternatives=False)
-    show("plan of a fleet of 100 workloads", time.perf_counter() - start, "s", "at most 20")
-    show("  of that, work of the processor", time.process_time() - worked, "s")
-    show("  proven gap of its cost", 100 * plan.gap, "%", "at most 5")
+    start, worked = time.perf_counter(), _worked()
+    reached: dict[str, float] = {}
+
+    def tell(_: float, text: str) -> None:
+        reached.setdefault(text, time.perf_counter() - start)
+
+    plan = plan_fleet(content, tell=tell)
+    show("whole answer of a fleet of 100 workloads", time.perf_counter() - start, "s", "at most 20")
+    show("  of that, until all are sized", reached["Choosing machines and rentals"], "s")
+    show("  of that, until the plan is found", reached["Comparing other ways"], "s")
+    show("  work of the processor", _worked() - worked, "s")
+    show("  proven gap of its cost", 100 * plan.gap, "%", "at most 1")
+    widest = max((item.gap for item in (*plan.alternatives, *plan.curve)), default=0.0)
+    show("  widest gap of what stands beside it", 100 * widest, "%", "at most 5")
+
+
+def _worked() -> float:
+    """Time of all cores, worker processes that have ended included. [s]"""
+    here = os.times()
+    return here.user + here.system + here.children_user + here.children_system

@@ -1,31 +1,34 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from advisor.fleet.account import Account
+from advisor.fleet.helper import Helper, Task
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
-from advisor.fleet.results import Alternative, ConstraintPrice
-from advisor.fleet.sentences import FASTER, MIXED, none_found
+from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
+from advisor.fleet.sentences import FASTER, MIXED, MORE, none_found
+from advisor.fleet.sentences import WORTH_TELLING as LITTLE
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
-from advisor.fleet.solving.solver import Programs, solve
+from advisor.fleet.solving.solver import Programs, least_cost, solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
 from advisor.foundation.record import record
 
-BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
-"""Budgets of the curve over what the best plan buys."""
+BUDGET_SHARES: Final = {0.0: 1.0, 0.25: 1.0, 0.5: 3.0, 0.75: 6.0}
+"""Budgets of the curve over what the best plan buys, with the rough work of each: the tighter, the
+sooner it is clear that nothing does the work."""
 STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
 MOST_TIMES: Final = 64.0
+TIMES: Final = (2.0, 4.0, 8.0)
+"""Multiples of the work of which the cost is told, if a budget alone bounds it."""
 HEADROOM_STEP: Final = 1.1
-WORTH_TELLING: Final = 1e-3
-"""Savings below this share of the cost are none: the solver's own gap is of that size."""
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
 
@@ -90,6 +93,50 @@ def without(problem: Problem, barred: Callable[[Way | None], bool]) -> Problem:
     return replace(problem, supplies=supplies, jobs=jobs)
 
 
+@record
+class Beside:
+    """What stands beside a plan."""
+
+    others: tuple[Alternative, ...] = ()
+    curve: tuple[Alternative, ...] = ()
+    limit_prices: tuple[ConstraintPrice, ...] = ()
+    headroom: float | None = None
+
+
+def beside(
+    ways: tuple[Variant, ...],
+    whole: Problem,
+    best: Account,
+    programs: Programs,
+    helper: Helper,
+    *,
+    bounded: bool,
+) -> Beside:
+    """Return other ways to do the work of a plan, budgets and looser limits.
+
+    ``ways``: of ``other_ways``. ``whole``: the problem on all platforms. ``bounded``: the budget
+    alone decides how much work is done.
+    """
+    problem, total = best.problem, cents.rounded(best.total_usd)
+    more: list[tuple[float, Task]] = []
+    if problem is not whole:
+        more.append((3.0, partial(all_platforms, whole, best)))
+    if problem.limits.purchase_usd is not None:
+        more.append((2.0, partial(faster, problem, best)))
+    if bounded:
+        more += [(2.0, partial(more_work, problem, times)) for times in TIMES]
+    curve, prices = budget_curve(problem, best, programs), limit_prices(problem, best, programs)
+    room: list[tuple[float, Task]] = [(4.0, partial(headroom, problem))] if bounded else []
+    found = iter(helper.together([*more, *curve, *prices, *room]))
+    variants = [*ways, *(next(found) for _ in more)]
+    return Beside(
+        others=tuple(item.result(total) for item in variants if item is not None),
+        curve=tuple(next(found) for _ in curve),
+        limit_prices=tuple(sorted((next(found) for _ in prices), key=lambda item: -item.saves_usd)),
+        headroom=next(found) if bounded else None,
+    )
+
+
 def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
     """Solve the problem by renting everything, and by buying everything, on any one platform.
 
@@ -109,16 +156,19 @@ def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
 def all_platforms(problem: Problem, best: Account) -> Variant:
     """Solve the problem with machines of all software platforms together.
 
-    That allows the best plan on one platform too: where the search ends on a dearer one, it is
-    the plan, and what may still be less is told beside it.
+    That allows the best plan on one platform too: where the search ends on a dearer one, or where
+    the relaxed program leaves too little to tell, it is the plan, and what may still be less is
+    told beside it.
     """
-    title = "Several platforms"
-    found = Variant(MIXED, title, problem, solve(problem, rough=True))
-    total = best.total_usd
-    usd = found.account.total_usd if found.solution.feasible else math.inf
-    if usd <= total:
-        return found
-    least = usd * (1 - found.solution.gap) if found.solution.feasible else 0.0
+    title, programs, total = "Several platforms", Programs(), best.total_usd
+    least = least_cost(problem, programs)
+    if least < (1 - LITTLE) * total:
+        found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=programs))
+        if found.solution.feasible:
+            usd = found.account.total_usd
+            if usd <= total:
+                return found
+            least = max(least, usd * (1 - found.solution.gap))
     gap = max(0.0, 1 - least / total) if total > 0 else 0.0
     return Variant(MIXED, title, best.problem, replace(best.solution, gap=gap))
 
@@ -142,41 +192,70 @@ def faster(problem: Problem, best: Account) -> Variant | None:
     return found if found.solution.feasible else None
 
 
-def budget_curve(problem: Problem, best: Account, programs: Programs) -> tuple[Alternative, ...]:
-    """Return the best plan under each of some purchase budgets, the smallest first."""
-    most = best.purchase_usd
+def budget_curve(problem: Problem, best: Account, programs: Programs) -> list[tuple[float, Task]]:
+    """Return tasks that find the best plan under each of some budgets, the smallest first."""
+    most, total = best.purchase_usd, best.total_usd
     if most <= 0:
-        return ()
-    found = []
-    for share in BUDGET_SHARES:
-        budget = share * most
-        changed = replace(problem, limits=replace(problem.limits, purchase_usd=budget))
-        title = f"With {money(budget)} for machines" if budget else "Without buying"
-        solution = solve(changed, rough=True, programs=programs)
-        variant = Variant(f"{share:g}", title, changed, solution)
-        found.append(variant.result(best.total_usd))
+        return []
+    tasks: list[tuple[float, Task]] = []
+    for share, work in BUDGET_SHARES.items():
+        limits = replace(problem.limits, purchase_usd=share * most)
+        changed = replace(problem, limits=limits)
+        tasks.append((work, partial(_under_budget, share, changed, total, programs)))
     whole = Variant("1", f"With {money(most)} for machines", problem, best.solution)
-    return (*found, whole.result(best.total_usd))
+    return [*tasks, (0.0, partial(whole.result, total))]
 
 
-def limit_prices(
-    problem: Problem, best: Account, programs: Programs
-) -> tuple[ConstraintPrice, ...]:
-    """Return what each limit costs: the saving of the best plan under a looser one."""
-    looser = list(_looser(problem))
+def _under_budget(share: float, problem: Problem, usd: float, programs: Programs) -> Alternative:
+    budget = problem.limits.purchase_usd
+    title = f"With {money(budget)} for machines" if budget else "Without buying"
+    solution = solve(problem, rough=True, programs=programs)
+    return Variant(f"{share:g}", title, problem, solution).result(usd)
+
+
+def limit_prices(problem: Problem, best: Account, programs: Programs) -> list[tuple[float, Task]]:
+    """Return tasks that find what each limit costs: what the best plan saves under a looser one."""
     total = best.total_usd
-    found = []
-    for limit, words, changed in looser:
-        alike = programs if changed.supplies is problem.supplies else None
-        solution = solve(changed, rough=True, programs=alike)
-        saves = total - Account(changed, solution).total_usd if solution.feasible else 0.0
-        saves = saves if saves > WORTH_TELLING * total else 0.0
+    return [
+        (
+            4.0,
+            partial(
+                _price,
+                limit,
+                words,
+                changed,
+                total,
+                programs if changed.supplies is problem.supplies else Programs(),
+            ),
+        )
+        for limit, words, changed in _looser(problem)
+    ]
+
+
+def _price(
+    limit: str, words: str, problem: Problem, usd: float, programs: Programs
+) -> ConstraintPrice:
+    solution = solve(problem, rough=True, programs=programs)
+    if solution.feasible:
+        found = Account(problem, solution).total_usd
+        saves, least = max(0.0, usd - found), found * (1 - solution.gap)
+    else:
+        saves, least = 0.0, least_cost(problem, programs)
+    most = max(0.0, usd - least)
+    little = WORTH_TELLING * usd
+    saves = saves if saves > little else 0.0
+    if most - saves <= (WIDE * usd if saves else little):
         told = f"{words} would save {money(saves) if saves else 'nothing'}."
-        if solution.feasible and solution.gap > WIDE:
-            most = saves + solution.gap * (total - saves)
-            told = f"{words} would save {money(saves)} to {money(most)}: its search ended early."
-        found.append(ConstraintPrice(limit=limit, saves_usd=cents.rounded(saves), sentence=told))
-    return tuple(sorted(found, key=lambda item: -item.saves_usd))
+    elif saves:
+        told = f"{words} would save {money(saves)} to {money(most)}: its search ended early."
+    else:
+        told = f"{words} would save at most {money(most)}: its search ended early."
+    return ConstraintPrice(
+        limit=limit,
+        saves_usd=cents.rounded(saves),
+        most_usd=cents.rounded(max(saves, most)),
+        sentence=told,
+    )
 
 
 def obstacles(problem: Problem) -> tuple[str, ...]:
@@ -199,19 +278,32 @@ def obstacles(problem: Problem) -> tuple[str, ...]:
     )
 
 
+def _times(problem: Problem, times: float) -> Problem:
+    """Return a problem with so many times the work."""
+    jobs = tuple(
+        replace(
+            job,
+            runs=tuple(times * runs for runs in job.runs),
+            load=tuple((times * office, times * quiet) for office, quiet in job.load),
+        )
+        for job in problem.jobs
+    )
+    return replace(problem, jobs=jobs)
+
+
+def more_work(problem: Problem, times: float) -> Variant | None:
+    """Solve the problem with so many times the work; None if the limits do not allow it."""
+    changed = _times(problem, times)
+    title = f"{times:g} times this work"
+    found = Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True))
+    return found if found.solution.feasible else None
+
+
 def headroom(problem: Problem) -> float:
     """Return how many times the work the purchase budget carries, to within a tenth."""
 
     def carries(times: float) -> bool:
-        jobs = tuple(
-            replace(
-                job,
-                runs=tuple(times * runs for runs in job.runs),
-                load=tuple((times * office, times * quiet) for office, quiet in job.load),
-            )
-            for job in problem.jobs
-        )
-        return solve(replace(problem, jobs=jobs), gap=1.0, rough=True).feasible
+        return solve(_times(problem, times), gap=1.0, rough=True).feasible
 
     low, high = 1.0, 2.0
     while high < MOST_TIMES and carries(high):

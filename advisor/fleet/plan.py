@@ -3,25 +3,17 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
-from advisor.fleet.alternatives import (
-    Variant,
-    all_platforms,
-    budget_curve,
-    faster,
-    headroom,
-    limit_prices,
-    obstacles,
-    other_ways,
-)
-from advisor.fleet.build import Built, Tell, build, untold
+from advisor.fleet.alternatives import Beside, beside, obstacles, other_ways
+from advisor.fleet.build import MANY, Built, Tell, build, untold
 from advisor.fleet.demand import by_concurrency
+from advisor.fleet.helper import Helper
 from advisor.fleet.machines import Machine, machine_reasons
 from advisor.fleet.platforms import Chosen, choose
 from advisor.fleet.portfolio import Portfolio, load_portfolio
@@ -86,32 +78,32 @@ def plan_fleet(
     portfolio = asked.changed(
         workloads=tuple(by_concurrency(item, catalog) for item in asked.workloads)
     )
-    built = build(
-        portfolio,
-        catalog,
-        calibration,
-        economy,
-        tell=lambda share, text: tell(SIZING * share, text),
-    )
-    tell(SIZING, "Choosing machines and rentals")
-    whole = built.problem
-    chosen = choose(whole, portfolio.means)
-    built = replace(built, problem=chosen.problem)
-    found, feasible = chosen.solution, chosen.solution.feasible
-    if not feasible:
-        found = solve(built.problem, leave_out=True)
-        chosen = replace(chosen, obstacles=obstacles(whole))
-    tell(SOLVED, "Comparing other ways")
-    planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
-    others: tuple[Variant, ...] = ()
-    if alternatives and feasible:
-        others = other_ways(whole, portfolio.means)
-        if chosen.problem is not whole:
-            others += (all_platforms(whole, planned.account),)
-        if portfolio.budget.purchase_usd is not None:
-            quick = faster(chosen.problem, planned.account)
-            others += () if quick is None else (quick,)
-    plan = planned.result(others, feasible=feasible, alternatives=alternatives)
+    with Helper(useful=len(portfolio.workloads) > MANY) as helper:
+        built = build(
+            portfolio,
+            catalog,
+            calibration,
+            economy,
+            tell=lambda share, text: tell(SIZING * share, text),
+            helper=helper,
+        )
+        tell(SIZING, "Choosing machines and rentals")
+        whole = built.problem
+        ways = helper.ask([partial(other_ways, whole, portfolio.means)] if alternatives else [])
+        chosen = choose(whole, portfolio.means)
+        built = replace(built, problem=chosen.problem)
+        found, feasible = chosen.solution, chosen.solution.feasible
+        if not feasible:
+            found = solve(built.problem, leave_out=True)
+            chosen = replace(chosen, obstacles=obstacles(whole))
+        tell(SOLVED, "Comparing other ways")
+        planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
+        others = Beside()
+        if alternatives and feasible:
+            [known] = ways()
+            bounded = planned.bounded
+            others = beside(known, whole, planned.account, chosen.programs, helper, bounded=bounded)
+    plan = planned.result(others, feasible=feasible)
     more: dict[str, object] = {}
     if regret:
         more["regret"] = regret_table(
@@ -139,24 +131,23 @@ class _Planned:
         """The problem in numbers."""
         return self.built.problem
 
-    def result(
-        self, others: tuple[Variant, ...], *, feasible: bool, alternatives: bool
-    ) -> FleetPlan:
+    @property
+    def bounded(self) -> bool:
+        """Whether the budget says how much is done; rent would carry any work."""
+        return self.portfolio.budget.purchase_usd is not None and not any(
+            mode.supply is None for job in self.problem.jobs for mode in job.modes
+        )
+
+    def result(self, others: Beside, *, feasible: bool) -> FleetPlan:
         """Return the plan as a noun."""
-        account, problem, programs = self.account, self.problem, self.chosen.programs
+        account, problem = self.account, self.problem
         purchases = self.purchases()
         total = cents.rounded(account.total_usd)
         energy, carbon = self._energy
-        shown = tuple(item.result(total) for item in others)
-        more = alternatives and feasible
-        # Rent would carry any work: the budget alone says nothing then.
-        bounded = self.portfolio.budget.purchase_usd is not None and not any(
-            mode.supply is None for job in problem.jobs for mode in job.modes
-        )
         return FleetPlan(
             portfolio=self.asked,
             sentence=answer(
-                self.portfolio, purchases, account, shown, self.chosen, feasible=feasible
+                self.portfolio, purchases, account, others.others, self.chosen, feasible=feasible
             ),
             platforms=self.chosen.platforms,
             feasible=feasible,
@@ -174,10 +165,10 @@ class _Planned:
             energy_kwh=energy,
             carbon_kg=carbon,
             peak_kw=self._peak_kw,
-            alternatives=shown,
-            curve=budget_curve(problem, account, programs) if more else (),
-            limit_prices=limit_prices(problem, account, programs) if more else (),
-            headroom=headroom(problem) if more and bounded else None,
+            alternatives=others.others,
+            curve=others.curve,
+            limit_prices=others.limit_prices,
+            headroom=others.headroom,
             notes=self.notes(),
         )
 

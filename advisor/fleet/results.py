@@ -9,6 +9,8 @@ WHOLE = 0.995
 """Larger shares are shown as all of it."""
 ROOM = 1.05
 """Least multiple of the work that is told; it is known to within a tenth."""
+WORTH_TELLING = 1e-3
+"""Savings below this share of the cost are none: the solver's own gap is of that size."""
 
 
 class Purchase(Noun):
@@ -171,6 +173,8 @@ class ConstraintPrice(Noun):
 
     limit: str
     saves_usd: float
+    most_usd: float
+    """No plan under the looser limit saves more. [USD]"""
     sentence: str
 
 
@@ -262,7 +266,8 @@ class FleetPlan(Noun):
     @property
     def looser(self) -> tuple[str, ...]:
         """What looser limits would save, in words."""
-        saving = tuple(item.sentence for item in self.limit_prices if item.saves_usd)
+        least = WORTH_TELLING * self.total_usd
+        saving = tuple(item.sentence for item in self.limit_prices if item.most_usd > least)
         if self.limit_prices and not saving:
             return ("No looser limit would save anything.",)
         return saving

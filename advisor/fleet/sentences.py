@@ -10,7 +10,7 @@ from advisor.foundation.formatting import money, percent
 from advisor.foundation.units import MONTHS_PER_YEAR
 
 SHOWN = 3
-FASTER, MIXED = "faster", "mixed"
+FASTER, MIXED, MORE = "faster", "mixed", "times "
 WORTH_TELLING = 0.005
 """Smallest share of the cost that is stated as a difference."""
 MUCH_LEFT = 0.25
@@ -57,7 +57,7 @@ def answer(
         )
     text += _platforms(account.total_usd, others, chosen)
     for item in others:
-        if item.name in (FASTER, MIXED):
+        if item.name in (FASTER, MIXED) or item.name.startswith(MORE):
             continue
         if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
             words = "Renting everything" if item.name == "rent" else "Buying everything"
@@ -94,6 +94,13 @@ def _rest(portfolio: Portfolio, account: Account, others: Sequence[Alternative])
     if budget is None or not spent or budget - spent < MUCH_LEFT * budget:
         return ""
     text = f" The work needs no more: {money(budget - spent)} of the budget are left."
+    steps = [
+        f"{item.title.removesuffix(' this work')} for {money(item.purchase_usd)}"
+        for item in others
+        if item.name.startswith(MORE) and item.purchase_usd and item.purchase_usd > spent
+    ]
+    if steps:
+        text += f" Machines would carry this work {', '.join(steps)}."
     for item in others:
         if item.name == FASTER and item.purchase_usd and item.usd:
             return (

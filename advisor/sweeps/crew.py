@@ -2,22 +2,19 @@
 
 import contextlib
 import json
-import os
 import pickle
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError, TransferError
+from advisor.foundation.processes import ended, receive, send, started
 from advisor.foundation.record import record
 from advisor.sweeps.rows import Row, answer_rows, mistake
-from advisor.sweeps.worker import receive, send
 
 ATTEMPTS: Final = 3
 """Workers that may die over one chunk before its rows are reported as failed."""
@@ -69,11 +66,6 @@ def here(chunks: Iterator[Chunk], catalog: Catalog) -> Iterator[Answered]:
     """Answer chunks in this process."""
     for chunk in chunks:
         yield chunk, answer_rows(chunk.cases, catalog)
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass
@@ -147,20 +139,7 @@ class LocalCrew:
         return None
 
     def _started(self, packed: bytes) -> subprocess.Popen[bytes]:
-        root = str(Path(__file__).resolve().parent.parent.parent)
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        worker = subprocess.Popen(
-            # Without -P, a folder `advisor` where the command runs would be imported.
-            [sys.executable, "-P", "-m", "advisor.sweeps.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(paths),
-                "OPENBLAS_NUM_THREADS": "1",
-                "PYDANTIC_DISABLE_PLUGINS": "__all__",
-            },
-        )
+        worker = started("advisor.sweeps.worker")
         self._running.add(worker)
         self.on_start(worker.pid)
         with contextlib.suppress(OSError):  # it died at once: seen when it is asked
@@ -168,12 +147,7 @@ class LocalCrew:
         return worker
 
     def _ended(self, worker: subprocess.Popen[bytes]) -> None:
-        worker.kill()
-        worker.wait()
-        for stream in (worker.stdin, worker.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        ended(worker)
         self._running.discard(worker)
 
     def _end(self) -> None:

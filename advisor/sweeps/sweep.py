@@ -14,9 +14,10 @@ from advisor import __version__
 from advisor.catalog import Catalog, load_catalog
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
+from advisor.foundation.processes import usable_cores
 from advisor.nouns.case_files import read_case
 from advisor.sweeps import output as writing
-from advisor.sweeps.crew import Chunk, Crew, LocalCrew, here, usable_cores
+from advisor.sweeps.crew import Chunk, Crew, LocalCrew, here
 from advisor.sweeps.grid import read_grid
 from advisor.sweeps.journal import SUFFIX, Journal
 from advisor.sweeps.questions import Questions

@@ -13,9 +13,11 @@ from scipy import optimize
 from advisor.fleet import alternatives
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Variant
+from advisor.fleet.results import FleetPlan
 from advisor.fleet.solving import solver
 from advisor.fleet.solving.columns import Buy, Solution
 from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
+from advisor.fleet.solving.program import Program
 from advisor.fleet.solving.solver import solve
 
 HOURS = 730.0
@@ -225,6 +227,68 @@ def test_a_large_program_finds_the_best_plan_with_one_kind_of_machine_for_a_serv
     assert cost >= best * (1 - 1e-6)
     assert cost <= best * (1 + found.gap + 1e-6)
     assert cost <= best * 1.001
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_relaxed_program_never_costs_more_than_the_best_plan(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows and decided purchases cut fractions off, and no plan of whole machines."""
+    problem = random_problem(seed)
+    monkeypatch.setattr(solver, "MANY", 0)
+    monkeypatch.setattr(solver, "LUMP", 1e-6)
+    best = least_cost(problem, split=False)
+
+    bound = solver.least_cost(problem, solver.Programs())
+    found = solve(problem, rough=True)
+
+    assert bound <= best * (1 + 1e-6)
+    if found.feasible:
+        cost = Account(problem, found).total_usd
+        assert best * (1 - 1e-6) <= cost
+        assert cost * (1 - found.gap) <= best * (1 + 1e-6)
+    else:
+        assert found.timed_out or math.isinf(best)
+
+
+def test_a_part_of_a_server_is_no_way_out_of_the_relaxed_program() -> None:
+    """A service on one of eight cards needs the server: 8,000 USD, and not an eighth of it."""
+    server = Supply("s", "s", Way.BUY, cards=8, capital_usd=8000.0, life_months=12.0)
+    modes = (Mode(0, "", serves=4.0), Mode(None, "rent", serves=4.0, usd=10.0))
+    job = Job("service", modes, load=((4.0, 4.0),))
+    problem = Problem(jobs=(job,), supplies=(server,), months=(12,))
+    program = Program(problem, leave_out=False, whole_loads=True)
+    bounds = solver._bounds(program, {})
+
+    assert program.cuts == ()
+    found = solver._relaxed(program, *bounds)
+    assert found is not None
+    assert found.cost == pytest.approx(8.0)
+    assert program.cuts
+
+
+@pytest.mark.parametrize(
+    ("saves", "most", "said"),
+    [
+        (0.0, 0.0, "No looser limit would save anything."),
+        (0.0, 40.0, "More room would save at most $40: its search ended early."),
+        (30.0, 60.0, "More room would save $30 to $60: its search ended early."),
+        (40.0, 40.0, "More room would save $40."),
+    ],
+)
+def test_nothing_to_save_is_said_only_where_it_is_proven(
+    saves: float, most: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Solution({Buy(0, 0): 1.0}, feasible=True, gap=(most - saves) / (1000 - saves))
+    supply = Supply("s", "s", Way.BUY, cards=1, capital_usd=1000 - saves, life_months=12.0)
+    problem = Problem(jobs=(), supplies=(supply,), months=(12,))
+    monkeypatch.setattr(alternatives, "solve", lambda *_, **__: found)
+
+    price = alternatives._price("room", "More room", problem, 1000.0, solver.Programs())
+
+    assert (price.saves_usd, price.most_usd) == pytest.approx((saves, most))
+    plan: dict[str, Any] = {"limit_prices": (price,), "total_usd": 1000.0}
+    assert FleetPlan.model_construct(**plan).looser == (said,)
 
 
 def total(problem: Problem) -> float:

@@ -110,3 +110,18 @@ def test_a_budget_that_carries_hardly_more_work_says_so() -> None:
         1.0: "$2,500 for machines carries this work, and less than a tenth more.",
         2.3: "$2,500 for machines carries up to 2.3 times this work.",
     }
+
+
+def test_a_lab_with_much_money_left_sees_what_more_of_it_carries() -> None:
+    """Twice the work never costs less, and twice the machines carry it."""
+    plan = plan_fleet(quick_portfolio("lab", budget_usd=250_000))
+    spent = sum(item.usd for item in plan.purchases)
+    steps = {
+        item.name: item.purchase_usd for item in plan.alternatives if item.name.startswith("times")
+    }
+    prices = [steps[f"times {times}"] or 0.0 for times in (2, 4, 8)]
+
+    assert [spent, *prices] == sorted([spent, *prices])
+    for price, times in zip(prices, (2, 4, 8), strict=True):
+        assert price <= times * spent
+    assert f"2 times for ${prices[0]:,.0f}" in plan.sentence

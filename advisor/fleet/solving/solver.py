@@ -45,7 +45,7 @@ class Stage(NamedTuple):
 
 STAGES: Final = (Stage(10, 1e-3, 6, 5e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
-ENOUGH, ROUGHLY_ENOUGH = 5e-3, 3e-2
+ENOUGH, ROUGHLY_ENOUGH = 5e-3, 4e-2
 """Gaps of a plan, and of an alternative, at which no better one is looked for."""
 ROUNDS: Final = 6
 """Most times that the relaxed program gets the rows that it breaks."""
@@ -104,8 +104,9 @@ def solve(
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
     lower, upper = _bounds(program, fixed or {})
-    if _ways(problem) > MANY and _relaxed(program, lower, upper) is None:
-        return Solution()
+    if _ways(problem) > MANY and rough:
+        # What covers cannot do, single replicas hardly can: proven at once, or left open.
+        return Solution(timed_out=_relaxed(program, lower, upper) is not None)
     best = _best(program, lower, upper, gap=gap)
     return _solution(program, best, best.bound)
 
@@ -159,7 +160,7 @@ def _by_covers(
         near = found.cost - bound <= enough * found.cost or stage is STAGES[-1]
         if found.values is None or not near:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
-            more = _best(program, lower, few, gap=max(gap, stage.gap))
+            more = _best(program, lower, few, gap=max(gap, stage.gap, enough / 4))
             found = min(found, more, key=lambda item: item.cost)
     if found.values is None or (not rough and bound < (1 - WIDE_GAP) * found.cost):
         # A few large machines decide: the relaxed program says little about which.

@@ -1,11 +1,11 @@
 """The processors and the memory of this machine, as the operating system reports them."""
 
-import os
 import platform
 import re
 from pathlib import Path
 from typing import Final
 
+from advisor.foundation.processes import usable_cores
 from advisor.foundation.units import GIB, KIB
 from advisor.probe.report import Condition, Device, DeviceKind
 
@@ -46,12 +46,6 @@ def processor_name() -> str:
     match = re.search(r"^model name\s*:\s*(.+)$", _text(PROC / "cpuinfo"), re.MULTILINE)
     name = match[1] if match else platform.processor() or platform.machine() or "CPU"
     return name.strip()[:100]
-
-
-def usable_cores() -> int:
-    """Return the number of processors that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def cache_bytes() -> float | None:

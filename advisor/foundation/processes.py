@@ -1,0 +1,76 @@
+"""Worker processes of this package: how they start and end, and the messages between."""
+
+import contextlib
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Final
+
+LENGTH: Final = struct.Struct(">Q")
+"""Before each message: its length. [bytes]"""
+
+
+def usable_cores() -> int:
+    """Return the number of processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def send(stream: IO[bytes] | None, message: bytes) -> None:
+    """Write one message."""
+    assert stream is not None
+    stream.write(LENGTH.pack(len(message)))
+    stream.write(message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes] | None) -> bytes | None:
+    """Read one message; None where the other end is gone."""
+    assert stream is not None
+    head = stream.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    [size] = LENGTH.unpack(head)
+    message = stream.read(size)
+    return message if len(message) == size else None
+
+
+def started(module: str) -> subprocess.Popen[bytes]:
+    """Start a module of this package as a worker.
+
+    A worker of ``multiprocessing`` would run the user's script again, up to its ``__main__`` guard.
+    """
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(
+        # Without -P, a folder `advisor` where the command runs would be imported.
+        [sys.executable, "-P", "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "OPENBLAS_NUM_THREADS": "1",
+            "PYDANTIC_DISABLE_PLUGINS": "__all__",
+        },
+    )
+
+
+def ended(worker: subprocess.Popen[bytes]) -> None:
+    """End a worker, whatever it does."""
+    worker.kill()
+    worker.wait()
+    for stream in (worker.stdin, worker.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def streams() -> tuple[IO[bytes], IO[bytes]]:
+    """Return the streams from and to the process that started this worker."""
+    outgoing = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Whatever a library prints, of Python or of C, must not get between the messages.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return sys.stdin.buffer, outgoing
