@@ -257,6 +257,7 @@ def test_a_card_that_does_not_start_stops_the_server(monkeypatch: Any) -> None:
         ("diffusers", "sdxl-unet", "rtx-3090", "8"),
         ("onnxruntime", "resnet-50", "l4", "8"),
         ("openvino", "bge-m3", "arc-b580", "8"),
+        ("openvino", "bert-base", "xeon-8480plus", "8"),
         ("triton", "vit-base-patch16-224", "l4", "8"),
     ],
 )

@@ -672,3 +672,15 @@ def test_one_pass_over_images_is_not_all_warm_up() -> None:
     assert "--warmup-epochs 0 " in once
     case["workload"] = {**case["workload"], "samples": 1_281_167, "epochs": 90}
     assert "--warmup-epochs 5 " in advisor.export(case, "torchrun").content
+
+
+@pytest.mark.parametrize(
+    ("card", "to", "instead"),
+    [("gaudi3", "gaudi", "image-classification"), ("tpu-v6e", "maxtext", "PyTorch/XLA")],
+)
+def test_images_on_cards_of_other_makers_are_sent_to_what_trains_them(
+    card: str, to: str, instead: str
+) -> None:
+    """--to torchrun writes for NVIDIA and AMD only."""
+    with pytest.raises(InputError, match=instead):
+        advisor.export(pretrain("resnet-50", card, 8, samples=1e6), to)

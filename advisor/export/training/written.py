@@ -14,7 +14,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.run import resolve_training
 from advisor.export.formats import cannot
-from advisor.export.setup import Setup, way_out
+from advisor.export.setup import NATIVE, Setup, way_out
 from advisor.export.training.described import refuse
 from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
@@ -124,7 +124,9 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         f"does not train {setup.model.name}",
         f"a network that takes {unit.value}s",
         " or ".join(f"{item.value}s" for item in tool.says.units),
-        "Choose --to torchrun, which writes for the network's own program.",
+        setup.native
+        if setup.accelerator.vendor in NATIVE
+        else "Choose --to torchrun, which writes for the network's own program.",
     )
     pretrains = run.method is None
     yield (
