@@ -189,9 +189,9 @@ def test_ranges_of_caches_hold_four_of_five_logs_read_by_the_fit_or_not(quantity
 SPEEDS = {
     # Rows, then median, 90 % and bias in sample, then the median with each source held out of all
     # fits. Without its one large source no run tells what experts cost. [%]
-    "all runs": (654, 11.5, 33, 3, 13.5),
-    "throughput": (535, 11.5, 33, 2, 14),
-    "A100": (243, 8, 29, 3, 11),
+    "all runs": (654, 10.5, 31, 3, 12),
+    "throughput": (535, 10.5, 29, 2, 11),
+    "A100": (243, 7, 24, 3, 10),
     "H100": (150, 15, 43, 4.5, 17),
     "V100": (63, 12, 21.5, 5, 13),
     "Blackwell": (148, 12.5, 20, 2, 15),
@@ -201,7 +201,7 @@ SPEEDS = {
     "full fine-tuning": (36, 12, 47, 4, 15),
     "convolutional networks": (68, 16, 30, 7, 15),
     "detection": (34, 13, 29, 4, 12.5),
-    "encoders": (20, 22.5, 46, 15, 25),
+    "encoders": (20, 10, 29, 6, 12.5),
 }
 
 

@@ -30,6 +30,7 @@ from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.estimate.training.sample_memory import backward_walk
+from advisor.estimate.training.step_time import training_time
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS, recipe_named
@@ -222,6 +223,28 @@ def test_minimal_filtering_writes_its_tiles_out() -> None:
 def test_autocast_keeps_a_copy_of_each_matrix() -> None:
     walk = backward_walk(run(recipe="bf16_amp"), CALIBRATION.memory)
     assert walk.casts[0].tolist() == [2 * 27 * 64, 2 * 27 * 64, 2 * 27 * 64 + 2 * 640]
+
+
+def test_divided_networks_send_every_position_of_a_sample() -> None:
+    """ViT-B/16 has the blocks of BERT-base, and an image is 197 positions.
+
+    Dosovitskiy et al. 2020, arXiv:2010.11929, table 1: 12 layers of width 768, 14 x 14 patches and
+    the class token.
+    """
+    image, text = (
+        training_time(
+            run({"global_batch": 8, **length}, "bf16_mixed", load_preset(model)),
+            candidates(ParallelLayout(tensor=2, pipeline=2, micro_batch=4), "bf16"),
+            CALIBRATION.network,
+            CALIBRATION.software["megatron"],
+        )
+        for model, length in (
+            ("vit-base-patch16-224", dict[str, object]()),
+            ("bert-base", {"sequence_length": 197}),
+        )
+    )
+    assert image.tensor_traffic[0] == pytest.approx(text.tensor_traffic[0])
+    assert image.pipeline_traffic[0] == pytest.approx(text.pipeline_traffic[0])
 
 
 def test_a_convolution_is_its_product() -> None:

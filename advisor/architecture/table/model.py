@@ -151,6 +151,16 @@ class ModelArchitecture(Noun):
         return self.branches_per_layer * self.num_hidden_layers
 
     @property
+    def stream_positions(self) -> float:
+        """Positions of the residual stream for each token: the mean over the products of blocks.
+
+        Patches of an image or words of a text where a token is a whole sample, otherwise 1.
+        """
+        products = [op for op in self.matmuls() if op.part is Part.BLOCK]
+        positions = sum(op.layers * op.positions_per_token for op in products)
+        return positions / sum(op.layers for op in products) if products else 1.0
+
+    @property
     def pipeline_parts(self) -> int:
         """The parts between which a pipeline can be cut: each layer, the embedding, the head."""
         return self.num_hidden_layers + 2

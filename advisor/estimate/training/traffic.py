@@ -70,7 +70,8 @@ class _Part:
     @property
     def hidden_bytes(self) -> Floats:
         """The residual stream between blocks, in 16 bits."""
-        return 2.0 * self.tokens * self.run.architecture.hidden_size
+        architecture = self.run.architecture
+        return 2.0 * self.tokens * architecture.hidden_size * architecture.stream_positions
 
     def link(self, ranks: Floats, stride: Floats) -> tuple[Floats, Floats]:
         """Return rate and latency of a group. [bytes/s], [s]"""
