@@ -46,6 +46,7 @@ _DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]+)\s*", re.ASCII)
 _BYTES: Final = re.compile(rf"({_NUMBER})\s*([kmgt]?)(i?)b?(?:/s)?", re.ASCII | re.IGNORECASE)
 _KILO: Final = re.compile(r"(\d{1,6})\s*[kK]", re.ASCII)
 _OWNED: Final = re.compile(r"([^:]+?)(?::(\d{1,9}))?", re.ASCII)
+_TIMES: Final = re.compile(r"^(\d{1,7}) ?[x×] ?([^:]+)$", re.ASCII)
 
 
 def parse_amount(text: str, *, field: str) -> float:
@@ -279,14 +280,18 @@ def parse_number(text: str, *, field: str) -> float:
 
 
 def parse_owned(text: str, *, field: str) -> tuple[str, int]:
-    """Read cards that the user owns: a catalog key, and their number after a colon, if not 1.
+    """Read cards that the user owns: a catalog key, and their number if it is not 1.
 
     Examples
     --------
     >>> parse_owned("rtx-4090:2", field="owned")
     ('rtx-4090', 2)
+    >>> parse_owned("2x RTX 4090", field="owned")
+    ('RTX 4090', 2)
     """
-    match = _OWNED.fullmatch(_bounded(text))
+    # What people write of several cards: the number first.
+    written = _TIMES.sub(r"\2:\1", _bounded(text))
+    match = _OWNED.fullmatch(written)
     number = int(match[2] or 1) if match else 0
     if match is None or number < 1:
         raise InputError(
