@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from advisor.nouns.precision import WEIGHT_FORMATS
 from tests.export.stubs import Stubs
 
 NAMED = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "bitsandbytes": "nf4"}
@@ -155,7 +156,7 @@ def read(program: str, arguments: list[str], files: dict[str, str]) -> Server:
     elif program == "infinity":
         server.sequences = int(options["--batch-size"])
     elif program == "whisper-cpp":
-        server.sequences, server.weights = 1, gguf_format(options["-m"].removesuffix(".bin"))
+        server.sequences, server.weights = 1, whisper_format(options["-m"])
     elif program == "triton":
         [batch] = re.findall(r"max_batch_size: (\d+)", files["config.pbtxt"])
         server.sequences = int(batch)
@@ -168,6 +169,12 @@ def read(program: str, arguments: list[str], files: dict[str, str]) -> Server:
     if "--kv-cache-dtype" in options:
         server.cache = NAMED[options["--kv-cache-dtype"]]
     return server
+
+
+def whisper_format(file: str) -> str:
+    """Return what a file of whisper.cpp has: 16 bits in ggml-large-v3.bin, or what it says."""
+    packed = gguf_format(file.removesuffix(".bin"))
+    return packed if packed in WEIGHT_FORMATS else "fp16"
 
 
 def gguf_format(name: str) -> str:

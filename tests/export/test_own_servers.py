@@ -287,7 +287,7 @@ def test_a_program_that_computes_one_request_is_estimated_so(to: str, card: str)
 
 def test_whisper_cpp_fetches_and_packs_published_weights(tmp_path: Path) -> None:
     """models/download-ggml-model.sh of whisper.cpp names the files and their address."""
-    case = serve("whisper-large-v3-turbo", "apple-m4-max", 1, concurrency=1)
+    case = serve("whisper-large-v3-turbo", "apple-m4-max", 1, concurrency=1, weight_format="q8_0")
     ran = Stubs(tmp_path / "stubs").run(advisor.export(case, "whisper-cpp").content)
     fetch, pack, start = ran.calls
     published = "https://huggingface.co/ggerganov/whisper.cpp/resolve/main/"

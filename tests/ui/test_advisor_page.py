@@ -503,7 +503,7 @@ def test_scaling_is_drawn_when_opened(page: AppTest) -> None:
     page.session_state["scaling"] = True
     page.run()
     # The cheapest plan is one card of a market that states no network.
-    assert any("No other number" in item.value for item in page.markdown)
+    assert any("in another number" in item.value for item in page.markdown)
     plan = page.selectbox(key="scaling_plan")
     plan.set_value(next(name for name in plan.options if name.startswith("Fastest"))).run()
 
