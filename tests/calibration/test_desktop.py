@@ -64,7 +64,7 @@ def test_every_engine_with_own_kernels_says_how_old_its_builds_are() -> None:
         ("desktop_runs", "total_output_tokens_per_s", 107, 5),
         ("desktop_runs", "prefill_tokens_per_s", 123, 16),
         ("offload_runs", "total_output_tokens_per_s", 5, 9),
-        ("offload_runs", "decode_tokens_per_s", 10, 16),
+        ("offload_runs", "decode_tokens_per_s", 10, 17),
         ("speech_runs", "tpot_ms", 106, 8),
         ("speech_runs", "ttft_ms", 53, 5),
     ],
