@@ -9,6 +9,8 @@ WORKERS ?= auto
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 PIP := $(RUN) pip --disable-pip-version-check --quiet
+# Every start would compile the whole program again where a machine forbids Python to keep it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help web test facts pages fuzz lint format bench load calibrate accuracy pins clean
