@@ -3,7 +3,8 @@
 from typing import Final
 
 from advisor.catalog.economy import Default, Economy
-from advisor.catalog.nodes import MODULES_PER_NODE, SERVER_MEMORY_BYTES, sold_together
+from advisor.catalog.nodes import sold_together
+from advisor.catalog.usual_machines import usual_machines
 from advisor.nouns.hardware import Accelerator, Segment
 
 DESKTOP_SLOTS: Final = 2
@@ -20,7 +21,7 @@ def groups_of(accelerator: Accelerator) -> tuple[str, ...]:
     """Return the groups of defaults that apply to an accelerator, most specific first."""
     segment = accelerator.segment
     if segment is Segment.CPU:
-        server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
+        server = usual_machines().is_server_processor(accelerator)
         return ("cpu", "server" if server else "desktop")
     if segment is Segment.EDGE:
         return ("edge", "desktop")
@@ -39,7 +40,8 @@ def host_default(economy: Economy, accelerator: Accelerator, per_machine: int) -
     """
     groups, pack = groups_of(accelerator), sold_together(accelerator)
     if groups == ("server",) and pack > 1:
-        whole = economy.default("host_usd", "rack" if pack > MODULES_PER_NODE else "baseboard")
+        rack = pack == usual_machines().rack_domain
+        whole = economy.default("host_usd", "rack" if rack else "baseboard")
         part = min(1.0, per_machine / pack)
         return whole.model_copy(
             update={name: getattr(whole, name) * part for name in ("low", "expected", "high")}

@@ -1,65 +1,9 @@
 """Links inside a machine and between machines, from an offer or by assumption."""
 
-from typing import Final
-
+from advisor.catalog.usual_machines import usual_machines
 from advisor.foundation.units import GB, GIGABIT_PER_S
-from advisor.nouns.hardware import (
-    DESKTOP_BYTES_PER_S,
-    DESKTOP_MEMORY_BYTES,
-    LAPTOP_MEMORY_BYTES,
-    Accelerator,
-    Node,
-    Offer,
-    Segment,
-    UnlikeCards,
-)
+from advisor.nouns.hardware import Accelerator, Node, Offer, Segment, UnlikeCards
 
-PCIE_X16_BYTES_PER_S: Final[dict[int, float]] = {
-    1: 4.0 * GB,
-    2: 8.0 * GB,
-    3: 15.75 * GB,
-    4: 31.5 * GB,
-    5: 63.0 * GB,
-    6: 121.0 * GB,
-}
-"""Rate of sixteen lanes per direction, by generation, after the line code: 8b/10b, from generation
-3 on 128b/130b, in generation 6 242 of the 256 bytes of a flit (PCI-SIG, PCI Express base
-specifications 1.0 to 6.0). [bytes/s]"""
-
-ASSUMED_PCIE_GENERATION: Final = 3
-"""Used if the catalog states none: the oldest in use, so that transfers do not look too fast."""
-
-PORT_GBIT_PER_S: Final[dict[int, float]] = {3: 100.0, 4: 200.0, 5: 400.0, 6: 800.0}
-"""One network port for each accelerator, by PCIe generation: the fastest Ethernet or InfiniBand
-port that sixteen lanes can feed. DGX A100 has 8 x 200, DGX H100 8 x 400. [Gbit/s]"""
-
-PCIE_SERVER_GBIT_PER_S: Final = 100.0
-"""Network share of one PCIe card in a server with four cards and two 200 Gbit/s ports. [Gbit/s]"""
-
-MODULES_PER_NODE: Final = 8
-"""SXM and OAM baseboards (HGX, UBB) hold eight."""
-
-MOST_PER_MACHINE: Final = 16
-"""Most accelerators in one machine (Google A2-megagpu, AWS trn1)."""
-
-RACK_DOMAIN: Final = 72
-"""Link domain of racks built from trays of four (NVL72, Helios)."""
-
-SERVER_MEMORY_BYTES: Final = 100.0 * GB
-"""A processor with more host memory than this in the catalog is a server part."""
-
-DISPLAY_BYTES: Final = 0.6 * GB
-"""Memory that a desktop and its programs take from the card that drives the screen. Assumed."""
-SERVER_HOST_BYTES: Final = 512.0 * GB
-"""Memory of a server with accelerators. Assumed."""
-SERVER_HOST_BYTES_PER_S: Final = 307.2 * GB
-"""Eight channels of DDR5-4800, one socket. [bytes/s]"""
-
-OFFICE_GBIT_PER_S: Final = 10.0
-"""Network of an owned machine if the user states none: one 10GBASE-T port (IEEE 802.3an), usual on
-workstation boards and on desktop computers with unified memory. [Gbit/s]"""
-
-_LINK_WORDS = ("nvlink", "infinity", "neuronlink", "roce", "ici", "xe link")
 _MODULE_FORMS = ("SXM", "OAM", "dual-die")
 _UNIFIED_FORMS = ("SoC", "APU", "module", "desktop", "socket")
 _SMALL_MACHINES = (Segment.CONSUMER, Segment.WORKSTATION, Segment.EDGE, Segment.CPU)
@@ -91,7 +35,7 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
 def owned_node(accelerator: Accelerator, count: int) -> Node:
     """Return the machines of ``count`` owned accelerators that work together.
 
-    The standard machine. If that has no network, up to ``MODULES_PER_NODE`` cards share one
+    The standard machine. If that has no network, as many cards as a baseboard holds share one
     machine. Office Ethernet joins further machines, and chips that are machines of their own.
     ``assumptions`` says so.
 
@@ -106,13 +50,16 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
     reach = max(node.accelerators, node.intra_domain)
     if node.inter_bytes_per_s is not None or count <= reach:
         return node
-    slots = 1 if accelerator.form_factor in _UNIFIED_FORMS else MODULES_PER_NODE
+    usual = usual_machines()
+    office = usual.network.office_gbit_per_s
+    unified = accelerator.form_factor in _UNIFIED_FORMS
+    slots = 1 if unified else usual.machines["baseboard"].accelerators
     _, notes = _pcie_bytes_per_s(accelerator)
     if count <= slots:
         notes.append(f"Machine: all {count} in one, over PCIe.")
         return node.model_copy(update={"accelerators": count, "assumptions": tuple(notes)})
-    notes.append(f"Machines: {slots} in each, joined by {OFFICE_GBIT_PER_S:.0f} Gbit/s Ethernet.")
-    network = OFFICE_GBIT_PER_S * GIGABIT_PER_S / slots
+    notes.append(f"Machines: {slots} in each, joined by {office:.0f} Gbit/s Ethernet.")
+    network = office * GIGABIT_PER_S / slots
     return node.model_copy(
         update={"accelerators": slots, "inter_bytes_per_s": network, "assumptions": tuple(notes)}
     )
@@ -127,17 +74,18 @@ def sold_together(accelerator: Accelerator) -> int:
     >>> [sold_together(load_catalog().accelerator(key)) for key in ("h100-sxm", "gb200", "l4")]
     [8, 72, 1]
     """
-    link = accelerator.interconnect
-    if link is not None and link.domain_size == RACK_DOMAIN:
-        return RACK_DOMAIN
-    return MODULES_PER_NODE if accelerator.form_factor.startswith(_MODULE_FORMS) else 1
+    usual, link = usual_machines(), accelerator.interconnect
+    if link is not None and link.domain_size == usual.rack_domain:
+        return usual.rack_domain
+    modules = accelerator.form_factor.startswith(_MODULE_FORMS)
+    return usual.machines["baseboard"].accelerators if modules else 1
 
 
 def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
     count, network = offer.accelerators, offer.inter_node_bytes_per_s
     pcie, assumptions = _pcie_bytes_per_s(accelerator)
     link, words = accelerator.interconnect, offer.intra_node.casefold()
-    linked = count > 1 and any(word in words for word in _LINK_WORDS)
+    linked = count > 1 and any(word in words for word in usual_machines().link_words)
     intra, domain = pcie, 1
     if linked and link is not None:
         intra, domain = link.bytes_per_s, min(count, link.domain_size)
@@ -165,10 +113,7 @@ def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
         inter_bytes_per_s=network / count if network is not None else None,
         pcie_bytes_per_s=pcie,
         host_vcpus=offer.vcpus,
-        # A rented card mostly drives no screen; it leaves as much free, so that it holds what the
-        # same card at home holds.
-        display_bytes=DISPLAY_BYTES if _drives_screen(accelerator) else 0.0,
-        **_host_memory(accelerator),
+        **_host(accelerator),
         assumptions=tuple(assumptions),
     )
 
@@ -193,77 +138,87 @@ def _standard_node(accelerator: Accelerator) -> Node:
         intra_domain=domain,
         inter_bytes_per_s=network * GIGABIT_PER_S if network else None,
         pcie_bytes_per_s=pcie,
-        display_bytes=DISPLAY_BYTES if _drives_screen(accelerator) else 0.0,
-        **_host_memory(accelerator),
+        **_host(accelerator),
         assumptions=tuple(assumptions),
     )
 
 
-def _drives_screen(accelerator: Accelerator) -> bool:
-    """Whether a screen usually hangs on the card. Unified memory leaves room for it already."""
-    return accelerator.segment is Segment.CONSUMER and not accelerator.shares_host_memory
-
-
-def _host_memory(accelerator: Accelerator) -> dict[str, float]:
-    """Return size [bytes] and bandwidth [bytes/s] of the host's memory."""
+def _host(accelerator: Accelerator) -> dict[str, float]:
+    """Return what is assumed of the host: its cores, its memory, and the screen on the card."""
+    usual = usual_machines()
+    # A rented card mostly drives no screen; it leaves as much free, so that it holds what the
+    # same card at home holds. Unified memory leaves room for a screen already.
+    screen = accelerator.segment is Segment.CONSUMER and not accelerator.shares_host_memory
     if accelerator.shares_host_memory:
-        size, rate = accelerator.memory_raised_bytes, accelerator.memory_bandwidth_bytes_per_s
+        memory = {
+            "host_memory_bytes": accelerator.memory_raised_bytes,
+            "host_memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
+        }
     elif accelerator.segment is Segment.DATACENTER:
-        size, rate = SERVER_HOST_BYTES, SERVER_HOST_BYTES_PER_S
+        memory = usual.memory_of("server")
     else:
-        laptop = accelerator.form_factor == "laptop"
-        size = LAPTOP_MEMORY_BYTES if laptop else DESKTOP_MEMORY_BYTES
-        rate = DESKTOP_BYTES_PER_S
-    return {"host_memory_bytes": size, "host_memory_bandwidth_bytes_per_s": rate}
+        memory = usual.memory_of("laptop" if accelerator.form_factor == "laptop" else "desktop")
+    return memory | {
+        "vcpus_per_accelerator": float(usual.host.vcpus_per_accelerator),
+        "display_bytes": usual.host.display_gb * GB if screen else 0.0,
+    }
 
 
 def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
     """Return accelerators per machine, network of each [Gbit/s], and the machine in words."""
-    form, link = accelerator.form_factor, accelerator.interconnect
-    small = accelerator.stands_alone or accelerator.segment in _SMALL_MACHINES
-    if form in _UNIFIED_FORMS or small:
-        return _small_shape(accelerator)
-    generation = accelerator.pcie_generation or ASSUMED_PCIE_GENERATION
-    port = PORT_GBIT_PER_S[max(generation, ASSUMED_PCIE_GENERATION)]
-    if accelerator.segment is Segment.TPU:
-        rate = accelerator.network_bytes_per_s
-        network = rate / GIGABIT_PER_S if rate else None
-        return 4, network, "a host with four chips of one slice"
+    usual = usual_machines()
+    name, count = _machine(accelerator)
+    shape = usual.machines[name]
+    oldest = usual.pcie.assumed_generation
+    rate = accelerator.network_bytes_per_s
+    network = {
+        "port": usual.network.port_gbit_per_s[max(accelerator.pcie_generation or oldest, oldest)],
+        "card": usual.network.card_gbit_per_s,
+        "own": rate / GIGABIT_PER_S if rate else None,
+        "none": None,
+    }[shape.network]
+    count = count or shape.accelerators
+    return count, network, shape.title.format(count=count)
+
+
+def _machine(accelerator: Accelerator) -> tuple[str, int | None]:
+    """Return the kind of machine, and how many accelerators it holds where that varies."""
+    usual = usual_machines()
+    form, link, segment = accelerator.form_factor, accelerator.interconnect, accelerator.segment
+    domain = link.domain_size if link is not None else 0
+    if form in _UNIFIED_FORMS or accelerator.stands_alone or segment in _SMALL_MACHINES:
+        return _small_machine(accelerator), None
+    if segment is Segment.TPU:
+        return "slice", None
     if "superchip" in form.casefold() and link is None:
-        return 1, port, "a superchip with one port"
-    if link is not None and link.domain_size == RACK_DOMAIN:
-        return 4, port, "a tray of four in a rack, one port for each"
+        return "superchip", None
+    if domain == usual.rack_domain:
+        return "rack", None
     if form == "board" and link is not None:
-        count = min(link.domain_size, MOST_PER_MACHINE)
-        return count, port, f"{count} on one machine, one port for each"
+        return "board", min(domain, usual.most_per_machine)
     if form == "SH5 socket":
-        return 4, port, "four sockets, one port for each"
+        return "sockets", None
     if form.startswith(_MODULE_FORMS):
-        count = MODULES_PER_NODE
-        if link is not None and count < link.domain_size <= MOST_PER_MACHINE:
-            count = link.domain_size  # two boards behind one switch: DGX-2
-        return count, port, f"a baseboard of {count}, one port for each"
-    return 4, PCIE_SERVER_GBIT_PER_S, "a server with four cards"
+        two_boards = usual.machines["baseboard"].accelerators < domain <= usual.most_per_machine
+        return "baseboard", domain if two_boards else None  # behind one switch: DGX-2
+    return "cards", None
 
 
-def _small_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
-    """Return the same for processors, desktops, workstations and chips with unified memory."""
-    server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
-    if accelerator.segment is Segment.CPU and server:
-        return 1, PCIE_SERVER_GBIT_PER_S, "a server with one processor"
+def _small_machine(accelerator: Accelerator) -> str:
+    """Return the kind of processors, desktops, workstations and chips with unified memory."""
+    if usual_machines().is_server_processor(accelerator):
+        return "processor"
     if isinstance(accelerator, UnlikeCards):
-        return 1, None, "one computer with all these cards"
+        return "unlike"
     if accelerator.stands_alone or accelerator.form_factor in _UNIFIED_FORMS:
-        return 1, None, "one of them"
-    if accelerator.segment is Segment.CONSUMER:
-        return 2, None, "a desktop computer with two cards"
-    return 4, None, "a workstation with four cards"
+        return "alone"
+    return "desktop" if accelerator.segment is Segment.CONSUMER else "workstation"
 
 
 def _links_leave_machine(accelerator: Accelerator) -> bool:
     """Whether the link domain is larger than a machine: racks of 72, TPU slices."""
     link = accelerator.interconnect
-    return link is not None and link.domain_size > MOST_PER_MACHINE
+    return link is not None and link.domain_size > usual_machines().most_per_machine
 
 
 def _mesh_note(accelerator: Accelerator) -> list[str]:
@@ -281,9 +236,9 @@ def _pcie_bytes_per_s(accelerator: Accelerator) -> tuple[float, list[str]]:
     """
     if accelerator.form_factor in _UNIFIED_FORMS:
         return accelerator.memory_bandwidth_bytes_per_s, []
+    usual = usual_machines()
     generation, assumptions = accelerator.pcie_generation, []
     if generation is None:
-        generation = ASSUMED_PCIE_GENERATION
+        generation = usual.pcie.assumed_generation
         assumptions = [f"Host link unknown: PCIe generation {generation} assumed."]
-    whole = PCIE_X16_BYTES_PER_S[generation]
-    return whole * accelerator.pcie_lanes / 16, assumptions
+    return usual.x16_bytes_per_s()[generation] * accelerator.pcie_lanes / 16, assumptions

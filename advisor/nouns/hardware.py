@@ -198,16 +198,6 @@ JOIN: Final = "+"
 
 SYSTEM_BYTES: Final = 8.0 * GIB
 """Memory that a computer with unified memory keeps for its system and programs. Assumed."""
-DESKTOP_MEMORY_BYTES: Final = 64.0 * GB
-"""Memory of a desktop computer for such work. Assumed. [bytes]"""
-LAPTOP_MEMORY_BYTES: Final = 32.0 * GB
-"""Memory of a laptop with a GPU of its own. Assumed; ``host.memory_bytes`` states another."""
-DESKTOP_BYTES_PER_S: Final = 89.6 * GB
-"""Two channels of DDR5-5600. [bytes/s]"""
-DESKTOP_MOST_BYTES: Final = 256.0 * GIB
-"""Most memory of two channels of DDR5: four modules of 64 GB (AMD AM5, Intel LGA 1851). [bytes]"""
-VCPUS_PER_ACCELERATOR: Final = 16.0
-"""Median of the 311 offers of the catalog that state their vCPUs (2026-11-21)."""
 
 
 class Node(Noun):
@@ -224,9 +214,11 @@ class Node(Noun):
     """Host to accelerator, per direction. [bytes/s]"""
     host_vcpus: Positive | None = None
     """Hardware threads of the host; None: not stated."""
-    host_memory_bytes: Positive = DESKTOP_MEMORY_BYTES
+    vcpus_per_accelerator: Positive
+    """Assumed where ``host_vcpus`` is not stated."""
+    host_memory_bytes: Positive
     """Memory of the host. [bytes]"""
-    host_memory_bandwidth_bytes_per_s: Positive = DESKTOP_BYTES_PER_S
+    host_memory_bandwidth_bytes_per_s: Positive
     """Bandwidth of the host's memory, all channels together. [bytes/s]"""
     display_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Memory that the screen and the desktop take from each card. [bytes]"""
@@ -235,7 +227,7 @@ class Node(Noun):
     @property
     def host_cores(self) -> float:
         """Cores of the host, two threads each; assumed where not stated."""
-        return (self.host_vcpus or VCPUS_PER_ACCELERATOR * self.accelerators) / 2.0
+        return (self.host_vcpus or self.vcpus_per_accelerator * self.accelerators) / 2.0
 
 
 class PriceKind(Labelled):

@@ -32,6 +32,7 @@ from advisor.catalog.economy import load_balancers, load_economy
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.price_drift import drifts, price_histories
+from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import CatalogError, ResourceError
 from advisor.estimate.terms import term_texts
 from advisor.estimate.training.defaults import usual_loss
@@ -331,6 +332,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "price_history.csv": price_histories,
     "gpuhunt_names.csv": names,
     "matmul_achievable.csv": read_achievable,
+    "usual_machines.yaml": usual_machines,
     "unlike_cards.yaml": lambda: load_catalog().accelerator("rtx-3090+rtx-3060-12gb"),
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
     "quality_loss.csv": quality_losses,

@@ -254,6 +254,9 @@ def node(*, network: float | None = 50e9, link: float = 450e9) -> Node:
         intra_domain=8,
         inter_bytes_per_s=network,
         pcie_bytes_per_s=64e9,
+        vcpus_per_accelerator=16,
+        host_memory_bytes=512e9,
+        host_memory_bandwidth_bytes_per_s=307.2e9,
     )
 
 

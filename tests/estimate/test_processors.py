@@ -26,6 +26,9 @@ NODE = Node(
     intra_domain=1,
     inter_bytes_per_s=None,
     pcie_bytes_per_s=16e9,
+    vcpus_per_accelerator=16,
+    host_memory_bytes=64e9,
+    host_memory_bandwidth_bytes_per_s=89.6e9,
 )
 
 

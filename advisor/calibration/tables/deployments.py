@@ -9,7 +9,8 @@ from advisor.architecture.pairs import as_writer, is_pair
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.guesses import cache_bytes, filled, weight_format
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
-from advisor.catalog.nodes import PCIE_X16_BYTES_PER_S, owned_node
+from advisor.catalog.nodes import owned_node
+from advisor.catalog.usual_machines import usual_machines
 from advisor.equations.serving.bursts import start_burst_quantile_s, start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -49,7 +50,6 @@ ARRIVALS: Final = {
 DIRECT_RANKS: Final = 2
 """Cards without NVLink whose reduction vLLM's own kernel does; more of them take NCCL
 (vllm/distributed/device_communicators/custom_all_reduce.py)."""
-PCIE_GENERATIONS: Final = {str(generation): generation for generation in PCIE_X16_BYTES_PER_S}
 PERCENTILE: Final = {"": None, "mean": None, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 """Words of the column ``percentile``, with the share of the requests that are faster."""
 BURST_REQUESTS: Final = 1000
@@ -97,11 +97,12 @@ def row_node(row: Row, accelerator: Accelerator) -> Node:
         stated["host_memory_bandwidth_bytes_per_s"] = rate * GB
     if cell(row, "pcie_generation"):
         # No bridge joins the cards: all of them talk over their slots.
-        generation = choice(row, "pcie_generation", PCIE_GENERATIONS)
+        rates = usual_machines().x16_bytes_per_s()
+        rate = choice(row, "pcie_generation", {str(number): rates[number] for number in rates})
         stated |= {
             "accelerators": max(node.accelerators, integer(row, "num_accelerators", 1)),
-            "pcie_bytes_per_s": PCIE_X16_BYTES_PER_S[generation],
-            "intra_bytes_per_s": PCIE_X16_BYTES_PER_S[generation],
+            "pcie_bytes_per_s": rate,
+            "intra_bytes_per_s": rate,
             "intra_domain": 1,
         }
     return node.changed(**stated)

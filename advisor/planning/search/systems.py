@@ -7,13 +7,13 @@ from statistics import median
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.catalog.nodes import SERVER_HOST_BYTES_PER_S, node_for, owned_node
+from advisor.catalog.nodes import node_for, owned_node
 from advisor.catalog.price_drift import drift_of
+from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
 from advisor.nouns.hardware import (
-    DESKTOP_MOST_BYTES,
     YOUR_QUOTE,
     Accelerator,
     Node,
@@ -260,9 +260,9 @@ def with_host(systems: Sequence[System], host: Host) -> Sequence[System]:
         "display_bytes": host.display_bytes,
     }
     update = {name: value for name, value in stated.items() if value is not None}
-    if host.memory_bytes and host.memory_bytes > DESKTOP_MOST_BYTES:
+    if host.memory_bytes and host.memory_bytes > usual_machines().desktop_most_bytes:
         # Only a server or workstation holds as much, in more channels.
-        update.setdefault("host_memory_bandwidth_bytes_per_s", SERVER_HOST_BYTES_PER_S)
+        update = usual_machines().memory_of("server") | update
     if not update and host.pcie_lanes is None:
         return systems
     return [
