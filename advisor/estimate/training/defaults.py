@@ -15,7 +15,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
 from advisor.nouns.software.tools import Tool
-from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
+from advisor.nouns.training_choices import CrossEntropy, DataLoading, FineTuningMethod, Optimizer
 
 DEFAULTS: Final = "training_defaults.yaml"
 Positive = Annotated[float, Field(gt=0, le=1e15)]
@@ -54,6 +54,35 @@ class _Amount(Noun):
     source: str
 
 
+class DataSet(Noun):
+    """The images that are assumed."""
+
+    images: Count
+    bytes: Positive
+    """Of all of them, compressed."""
+    mean_pixels: Positive
+
+    @property
+    def image_bytes(self) -> float:
+        """Mean size of a compressed image. [bytes]"""
+        return self.bytes / self.images
+
+
+class CoreRates(Noun):
+    """What one core of the host does. [images/s]"""
+
+    decoded: Positive
+    cropped: Positive
+
+
+class Images(Noun):
+    """What the host loads for networks that take images."""
+
+    data_set: DataSet
+    core_per_s: dict[DataLoading, CoreRates]
+    source: str
+
+
 class _Loss(Noun):
     cross_entropy: CrossEntropy
     told: str = Field(alias="as")
@@ -65,6 +94,7 @@ class _Table(Noun):
     fine_tuning: dict[str, _Usual]
     pretraining_amount: _Amount
     fine_tuning_amount: _Amount
+    images: Images
     supervised_losses: dict[str, _Loss]
 
 
@@ -74,6 +104,11 @@ def _table() -> _Table:
     from advisor.foundation.data_records import checked
 
     return checked(_Table.model_validate, read_yaml(data_path(DEFAULTS)), file=DEFAULTS)
+
+
+def usual_images() -> Images:
+    """Return what the host loads for each image."""
+    return _table().images
 
 
 def network_kind(architecture: ModelArchitecture) -> str:

@@ -1,32 +1,17 @@
 """How fast the host feeds images to a training step."""
 
 from math import inf
-from typing import Final
 
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.training.input_pipeline import input_time_s
 from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.training.defaults import usual_images
 from advisor.foundation.record import record
 from advisor.nouns.hardware import Node
 from advisor.nouns.training_choices import DataLoading
 from advisor.nouns.workload import Serving, Training, Workload
-
-DECODED_PER_S: Final = {DataLoading.JPEG: 551.0, DataLoading.TURBO: 690.0}
-"""ImageNet's validation images that one core decodes: Pillow, and libjpeg-turbo (simplejpeg), each
-the median of five cloud processors of 2019 to 2025 (Iglovikov and Kosarevsky 2026,
-arXiv:2605.08731, single-thread table)."""
-CROPPED_PER_S: Final = {DataLoading.JPEG: 2961.0 / 8.0, DataLoading.TURBO: 5056.0 / 8.0}
-"""Random resized crops, normalised and collated, of one of eight workers: Pillow, and
-AlbumentationsX (albumentations.ai, AlbumentationsX vs PIL/Pillow benchmark, DataLoader pipeline,
-read 2026-11-21)."""
-IMAGENET: Final = 1_281_167
-"""Training images of ImageNet (Goyal et al. 2017, arXiv:1706.02677, section 5.1)."""
-IMAGE_BYTES: Final = 147_897_477_120 / IMAGENET
-"""Of ImageNet's training images: size of the archive ILSVRC2012_img_train.tar over its images."""
-IMAGE_PIXELS: Final = 469.0 * 387.0
-"""Mean size of ImageNet's images; larger crops are taken from images of their own size."""
 
 
 @record
@@ -57,11 +42,13 @@ def resolve_loading(
     how = workload.data_loading or DataLoading.JPEG
     storage = workload.storage_bytes_per_s or inf
     size = architecture.sample.image_size if architecture.sample else None
-    larger = max(1.0, (size or 0) ** 2 / IMAGE_PIXELS)
+    usual = usual_images()
+    larger = max(1.0, (size or 0) ** 2 / usual.data_set.mean_pixels)
     if how is DataLoading.CACHED:
         assumptions.append("images are already decoded in memory: no input pipeline")
         return None
-    worker_s = larger * (1.0 / DECODED_PER_S[how] + 1.0 / CROPPED_PER_S[how])
+    core = usual.core_per_s[how]
+    worker_s = larger * (1.0 / core.decoded + 1.0 / core.cropped)
     if workload.worker_images_per_s is not None:
         worker_s = 1.0 / workload.worker_images_per_s
     workers = (
@@ -73,7 +60,7 @@ def resolve_loading(
         f"JPEG images: each loader worker decodes and augments {1.0 / worker_s:,.0f} a second "
         f"({workers})"
     )
-    return Loading(worker_s, workload.loader_workers, larger * IMAGE_BYTES, storage)
+    return Loading(worker_s, workload.loader_workers, larger * usual.data_set.image_bytes, storage)
 
 
 def host_note(node: Node) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from advisor.estimate.training.loading import IMAGENET
+from advisor.estimate.training.defaults import usual_images
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Tool
@@ -18,8 +18,9 @@ LOADERS: Final = 4
 
 def _dataset_size(setup: Setup) -> int:
     """Images of one epoch: the stated samples, or ImageNet's where they are as many times its."""
-    given = round(getattr(setup.workload, "samples", None) or IMAGENET)
-    return given if given % IMAGENET else IMAGENET
+    images = usual_images().data_set.images
+    given = round(getattr(setup.workload, "samples", None) or images)
+    return given if given % images else images
 
 
 def _images(setup: Setup, _: int) -> float:
