@@ -19,6 +19,7 @@ class _Titles(Noun):
     words: dict[str, str]
     makers: dict[str, str]
     first: tuple[str, ...]
+    short_list: tuple[str, ...]
     sizes: dict[str, int]
 
 
@@ -88,6 +89,11 @@ def model_maker(preset: str) -> str:
     """
     hub_id = first_hub_id(preset)
     return _titles().makers.get(hub_id.partition("/")[0], "") if hub_id else ""
+
+
+def short_list() -> tuple[str, ...]:
+    """Return presets of one model or more of each widely used family, from small to large."""
+    return _titles().short_list
 
 
 @cache

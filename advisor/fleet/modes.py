@@ -14,9 +14,9 @@ from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.beside_api import Hosted
-from advisor.planning.day import IMAGE_S, WEIGHTS_BYTES_PER_S
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
+from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.spot import aged_factor
 
 MODES_KEPT: Final = 3
@@ -132,7 +132,7 @@ def serverless(
                 continue
             # The card's memory bounds the weights, whatever the precision.
             held = option.count * system.accelerator.memory_reported_bytes
-            start_s = IMAGE_S + held / WEIGHTS_BYTES_PER_S
+            start_s = serving_defaults().start.loaded_s(held)
             yield replace(
                 replica_mode(None, option, serves),
                 title=f"{offer.provider} {offer.instance_type}, stopped when unused",

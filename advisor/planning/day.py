@@ -28,10 +28,11 @@ from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.tools.software import engine_of
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.record import record
-from advisor.foundation.units import GB, HOUR_S, HOURS_PER_MONTH
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.demand import Demand
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
+from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.time_ranges import TimeSpreads
 
 Floats = NDArray[np.float64]
@@ -39,12 +40,6 @@ Floats = NDArray[np.float64]
 STEP_S: Final = 60.0
 LOADS: Final = np.linspace(0.002, 0.998, 499)
 """Loads of one replica that are tried."""
-PROVISION_S: Final = 120.0
-"""From the request for a machine to a running system. Assumed. [s]"""
-IMAGE_S: Final = 90.0
-"""To fetch and start the image, and to build the engine. Assumed. [s]"""
-WEIGHTS_BYTES_PER_S: Final = 1 * GB
-"""From an object store or a shared disk. Assumed. [bytes/s]"""
 
 
 @record
@@ -131,9 +126,8 @@ def with_day(asked: ResolvedCase, placement: Placement, estimate: Estimate) -> E
     usd_per_hour = placement.usd_per_hour / placement.instances * -(-cards // machine)
     load = Load(workload.demand, each, max(1, machine // cards), usd_per_hour, spares)
     weights = estimate.memory.weights_bytes.expected * cards
-    start_s = workload.demand.cold_start_s or (
-        PROVISION_S + IMAGE_S + weights / WEIGHTS_BYTES_PER_S
-    )
+    start = serving_defaults().start
+    start_s = workload.demand.cold_start_s or (start.provision_s + start.loaded_s(weights))
     day = bills(load, start_s, layout.replicas + spares)
     return estimate.changed(day=_with_terms(day, placement, load))
 

@@ -116,47 +116,6 @@ def shortened(
     return {"input_tokens": prompt, "output_tokens": max(1, limit - prompt)}
 
 
-TOKEN_MS: Final = 200.0
-"""Between two tokens, at most. People read 238 words a minute (Brysbaert, 2019, J. Mem. Lang. 109,
-104047), and an English word has 4/3 tokens (OpenAI's guide to tokens): 5.3 tokens a second."""
-FIRST_TOKEN_MS: Final = 10_000.0
-"""Until the first token, at most: the longest wait that keeps attention (Nielsen, 1993, Usability
-Engineering, chapter 5)."""
-PROMPT_TOKEN_MS: Final = 1.0
-"""More for each token of the prompt, since who sends a book expects to wait."""
-IMAGE_MS: Final = 20_000.0
-"""For each image that is made, at most: MLPerf's limit for SDXL on servers (github
-mlcommons/inference@001712e, loadgen/mlperf.conf, stable-diffusion-xl.Server.target_latency)."""
-
-
-def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
-    """Return a case with the latency limits of a reader where it states none.
-
-    The same object if nothing changes.
-
-    ``case``: only serving that writes answers token by token, or makes images, changes.
-    """
-    workload, limits = case.workload, case.limits
-    if not isinstance(workload, Serving):
-        return case
-    from advisor.estimate.serving.report import STREAM_TOKENS
-
-    update: dict[str, float] = {}
-    if architecture.denoises:
-        if limits.max_ttft_ms is None:
-            # Who asks at a rate waits for one image, however many share its batch.
-            images = workload.concurrency if workload.requests_per_s is None else 1
-            update["max_ttft_ms"] = IMAGE_MS * images
-    elif architecture.generates and workload.output_tokens >= STREAM_TOKENS:
-        if limits.max_tpot_ms is None:
-            update["max_tpot_ms"] = TOKEN_MS
-        if limits.max_ttft_ms is None:
-            update["max_ttft_ms"] = FIRST_TOKEN_MS + PROMPT_TOKEN_MS * workload.input_tokens
-    if not update:
-        return case
-    return case.changed(limits=limits.changed(**update))
-
-
 MOST_FED: Final = 64
 """Cards that the open batch of a short pretraining feeds."""
 

@@ -21,7 +21,7 @@ from advisor.planning.explain.sentences import label, sentence, title, why
 from advisor.planning.explain.tuning import improvements, served_improvements
 from advisor.planning.explain.why_not import Contest
 from advisor.planning.placed import estimate_placed
-from advisor.planning.prepared import PricedCase, at_reading_speed
+from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
@@ -35,6 +35,7 @@ from advisor.planning.search.options import (
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
+from advisor.planning.serving_defaults import at_reading_speed
 
 PLANS_ASKED = 3
 PLANS_BESIDE = 1

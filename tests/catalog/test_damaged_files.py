@@ -53,6 +53,7 @@ from advisor.nouns.precision import number_formats
 from advisor.nouns.software.quality import quality_losses
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import speculation_facts
+from advisor.planning.serving_defaults import serving_defaults
 from advisor.probe.checks.training_check import check_models
 
 YAML = """\
@@ -333,6 +334,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "gpuhunt_names.csv": names,
     "matmul_achievable.csv": read_achievable,
     "usual_machines.yaml": usual_machines,
+    "serving_defaults.yaml": serving_defaults,
     "unlike_cards.yaml": lambda: load_catalog().accelerator("rtx-3090+rtx-3060-12gb"),
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
     "quality_loss.csv": quality_losses,

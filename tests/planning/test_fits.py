@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import advisor
+from advisor.architecture.titles import short_list
 from advisor.foundation.units import GIB
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.planning.explain.sentences import context_together
-from advisor.planning.fits.request import SHORT_LIST
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
 from advisor.planning.fits.trained import longest
 from tests.cases import serve, tune
@@ -25,7 +25,7 @@ def model(fits: Fits, preset: str) -> ModelFit:
 
 
 def test_every_model_of_the_short_list_is_judged_once(desktop: Fits) -> None:
-    assert sorted(item.preset for item in desktop.models) == sorted(SHORT_LIST)
+    assert sorted(item.preset for item in desktop.models) == sorted(short_list())
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 import advisor
 from advisor.architecture.presets import load_preset
+from advisor.architecture.titles import short_list
 from advisor.estimate.results import Estimate
-from advisor.planning.fits.request import SHORT_LIST
 from advisor.planning.fits.results import Fits
 from tests.cases import serve
 
@@ -77,7 +77,7 @@ def questions() -> list[Question]:
         card = chosen.choice(CARDS)
         count = chosen.choice((1, 1, 2)) if card in SEVERAL else 1
         context, concurrency = chosen.choice(CONTEXTS), chosen.choice((1, 2, 8))
-        for model in chosen.sample(SHORT_LIST, MODELS):
+        for model in chosen.sample(short_list(), MODELS):
             # Phi-4 has fewer positions than the longest context.
             longest = load_preset(model).max_position_embeddings or context
             found.append(Question(card, count, model, min(context, longest), concurrency))

@@ -1,11 +1,11 @@
 """Which models fit some cards of the catalog, and how fast they run."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.titles import short_list
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
@@ -25,31 +25,6 @@ from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System
 from advisor.planning.stated import supported_precision
-
-SHORT_LIST: Final = (
-    "llama-3.2-1b",
-    "llama-3.2-3b",
-    "llama-3.1-8b",
-    "llama-3.3-70b",
-    "llama-3.1-405b",
-    "qwen3-4b",
-    "qwen3-8b",
-    "qwen3-14b",
-    "qwen3-30b-a3b",
-    "qwen3-32b",
-    "qwen3-235b-a22b",
-    "gemma-3-4b",
-    "gemma-3-12b",
-    "gemma-3-27b",
-    "mistral-7b-v0.3",
-    "mistral-small-24b",
-    "mixtral-8x7b",
-    "phi-4",
-    "gpt-oss-20b",
-    "gpt-oss-120b",
-    "deepseek-v3",
-)
-"""Open models from 1 to 671 billion parameters, at least one of each widely used family."""
 
 
 def fits(
@@ -90,7 +65,7 @@ def fits(
     """
     catalog, calibration = catalog or load_catalog(), load_calibration()
     card = catalog.accelerator(accelerator)
-    model = {"preset": SHORT_LIST[0]}
+    model = {"preset": short_list()[0]}
     case = load_case(
         {
             "model": model,
@@ -114,7 +89,7 @@ def fits(
         machines = _alike_once(machines, case)
     system = hardware_system(card, count, catalog, case)
     server = Server(case, catalog, calibration, machines)
-    names = list_presets(Unit.TOKEN) if everything else SHORT_LIST
+    names = list_presets(Unit.TOKEN) if everything else short_list()
     known = [(name, resolve_model(ModelSource(preset=name))) for name in names]
     precision = supported_precision(case, card, known[0][1])
     calibrated = on_accelerator(calibration, system.accelerator)

@@ -1,0 +1,84 @@
+"""What a served model is held to where a case leaves it open: ``data/serving_defaults.yaml``."""
+
+from functools import cache
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.foundation.data_records import read_record
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.foundation.units import GB
+from advisor.nouns.case import Case
+from advisor.nouns.workload import Serving
+
+Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+
+
+class Patience(Noun):
+    """How long who asks waits at most. [ms]"""
+
+    token_ms: Positive
+    """Between two tokens."""
+    first_token_ms: Positive
+    prompt_token_ms: Positive
+    """More until the first token, for each token of the prompt."""
+    image_ms: Positive
+    source: str
+
+
+class Start(Noun):
+    """How long a machine takes to serve."""
+
+    provision_s: Positive
+    image_s: Positive
+    weights_gb_per_s: Positive
+    source: str
+
+    def loaded_s(self, weights_bytes: float) -> float:
+        """Return the time from a running machine to the first request. [s]"""
+        return self.image_s + weights_bytes / (self.weights_gb_per_s * GB)
+
+
+class ServingDefaults(Noun):
+    """The file."""
+
+    patience: Patience
+    start: Start
+
+
+@cache
+def serving_defaults() -> ServingDefaults:
+    """Return the defaults."""
+    return read_record(data_path("serving_defaults.yaml"), ServingDefaults)
+
+
+def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
+    """Return a case with the latency limits of a reader where it states none.
+
+    The same object if nothing changes.
+
+    ``case``: only serving that writes answers token by token, or makes images, changes.
+    """
+    workload, limits = case.workload, case.limits
+    if not isinstance(workload, Serving):
+        return case
+    from advisor.estimate.serving.report import STREAM_TOKENS
+
+    patience = serving_defaults().patience
+    update: dict[str, float] = {}
+    if architecture.denoises:
+        if limits.max_ttft_ms is None:
+            # Who asks at a rate waits for one image, however many share its batch.
+            images = workload.concurrency if workload.requests_per_s is None else 1
+            update["max_ttft_ms"] = patience.image_ms * images
+    elif architecture.generates and workload.output_tokens >= STREAM_TOKENS:
+        if limits.max_tpot_ms is None:
+            update["max_tpot_ms"] = patience.token_ms
+        if limits.max_ttft_ms is None:
+            read = patience.prompt_token_ms * workload.input_tokens
+            update["max_ttft_ms"] = patience.first_token_ms + read
+    if not update:
+        return case
+    return case.changed(limits=limits.changed(**update))
