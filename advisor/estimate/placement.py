@@ -63,7 +63,8 @@ class Placement:
         return SoftwareUse(
             name=tool.name,
             title=tool.title,
-            release=tool.release,
+            release=tool.release_on(self.accelerator),
+            named=tool.named_on(self.accelerator),
             backend=backend,
             note=" ".join(item for item in (tool.ended, support.note if support else "") if item),
         )

@@ -272,15 +272,12 @@ class SoftwareUse(Noun):
     name: str
     title: str
     release: str
-    """Empty if none is known."""
+    """On the card; empty if none is known."""
+    named: str
+    """Title, release, and the package that brings the tool to the card."""
     backend: str
     """Backend under which it runs on the card; empty if it does not run there."""
     note: str = ""
-
-    @property
-    def named(self) -> str:
-        """Return title and release, e.g. ``TRL 1.5.0``."""
-        return f"{self.title} {self.release}".strip()
 
 
 class Estimate(Noun):

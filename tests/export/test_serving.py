@@ -651,7 +651,7 @@ def test_vllm_on_gaudi_is_built_with_its_plugin() -> None:
     """PyPI's wheel of vLLM is built for CUDA; vllm-gaudi's Dockerfile builds both from source."""
     text = advisor.export(serve("llama-3.1-8b", "gaudi3", 1), "checklist").content
 
-    assert "vLLM with vllm-gaudi" in text
+    assert "vLLM 0.26.0 with vllm-gaudi" in text
     assert "pip install vllm" not in text
 
 

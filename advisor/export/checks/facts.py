@@ -65,17 +65,11 @@ def situation_of(
 
 def _way(launch: Launch | None, tool: Tool | None, card: Accelerator) -> Way:
     if launch is None:
-        by_pip = tool is None or (tool.packages and not _plugin(tool, card))
+        by_pip = tool is None or (tool.packages and not tool.plugin_on(card))
         return "pip" if by_pip else "program"
     if launch.install:
         return "pip"
     return "image" if launch.image else "program"
-
-
-def _plugin(tool: Tool | None, card: Accelerator) -> str:
-    """Return the package without which a tool does not run on a card; empty if there is none."""
-    support = tool.support(card) if tool else None
-    return support[1].plugin if support else ""
 
 
 def packages_of(
@@ -86,7 +80,7 @@ def packages_of(
         words = [word for command in launch.install for word in command]
         pinned = (re.fullmatch(r"([\w.-]+)(?:\[\w+\])?==([\w.]+)", word) for word in words)
         return tuple((found[1], found[2]) for found in pinned if found)
-    if _plugin(tool, card):  # builds the tool from its source
+    if tool is not None and tool.plugin_on(card):  # builds the tool from its source
         return ()
     if tool is not None and tool.packages and re.match(r"\d", tool.release):
         return ((tool.packages[0].partition("[")[0], tool.release),)
@@ -160,7 +154,7 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
     card = setup.accelerator
     support = tool.support(card) if tool else None
     own = support[1] if support else None
-    plugin = _plugin(tool, card)
+    plugin = tool.plugin_on(card) if tool else ""
     install = " && ".join(installation(launch)) if launch else None
     if not install and tool is not None:
         pinned = [f"{name}=={version}" for name, version in packages_of(None, tool, card)]
@@ -175,8 +169,7 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
         "install_note": notes,
         "image": launch.image if launch else None,
         "whole_image": launch.image if launch and not packages_of(launch, tool, card) else None,
-        "tool": f"{tool.title} with {plugin}" if tool and plugin else tool.title if tool else None,
-        "release": (own.release if own else "") or (tool.release if tool else None),
+        "tool": tool.named_on(card) if tool else None,
     }
 
 

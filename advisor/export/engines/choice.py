@@ -126,8 +126,7 @@ def _unsuited(
 
 
 def _with_plugin(tool: Tool, card: Accelerator) -> str:
-    support = tool.support(card)
-    plugin = support[1].plugin if support else ""
+    plugin = tool.plugin_on(card)
     return f"{tool.title} with {plugin}" if plugin else tool.title
 
 

@@ -119,6 +119,21 @@ class Tool(Noun):
         """Return the backend under which the tool runs on a card, or None."""
         return _support(self.name, Kind.of(card))
 
+    def release_on(self, card: Accelerator) -> str:
+        """Return the release that runs on a card; empty where its plugin's is not known."""
+        _, support = self.support(card) or ("", Support())
+        return support.release or ("" if support.plugin else self.release)
+
+    def named_on(self, card: Accelerator) -> str:
+        """Return what runs on a card: ``TRL 1.5.0``, ``vLLM 0.26.0 with vllm-gaudi``."""
+        plugin = f"with {self.plugin_on(card)}" if self.plugin_on(card) else ""
+        return " ".join(filter(None, (self.title, self.release_on(card), plugin)))
+
+    def plugin_on(self, card: Accelerator) -> str:
+        """Return the package without which the tool does not run on a card; empty if none."""
+        _, support = self.support(card) or ("", Support())
+        return support.plugin
+
     def supports(self, kind: Kind) -> tuple[str, Support] | None:
         """Return :meth:`support` of a kind of card, without a cache."""
         found = ((name, self.backends.get(name)) for name in _backends(kind))
