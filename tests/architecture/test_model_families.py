@@ -15,7 +15,7 @@ from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.families import registry
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.catalog.checks import check_order
-from advisor.errors import CatalogError, InputError
+from advisor.errors import CatalogError, InputError, UnsupportedArchitectureError
 
 FOLDER = Path(registry.__file__).parent
 
@@ -169,3 +169,14 @@ def test_a_whole_file_without_its_sizes_was_cut_off() -> None:
     """Only those that the row names may be missing."""
     with pytest.raises(InputError, match="hidden_size"):
         architecture_from_config({"model_type": "gemma3_text", "num_hidden_layers": 4})
+
+
+@pytest.mark.parametrize("foreign", [{"patch_size": 16}, {"cross_layer_interval": 1}])
+def test_unknown_networks_that_read_images_are_not_taken_for_decoders(
+    foreign: dict[str, int],
+) -> None:
+    """BEiT's and IDEFICS's configurations have all of a decoder's sizes."""
+    sizes = dict.fromkeys(("hidden_size", "intermediate_size", "vocab_size"), 768)
+    layers = {"num_hidden_layers": 12, "num_attention_heads": 12}
+    with pytest.raises(UnsupportedArchitectureError, match="not Llama-like"):
+        architecture_from_config({"model_type": "beit", **sizes, **layers, **foreign})

@@ -9,6 +9,7 @@ from advisor.architecture.presets import load_preset
 from advisor.errors import InputError
 from advisor.estimate.serving.images import image_work, tower_of, with_images
 from advisor.nouns.serving import Serving
+from tests.cases import serve
 
 # Parameters of the published checkpoints, with their vision towers. [1e9]
 WHOLE = {
@@ -36,6 +37,20 @@ def test_text_and_tower_are_the_published_model(name):
     assert (model.total_parameters + parts) / 1e9 == pytest.approx(WHOLE[name], rel=0.004)
 
 
+def weights_bytes(engine: str, precision: str) -> float:
+    case = serve("qwen2.5-vl-7b", "h100-sxm", 1, engine=engine, weight_format=precision)
+    return advisor.estimate(case).memory.weights_bytes.expected
+
+
+def test_servers_load_the_tower_without_images_and_text_files_do_not():
+    """Qwen/Qwen2.5-VL-7B-Instruct: 8,292,166,656 parameters in 16 bits."""
+    whole = 2 * 8_292_166_656
+    for engine in ("vllm", "sglang"):
+        assert weights_bytes(engine, "bf16") == pytest.approx(whole, rel=0.001)
+    # Of 8 bits and a half each: the text's 7,615,616,512 alone.
+    assert weights_bytes("llama-cpp", "q8_0") < 8.6 / 8 * 7_615_616_512
+
+
 # Qwen2-VL (arXiv:2409.12191, section 2.1): 224 x 224 pixels are 66 tokens with the two around them.
 # Gemma 3: mm_tokens_per_image. Pixtral (arXiv:2410.07073, section 2.2): 64 x 64 patches, a break
 # or an end after each row. Llama 4: 16 tiles and the whole image, 144 tokens each.
@@ -54,8 +69,8 @@ def test_an_image_takes_the_published_tokens(name, side, tokens):
     model = load_preset(name)
     tower = tower_of(model)
     assert tower is not None
-    assert image_work(tower, 1, side, model.hidden_size).tokens == tokens
-    assert image_work(tower, 3, side, model.hidden_size).tokens == 3 * tokens
+    assert image_work(tower, 1, side, model).tokens == tokens
+    assert image_work(tower, 3, side, model).tokens == 3 * tokens
 
 
 # vllm-project/vllm issue 41267: Qwen2.5-VL 7B, vLLM 0.19.1, H100, 1920 x 1080.

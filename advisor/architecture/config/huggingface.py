@@ -36,7 +36,7 @@ TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
 _THINKER_ONLY: Final = (
     "only the thinker's text tower is counted; talker and other towers are left out"
 )
-_TEXT_ONLY: Final = "only the text tower is counted; image and audio towers are left out"
+_TEXT_ONLY: Final = "the parameters are those of the text tower alone"
 
 
 def text_tower(
@@ -124,6 +124,8 @@ FOREIGN_FIELDS: Final = (
     "hybrid_override_pattern",
     "index_topk",
     "encoder_layers",
+    "patch_size",
+    "cross_layer_interval",
 )
 """Fields that no Llama-like model has. With one of them, the guess would be wrong."""
 

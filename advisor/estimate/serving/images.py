@@ -21,6 +21,15 @@ def tower_of(architecture: ModelArchitecture) -> VisionTower | None:
     return None
 
 
+def tower_bytes(architecture: ModelArchitecture) -> float:
+    """Return the weights of a model's vision tower in 16 bits; 0 if none is described. [bytes]"""
+    tower = tower_of(architecture)
+    if tower is None:
+        return 0.0
+    projected = tower.projector_parameters(architecture.hidden_size)
+    return FORMAT_BYTES["bf16"] * (tower.block_parameters + projected)
+
+
 def with_images(workload: Serving, architecture: ModelArchitecture) -> Serving:
     """Return a workload whose prompts include its images; the same object if nothing changes.
 
@@ -48,7 +57,7 @@ def with_images(workload: Serving, architecture: ModelArchitecture) -> Serving:
             remedy="Leave images out, or state their tokens as part of the prompt.",
             field="workload.images_per_request",
         )
-    work = image_work(tower, count, side or vision_towers().default_side, architecture.hidden_size)
+    work = image_work(tower, count, side or vision_towers().default_side, architecture)
     if workload.image_work == work:
         return workload
     if workload.image_work is not None:
@@ -66,7 +75,9 @@ def with_images(workload: Serving, architecture: ModelArchitecture) -> Serving:
     return workload.changed(**update)
 
 
-def image_work(tower: VisionTower, count: int, side: int, text_hidden: int) -> ImageWork:
+def image_work(
+    tower: VisionTower, count: int, side: int, architecture: ModelArchitecture
+) -> ImageWork:
     """Return what ``count`` square images of ``side`` pixels take in one request."""
     exact = min(max(side, tower.least), tower.most) / tower.unit
     across = max(1, math.ceil(exact) if tower.rounds_up else round(exact))
@@ -80,12 +91,12 @@ def image_work(tower: VisionTower, count: int, side: int, text_hidden: int) -> I
         whole=tower.full_layers,
         attended=windowed * min(tower.window, patches),
     )
-    projected = tower.projector_parameters(text_hidden)
+    projected = tower.projector_parameters(architecture.hidden_size)
     host_s = side**2 / MILLION * vision_towers().host_ms_per_megapixel * MILLISECOND
     return ImageWork(
         tokens=count * (tokens + across * tower.row_tokens + tower.around),
         flops=float(count * (flops + 2.0 * projected * tokens)),
-        tower_bytes=FORMAT_BYTES["bf16"] * (tower.block_parameters + projected),
+        tower_bytes=tower_bytes(architecture),
         host_s=count * host_s,
         side=across * tower.unit,
     )

@@ -28,6 +28,7 @@ from advisor.estimate.serving.demand import (
     sampled_sequences,
     stage_share,
 )
+from advisor.estimate.serving.images import tower_bytes
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -132,10 +133,11 @@ def serving_memory(
     shape = np.broadcast_shapes(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
     )
+    tower = tower_bytes(served.model) if engine.loads_tower else 0.0
     terms = {
         "weights": _weights(served, layout, on_host=engine.host_embedding)
         + adapters_bytes(served, load, layout)
-        + load.tower_bytes / layout.tensor,
+        + np.maximum(load.tower_bytes, tower) / layout.tensor,
         "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length)
         + _shared_bytes(served, layout, shared),
         "activations": np.where(sampling, stream, forward),

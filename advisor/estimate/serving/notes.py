@@ -21,6 +21,7 @@ from advisor.estimate.serving.demand import (
     stores_as_published,
 )
 from advisor.estimate.serving.heads import heads_of
+from advisor.estimate.serving.images import tower_bytes
 from advisor.estimate.serving.memory import adapters_bytes
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.serving.unlike import split_note
@@ -59,6 +60,7 @@ def serving_notes(
         *_engine_notes(placement, architecture, calibration.engine_for(weight_format)),
         *_technique_notes(workload, architecture),
         *_image_note(workload),
+        *_tower_note(workload, architecture, calibration.engine_for(weight_format)),
         *_adapter_note(workload, placement, architecture, weight_format),
         *limit_notes(placement.accelerator, memory),
     )
@@ -179,6 +181,14 @@ def _image_note(workload: Serving) -> Iterator[str]:
         f"{duration(work.host_s)}; the tower's activations and images that the engine has cached "
         "are left out"
     )
+
+
+def _tower_note(
+    workload: Serving, architecture: ModelArchitecture, engine: ServingFacts
+) -> Iterator[str]:
+    held = tower_bytes(architecture) if engine.loads_tower else 0.0
+    if held and workload.image_work is None:
+        yield f"{engine.title} loads the vision tower too: {memory(held)} in 16 bits"
 
 
 def _adapter_note(

@@ -173,6 +173,8 @@ class ServingFacts(Noun):
     """Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep
     scales and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b
     7 % (Marlin kernels pad expert matrices to tiles), for small models in 4 bits 20 %."""
+    loads_tower: bool = False
+    """Whether it loads a model's vision tower for requests without images too."""
     host_embedding: bool = False
     """Whether the embedding stays in the host's memory, unless it is the output matrix too."""
     step_buffers: bool = False
