@@ -1,4 +1,4 @@
-"""Text encoders: BERT, DistilBERT, ELECTRA, ALBERT, DeBERTa and ModernBERT."""
+"""Text encoders: BERT, DistilBERT, MPNet, ELECTRA, ALBERT, DeBERTa and ModernBERT."""
 
 from collections import Counter
 from typing import Final
@@ -68,8 +68,30 @@ def distilbert(fields: ConfigFields) -> Stack:
     return bert(ConfigFields(read), pooler=False)
 
 
-def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
-    """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; the class decides pooler and head."""
+def mpnet(fields: ConfigFields) -> Stack:
+    """MPNet: BERT without token types, with one table of distances for all layers."""
+    sizes = {name: fields.count(name) for name in ("vocab_size", *DISTILLED)}
+    sizes["max_position_embeddings"] = fields.count(
+        "max_position_embeddings", maximum=MOST_POSITIONS
+    )
+    read: dict[str, object] = {
+        **sizes,
+        "type_vocab_size": 0,
+        "hidden_act": fields.text("hidden_act"),
+        "architectures": list(fields.names("architectures")),
+        "num_labels": label_count(fields),
+        "tie_word_embeddings": fields.flag("tie_word_embeddings"),
+    }
+    buckets = fields.count("relative_attention_num_buckets")
+    distances = (nn.Learned(elements=buckets * sizes["num_attention_heads"]),)
+    return bert(ConfigFields(read), distances=distances)
+
+
+def bert(fields: ConfigFields, *, pooler: bool = True, distances: nn.Layers = ()) -> Stack:
+    """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; the class decides pooler and head.
+
+    ``distances``: tables that all layers share.
+    """
     refuse_cross_attention(fields)
     shape = post_norm_blocks(fields)
     hidden = nn.Linear(out=shape.hidden_size)
@@ -83,7 +105,7 @@ def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
         head = (hidden,)
     if ends(fields, "ForPreTraining"):
         head = (nn.branch("next_sentence", hidden, nn.Linear(out=2)), *head)
-    embedding = text_embedding(fields, shape.hidden_size, predicts=predicts)
+    embedding = (*text_embedding(fields, shape.hidden_size, predicts=predicts), *distances)
     return encoder_stack(fields, shape, embedding, transformer_blocks(shape), head, predicts)
 
 
