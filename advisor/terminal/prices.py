@@ -131,5 +131,7 @@ def _outcome(item: ProviderReport) -> tuple[str, ...]:
 
 
 def _problem(item: ProviderReport) -> str:
+    if item.outcome == "taken":
+        return f"{item.name}: {item.message}."
     stays = f"prices of {item.date} stay" if item.outcome == "kept" else "the shipped prices stay"
     return f"{item.name}: {item.message}; {stays}."

@@ -29,6 +29,7 @@ from advisor.catalog.api_prices import load_api_prices
 from advisor.catalog.checks import check_order
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_balancers, load_economy
+from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.price_drift import drifts, price_histories
@@ -330,6 +331,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "price_drift.csv": drifts,
     "price_history.csv": price_histories,
     "gpuhunt_names.csv": names,
+    "price_feeds.yaml": addresses,
     "matmul_achievable.csv": read_achievable,
     "unlike_cards.yaml": lambda: load_catalog().accelerator("rtx-3090+rtx-3060-12gb"),
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),

@@ -14,6 +14,7 @@ from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
 from advisor.nouns.hardware import (
     DESKTOP_MOST_BYTES,
+    LOWEST_ASK,
     YOUR_QUOTE,
     Accelerator,
     Node,
@@ -29,9 +30,6 @@ LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)
 """Searched numbers of instances: powers of two, and three times powers of two."""
 
 
-LOWEST_ASK = "marketplace, lowest"
-"""Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a
-plan, so it is searched only if the user names the provider, or a card that has no other price."""
 MOST_NEAR, MOST_LISTED = 6, 40
 """Names shown beside one that no offer has: near ones, or all if they are few."""
 STALE_PRICE_RATIO = 0.3

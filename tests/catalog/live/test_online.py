@@ -1,11 +1,14 @@
 """Providers that gpuhunt asks itself: taken where they answer, left alone where they do not."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from advisor.catalog import load_catalog
+from advisor.catalog.live import clouds, fetch
+from advisor.catalog.live.names import ONLINE, PROVIDERS
 from advisor.catalog.live.refresh import refresh_prices
 from tests.catalog.live.conftest import Publish
 
@@ -34,17 +37,18 @@ def answers(publish: Publish, cache: Path, monkeypatch: pytest.MonkeyPatch) -> l
 
     publish()
     found: list[object] = []
-    provider = VultrProvider()
 
-    def get(**filters: object) -> list[object]:
+    def get(provider: VultrProvider, **filters: object) -> list[object]:
         if isinstance(found[0], Exception):
             raise found[0]
         return found
 
-    monkeypatch.setattr(provider, "get", get)
-    catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
-    catalog.add_provider(provider)
-    monkeypatch.setattr(gpuhunt, "default_catalog", lambda: catalog)
+    monkeypatch.setattr(VultrProvider, "get", get)
+    # The others would leave this machine.
+    asked = {"vultr": "Vultr", "jarvislabs": "JarvisLabs"}
+    monkeypatch.setattr(fetch, "TITLES", PROVIDERS | asked)
+    monkeypatch.setattr(fetch, "CLOUDS", {})
+    monkeypatch.setitem(clouds.addresses(), "openrouter", "http://127.0.0.1:9")
     return found
 
 
@@ -92,3 +96,18 @@ def test_only_published_lists_are_asked_by_default(publish: Publish, cache: Path
 
     assert "Vultr" not in {item.name for item in report.providers}
     assert len(report.providers) == 9
+
+
+def test_every_provider_of_gpuhunt_is_asked_but_one() -> None:
+    from gpuhunt._internal.catalog import OFFLINE_PROVIDERS, ONLINE_PROVIDERS
+
+    # Crusoe's prices in gpuhunt are typed by hand and have no day.
+    assert set(OFFLINE_PROVIDERS + ONLINE_PROVIDERS) - {"crusoe"} == {*PROVIDERS, *ONLINE}
+
+
+def test_without_gpuhunt_accounts_say_how_to_get_it(
+    answers: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)
+
+    assert "pip install 'gpu-advisor[prices]'" in outcomes()["Vultr"][1]
