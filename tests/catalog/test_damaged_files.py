@@ -33,6 +33,7 @@ from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.price_drift import drifts, price_histories
+from advisor.catalog.prices_page import prices_page
 from advisor.errors import CatalogError, ResourceError
 from advisor.estimate.terms import term_texts
 from advisor.estimate.training.defaults import usual_loss
@@ -332,6 +333,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "price_history.csv": price_histories,
     "gpuhunt_names.csv": names,
     "price_feeds.yaml": addresses,
+    "unread_prices.csv": lambda: prices_page(load_snapshot()),
     "matmul_achievable.csv": read_achievable,
     "unlike_cards.yaml": lambda: load_catalog().accelerator("rtx-3090+rtx-3060-12gb"),
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
