@@ -37,7 +37,7 @@ ONLINE: Final = {
 } | MARKETPLACES
 """Providers asked online, most with a key from the environment. Left out: Crusoe, whose prices
 gpuhunt holds in a table typed by hand, in part estimated and without a day."""
-ACCOUNTS: Final = {"seeweb": "EUR"}
+CURRENCIES: Final = {"seeweb": "EUR"}
 """Currency of the providers that do not quote US dollars; gpuhunt gives it as dollars."""
 TITLES: Final = PROVIDERS | ONLINE
 

@@ -1,6 +1,7 @@
 """Providers that gpuhunt asks itself: taken where they answer, left alone where they do not."""
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -111,3 +112,19 @@ def test_without_gpuhunt_accounts_say_how_to_get_it(
     monkeypatch.setitem(sys.modules, "gpuhunt", None)
 
     assert "pip install 'gpu-advisor[prices]'" in outcomes()["Vultr"][1]
+
+
+def test_seeweb_quotes_euro(answers: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """gpuhunt gives them as dollars; the catalog's rate is 1.1269 USD for one."""
+    from gpuhunt.providers.seeweb import SeewebProvider
+
+    fields = {"provider": "seeweb", "instance_name": "ECS1GPU7", "location": "it", "price": 0.85}
+    item = replace(ITEM, **fields, gpu_count=1, gpu_name="L40S", gpu_memory=48.0)
+    answers.append(ITEM)
+    monkeypatch.setenv("SEEWEB_API_TOKEN", "a token")
+    monkeypatch.setattr(SeewebProvider, "get", lambda provider, **filters: [item])
+    monkeypatch.setattr(fetch, "TITLES", PROVIDERS | {"seeweb": "Seeweb"})
+
+    assert outcomes()["Seeweb"] == ("taken", "")
+    offer = next(item for item in load_catalog().offers if item.provider == "Seeweb")
+    assert offer.on_demand_usd_per_hour == pytest.approx(0.85 * 1.1269)
