@@ -73,6 +73,8 @@ def reason(error: BaseException) -> str:
     """Return the reason in one line, without addresses, so that equal reasons read the same."""
     cause = getattr(error, "reason", None) or error
     text = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
+    if type(cause).__module__.startswith("requests"):  # its text has address and objects
+        text = type(cause).__name__
     if isinstance(cause, LookupError | TypeError | AttributeError):
         text = f"the answer has another form ({text})"
     return visible(str(text)[:120]) or type(error).__name__

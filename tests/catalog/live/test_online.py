@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import requests
 
 from advisor.catalog import load_catalog
 from advisor.catalog.live import clouds, fetch
@@ -128,3 +129,9 @@ def test_seeweb_quotes_euro(answers: list[object], monkeypatch: pytest.MonkeyPat
     assert outcomes()["Seeweb"] == ("taken", "")
     offer = next(item for item in load_catalog().offers if item.provider == "Seeweb")
     assert offer.on_demand_usd_per_hour == pytest.approx(0.85 * 1.1269)
+
+
+def test_a_failed_connection_is_told_without_addresses(answers: list[object]) -> None:
+    answers.append(requests.ConnectionError("HTTPSConnectionPool(host='api.vultr.com', port=443)"))
+
+    assert outcomes()["Vultr"][1].endswith("the answer is unusable (ConnectionError)")
