@@ -112,7 +112,7 @@ def test_compare_in_json_has_offer_and_ratios(capsys: pytest.CaptureFixture[str]
     assert h100["usd_per_hour"] in prices
     assert h100["offer"]["accelerator"] == "h100-sxm"
     assert h100["flops_per_s_per_usd_per_hour"] * h100["usd_per_hour"] == pytest.approx(989.4e12)
-    assert consumer["bytes_per_s_per_usd"] == pytest.approx(1.008e12 / 1599)
+    assert consumer["bytes_per_s_per_usd"] == pytest.approx(1.008e12 / 2500)
 
 
 def test_differences_hide_equal_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Public list prices of hosted models, from ``data/api_prices.csv``."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Final, Literal
@@ -9,6 +10,7 @@ from pydantic import Field
 from advisor.catalog.checks import check_order
 from advisor.catalog.records import IsoDate, Record, Text
 from advisor.errors import InputError
+from advisor.foundation import names
 from advisor.foundation.data_records import read_table
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Confidence
@@ -28,7 +30,7 @@ class ApiPrice(Record):
     provider: Text
     model: Text
     """As the provider names it."""
-    preset: str = ""
+    preset: names.Name = ""
     """Key of the preset with the same weights; empty if there is none."""
     weights: Literal["same", "other"]
     """``same``: the provider names the weights of the preset. ``other``: another model."""
@@ -42,7 +44,7 @@ class ApiPrice(Record):
     source: Text
     """File of the source; `API_SOURCE` names the source."""
     confidence: Confidence
-    notes: str = ""
+    notes: names.Text = ""
 
     @property
     def name(self) -> str:
@@ -66,21 +68,20 @@ def load_api_prices() -> tuple[ApiPrice, ...]:
     return tuple(records)
 
 
-def api_named(name: str) -> ApiPrice:
+def api_named(name: str, known: Sequence[ApiPrice]) -> ApiPrice:
     """Find a price by ``provider/model``, or by the model alone if one provider has it."""
     wanted = name.casefold().strip()
-    known = load_api_prices()
     exact = [item for item in known if item.name.casefold() == wanted]
     found = exact or [item for item in known if item.model.casefold() == wanted]
     if len(found) == 1:
         return found[0]
-    names = {item.name.casefold(): item.name for item in found or known}
-    near = list(names) if found else get_close_matches(wanted, names, n=3, cutoff=0.4)
+    titles = {item.name.casefold(): item.name for item in found or known}
+    near = list(titles) if found else get_close_matches(wanted, titles, n=3, cutoff=0.4)
     raise InputError(
         "several providers offer this model" if found else "no such hosted model in the table",
         value=name,
         allowed="provider/model of data/api_prices.csv"
-        + (f"; nearest: {', '.join(names[item] for item in near)}" if near else ""),
+        + (f"; nearest: {', '.join(titles[item] for item in near)}" if near else ""),
         remedy="Name one, or state its prices (--api-price, --api-input-price).",
         field="renting.api",
     )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Self, TypeVar, cast
 
 from pydantic import Field
 
+from advisor.catalog.api_prices import ApiPrice
 from advisor.catalog.quotes import converted
 from advisor.catalog.unlike import unlike_cards
 from advisor.errors import InputError
@@ -51,6 +52,8 @@ class PriceState(Noun):
     """When the live prices were fetched. ISO 8601 with time; empty for the shipped snapshot."""
     problem: str = ""
     """Why the cached live prices are not used. Empty if nothing is wrong."""
+    hosted: Annotated[tuple[ApiPrice, ...], Field(exclude=True)] = ()
+    """Live prices of hosted models, in place of the shipped ones with the same name."""
 
     @property
     def sentence(self) -> str:
@@ -59,7 +62,7 @@ class PriceState(Noun):
             return "Prices come from the snapshot that ships with the program."
         names, day = ", ".join(self.live_providers), self.fetched_at[:10]
         return (
-            f"Prices of {names} are live, fetched on {day} through gpuhunt; all others come from "
+            f"Prices of {names} are live, fetched on {day}; all others come from "
             "the shipped snapshot."
         )
 

@@ -19,6 +19,7 @@ from advisor.foundation.data_records import read_table, refuse
 from advisor.foundation.formatting import percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.hardware import Billing, Confidence, Offer
 from advisor.nouns.money import Owning
 
@@ -321,18 +322,25 @@ def places() -> tuple[Place, ...]:
     return tuple(sorted(known, key=lambda item: item.name))
 
 
-def with_commitments(catalog: Catalog, economy: Economy, months: int) -> Catalog:
+def with_commitments(
+    catalog: Catalog, economy: Economy, months: int, *, run: bool = False
+) -> Catalog:
     """Return the catalog with on-demand prices for a commitment of up to ``months``.
 
     Of a provider's plans for a card within it, the cheapest counts; an offer without one keeps its
-    price. Committed offers name term and plan. Spot prices stay.
+    price. Committed offers name term and plan. Spot prices stay. A ``run`` ends, but its commitment
+    is billed for the whole term: each offer keeps its price on demand, and a committed one with
+    that bill stands beside it.
     """
     plans = [item for item in economy.commitments if item.term_months <= months]
-    offers = tuple(_committed(offer, plans) for offer in catalog.offers)
+    offers = tuple(_committed(offer, plans, run=run) for offer in catalog.offers)
+    if run:
+        beside = {offer.key: offer for offer in (*catalog.offers, *offers)}
+        offers = tuple(beside[key] for key in sorted(beside))
     return catalog.changed(offers=offers)
 
 
-def _committed(offer: Offer, plans: list[Commitment]) -> Offer:
+def _committed(offer: Offer, plans: list[Commitment], *, run: bool) -> Offer:
     price = offer.on_demand_usd_per_hour
     fitting = [
         item for item in plans if item.provider == offer.provider and item.covers(offer.accelerator)
@@ -341,7 +349,10 @@ def _committed(offer: Offer, plans: list[Commitment]) -> Offer:
         return offer
     plan = min(fitting, key=lambda item: (item.price_ratio, item.term_months))
     term = f"{plan.term_months} month{'s' * (plan.term_months > 1)}"
+    whole_s = plan.term_months * HOURS_PER_MONTH * HOUR_S
     return offer.changed(
+        key=f"{offer.key}/{plan.term_months}-months" if run else offer.key,
+        billing=offer.billing.changed(minimum_s=whole_s) if run else offer.billing,
         on_demand_usd_per_hour=cents.times(price, plan.price_ratio),
         commitment=f"{term}: {plan.plan}, {percent(plan.price_ratio)} of the price on demand"
         f"{plan.caution}",

@@ -4,6 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog.api_prices import ApiPrice, load_api_prices
 from advisor.catalog.catalog import Catalog, ExchangeRate, Source
 from advisor.catalog.checks import (
     check_accelerator,
@@ -71,6 +72,13 @@ def load_catalog(directory: Path | None = None) -> Catalog:
 def load_snapshot() -> Catalog:
     """Load the shipped catalog without live prices."""
     return _load(data_path(CATALOG_FILE), data_path(OFFERS_FILE))
+
+
+def load_hosted() -> tuple[ApiPrice, ...]:
+    """Load the prices of hosted models: the shipped ones, or live ones that are not older."""
+    live = {item.name: item for item in load_catalog().prices.hosted}
+    pairs = ((item, live.get(item.name, item)) for item in load_api_prices())
+    return tuple(new if new.price_date >= item.price_date else item for item, new in pairs)
 
 
 def _load(catalog_path: Path, offers_path: Path) -> Catalog:

@@ -6,10 +6,14 @@ from statistics import median
 
 from advisor.catalog.api_prices import API_SOURCE, load_api_prices
 from advisor.catalog.catalog import Catalog
+from advisor.catalog.records import Record, Text
+from advisor.foundation.data_records import read_table
 from advisor.foundation.dates import STALE_DAYS, age_days, first_day, is_stale
 from advisor.foundation.formatting import percent
+from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Offer
 
+UNREAD = "unread_prices.csv"
 _HEAD = """\
 # Prices in the catalog
 
@@ -26,6 +30,13 @@ with the rows of the same model.
 """
 
 
+class _Unread(Record):
+    """A row of ``unread_prices.csv``: what has no price here, and why."""
+
+    what: Text
+    why: Text
+
+
 def prices_page(catalog: Catalog) -> str:
     """Return the page in Markdown."""
     today = first_day(catalog.newest_price_date)
@@ -37,6 +48,13 @@ def prices_page(catalog: Catalog) -> str:
         _table("provider", _groups(offers, lambda offer: offer.provider), today, cards=True),
         "## By accelerator\n",
         _table("accelerator", _groups(offers, lambda o: names[o.accelerator]), today, cards=False),
+        "## Not read\n",
+        "What people ask for and has no row here, each with the reason:\n",
+        *(
+            f"- {item.what}: {item.why}."
+            for item in read_table(data_path(UNREAD), _Unread, key=("what",))
+        ),
+        "",
         "## Hosted models\n",
         _HOSTED.format(source=API_SOURCE),
         _hosted(),

@@ -48,5 +48,9 @@ def _refresh(arguments: Namespace) -> None:
     from advisor.terminal.prices import progress_bar
 
     with progress_bar() as progress:
-        report = api.refresh_prices(progress=progress, online=arguments.online)
+        report = api.refresh_prices(
+            progress=progress,
+            online=arguments.online or bool(arguments.region),
+            regions=arguments.region,
+        )
     answered(arguments, report)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from advisor.catalog.api_prices import load_api_prices
+from advisor.catalog.loader import load_hosted
 from advisor.fleet.machines import Slice, platform_of
 from advisor.fleet.portfolio import FleetWorkload
 from advisor.fleet.solving.problem import Mode, Pauses
@@ -48,7 +48,7 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
     providers = {name.casefold() for name in limits.providers}
     priced = [
         (Hosted.listed(item, case.model.preset).request_usd(serving, cached), item)
-        for item in load_api_prices()
+        for item in load_hosted()
         if item.weights == "same"
         and item.preset == case.model.preset
         and (not providers or item.provider.casefold() in providers)

@@ -299,6 +299,9 @@ FIRM_TIER: Final = "on-demand list"
 """Tier of a price that a provider's list states for this machine."""
 YOUR_QUOTE: Final = "Your quote"
 """Provider of a rent that a case states for its hardware; no limit of a search leaves it out."""
+LOWEST_ASK: Final = "marketplace, lowest"
+"""Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a
+plan, so it is searched only if the user names the provider, or a card that has no other price."""
 FROM_TIER: Final = "on-demand list, from"
 """Tier of the lowest price of a list ("from", "starting at"): a lower bound."""
 

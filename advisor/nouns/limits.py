@@ -157,10 +157,9 @@ class Constraints(Noun):
         "--commit",
         "Commitment",
         unit="months",
-        tasks=SERVING,
         blank="None",
     )
-    """Serving: every hour of the term is paid, as a month of serving is anyway. [months]"""
+    """Every hour of the term is paid. A training run may also rent on demand. [months]"""
     usd_per_eur: (
         Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None
     ) = asked(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.catalog.api_prices import ApiPrice, api_named, load_api_prices
+from advisor.catalog.api_prices import ApiPrice, api_named
+from advisor.catalog.loader import load_hosted
 from advisor.equations.pricing import api_request_usd, break_even_requests_per_day
 from advisor.errors import InputError
 from advisor.estimate.beside_results import ApiComparison, ApiOption
@@ -83,10 +84,10 @@ def hosted_models(case: Case, architecture: ModelArchitecture) -> tuple[Hosted, 
     preset = architecture.name
     found = [] if renting.api_usd_per_million is None else [_stated(renting)]
     if renting.api is not None:
-        found.append(Hosted.listed(api_named(renting.api), preset))
+        found.append(Hosted.listed(api_named(renting.api, load_hosted()), preset))
     if found:
         return tuple(found)
-    same = [Hosted.listed(item, preset) for item in load_api_prices() if item.preset == preset]
+    same = [Hosted.listed(item, preset) for item in load_hosted() if item.preset == preset]
     same.sort(key=lambda item: item.request_usd(workload, renting.api_cached_share))
     return tuple(same)
 

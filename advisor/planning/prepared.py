@@ -139,7 +139,8 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
     if rate is not None:
         catalog = catalog.at_rate("EUR", rate)
     if months is not None:
-        catalog = with_commitments(catalog, load_economy(), months)
+        run = not isinstance(case.workload, Serving)
+        catalog = with_commitments(catalog, load_economy(), months, run=run)
     if case.host.display_bytes and not isinstance(case.workload, Serving):
         catalog = _without_screens(catalog, case.host.display_bytes)
     usd = case.renting.usd_per_hour

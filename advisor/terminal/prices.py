@@ -52,7 +52,7 @@ def show_offers(console: Console, found: OfferList, *, everything: bool = False)
     paragraph(
         console,
         f"USD per hour, {kind}, for one card and for a GiB of its memory; s: a spot price, where "
-        "nothing else is sold. Gbit/s: network of the whole instance. Age in days.",
+        "no other is known. Gbit/s: network of the whole instance. Age in days.",
     )
     if len(shown) < len(found.lines):
         paragraph(console, f"{len(found.lines) - len(shown)} more with --all; --csv writes them.")
@@ -131,5 +131,7 @@ def _outcome(item: ProviderReport) -> tuple[str, ...]:
 
 
 def _problem(item: ProviderReport) -> str:
+    if item.outcome == "taken":
+        return f"{item.name}: {item.message}."
     stays = f"prices of {item.date} stay" if item.outcome == "kept" else "the shipped prices stay"
     return f"{item.name}: {item.message}; {stays}."

@@ -24,7 +24,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_prices_are_those_of_the_source(name: str) -> None:
-    found = api_named(name)
+    found = api_named(name, load_api_prices())
     assert (found.input_usd, found.cached_input_usd, found.output_usd) == PUBLISHED[name]
 
 
@@ -38,6 +38,6 @@ def test_rows_of_the_same_weights_name_a_preset() -> None:
 
 def test_an_unknown_or_ambiguous_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r"claude-haiku-4-5"):
-        api_named("claude-haiku-4.5")
+        api_named("claude-haiku-4.5", load_api_prices())
     with pytest.raises(InputError, match=r"several providers"):
-        api_named("meta-llama/Llama-3.3-70B-Instruct")
+        api_named("meta-llama/Llama-3.3-70B-Instruct", load_api_prices())

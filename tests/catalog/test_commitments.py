@@ -11,6 +11,7 @@ from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy, with_commitments
 from advisor.errors import InputError
 from advisor.nouns.hardware import Offer
+from advisor.planning.results import Plan
 from tests.cases import serve
 
 SERVED: dict[str, Any] = serve(
@@ -65,3 +66,31 @@ def test_rent_or_buy_compares_all_commitments_itself() -> None:
     case = {**SERVED, "limits": {"commitment_months": 12}, "hardware": {"accelerator": "l4"}}
     with pytest.raises(InputError, match="compares all commitments"):
         api.own(case)
+
+
+def trained(tokens: str, **limits: object) -> Plan:
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "pretraining", "tokens": tokens},
+        "limits": {
+            "accelerators": ["h100-sxm"],
+            "providers": ["AWS"],
+            "max_accelerators": 64,
+            "commitment_months": 12,
+            **limits,
+        },
+    }
+    return api.recommend(case).plans[0]
+
+
+def test_a_run_pays_the_whole_term_and_rents_on_demand_where_that_is_cheaper() -> None:
+    short, long = trained("20e9").estimate.cost, trained("4e12").estimate.cost
+    assert (short.commitment, long.commitment[:9]) == ("", "12 months")
+    # 64 cards finish in a quarter of a year; the term would cost 4 times 0.6 of that.
+    assert trained("4e12", deadline_hours=90 * 24).estimate.cost.commitment == ""
+
+    # 16 cards work most of a year: two machines at 0.6 of 55.04 an hour, for 12 × 730 hours.
+    most = trained("4e12", deadline_hours=290 * 24).estimate
+    assert most.count == 16
+    assert most.cost.rent_usd is not None
+    assert most.cost.rent_usd.expected == pytest.approx(2 * 0.6 * 55.04 * 12 * 730, rel=1e-3)

@@ -29,9 +29,11 @@ from advisor.catalog.api_prices import load_api_prices
 from advisor.catalog.checks import check_order
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_balancers, load_economy
+from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.price_drift import drifts, price_histories
+from advisor.catalog.prices_page import prices_page
 from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import CatalogError, ResourceError
 from advisor.estimate.terms import term_texts
@@ -332,6 +334,8 @@ LOADERS: dict[str, Callable[[], object]] = {
     "price_drift.csv": drifts,
     "price_history.csv": price_histories,
     "gpuhunt_names.csv": names,
+    "price_feeds.yaml": addresses,
+    "unread_prices.csv": lambda: prices_page(load_snapshot()),
     "matmul_achievable.csv": read_achievable,
     "usual_machines.yaml": usual_machines,
     "serving_defaults.yaml": serving_defaults,

@@ -84,7 +84,7 @@ def test_a_firm_price_within_the_range_of_a_lowest_one_wins() -> None:
 @pytest.mark.parametrize(
     ("key", "words", "launch"),
     [
-        ("rtx-4090", "launch price of 2022", True),
+        ("rtx-4080", "launch price of 2022", True),
         ("rtx-5090", "shop price of 2026-01", False),
         ("rtx-pro-6000-blackwell", "list price of 2026-04", False),
         ("h100-sxm", "estimate of 2026-06", False),
@@ -101,11 +101,11 @@ def test_a_price_to_buy_says_its_kind_and_date(
 
 
 def test_owning_at_a_launch_price_spreads_wide_and_says_so() -> None:
-    case = tune("llama-3.1-8b", "rtx-4090", method="qlora")
+    case = tune("llama-3.1-8b", "rtx-4080", method="qlora")
     found = advisor.own(case)
     price = next(item for item in found.inputs if item.field == "purchase_usd")
     assert (price.value.low, price.value.expected, price.value.high) == pytest.approx(
-        (0.5 * 1599, 1599, 2.2 * 1599)
+        (0.5 * 1199, 1199, 2.2 * 1199)
     )
     assert any("launch price of 2022" in item for item in found.assumptions)
     given = advisor.own({**case, "owning": {"purchase_usd": 2500}})

@@ -23,11 +23,11 @@ from advisor.architecture.resolve import resolve_model
 from advisor.architecture.stack.reading import stack_from_text
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.live.cache import FORMAT, SCHEMA
-from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.merge import with_live
 from advisor.catalog.live.names import TITLES, Name, names
 from advisor.catalog.live.offers import CLUSTER_FLAG, convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider
+from advisor.catalog.live.rows import Row
 from advisor.catalog.loader import load_snapshot
 from advisor.nouns.case import ModelSource
 from advisor.nouns.hardware import Offer
@@ -265,7 +265,6 @@ def _prices() -> Any:
     )
     live = LivePrices(
         fetched_at=NOW,
-        gpuhunt="0.1.34",
         providers=(
             LiveProvider(name="Akash", version="20261120-42", date="2026-11-20", offers=offers),
         ),
@@ -317,7 +316,7 @@ def _row(source: Random, card: Name) -> dict[str, Any]:
     """Return the row of an instance whose names the table knows."""
     return {
         "instance": card.instance.replace("*", source.choice(("", "x", "8", "48xlarge"))),
-        "location": source.choice(LOCATIONS),
+        "region": source.choice(LOCATIONS),
         "usd_per_hour": source.choice((0.2, 3.5, 98.3)),
         "vcpus": source.choice((0.0, 192.0)),
         "memory_gib": source.choice((0.0, 2048.0)),

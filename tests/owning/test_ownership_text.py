@@ -51,6 +51,6 @@ def test_explained_it_shows_every_input_with_its_source() -> None:
 def test_the_bill_says_of_when_the_price_of_the_cards_is() -> None:
     assert "Accelerators, given" in shown(everything=False)
     text = StringIO()
-    found = advisor.own(tune("llama-3.1-8b", "rtx-4090", 1, method="qlora"))
+    found = advisor.own(tune("llama-3.1-8b", "rtx-4080", 1, method="qlora"))
     show_ownership(new_console(text, width=80), found, everything=False)
     assert "Accelerators, launch price of 2022" in text.getvalue()

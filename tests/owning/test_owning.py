@@ -67,7 +67,7 @@ def test_a_flip_value_makes_both_cost_the_same() -> None:
 
 def test_the_horizon_turns_the_answer_at_its_value() -> None:
     quote = {"usd_per_hour": 0.5}
-    kept: dict[str, Any] = {"hours_per_month": 118, "months": 24}
+    kept: dict[str, Any] = {"hours_per_month": 118, "months": 24, "purchase_usd": 1599}
     found = own(owning=kept, renting=quote)
     [at] = [effect.flips_at for effect in found.effects if effect.field == "months"]
     assert at is not None
@@ -82,7 +82,7 @@ def test_the_horizon_turns_the_answer_at_its_value() -> None:
 def test_dearer_cards_and_power_raise_the_break_even() -> None:
     quote = {"usd_per_hour": 0.5}
     base = hours(own(renting=quote))
-    assert hours(own(renting=quote, owning={"purchase_usd": 2500})) > base
+    assert hours(own(renting=quote, owning={"purchase_usd": 4000})) > base
     assert hours(own(renting=quote, owning={"electricity_usd_per_kwh": 0.4})) > base
     assert hours(own(renting=quote, owning={"resale_share": 0.6})) < base
     assert hours(own(renting={"usd_per_hour": 1.0})) < base

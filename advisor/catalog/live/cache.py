@@ -13,7 +13,7 @@ from advisor.errors import RefreshError, TransferError
 from advisor.foundation.writing import write_whole
 
 FORMAT: Final = "gpu-advisor live prices"
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Version of the file format. The reader refuses every other version."""
 MAX_BYTES: Final = 10_000_000
 """Some 16,000 offers, of 600 bytes each; reading them takes half a second and under 100 MB."""

@@ -1,240 +1,216 @@
-"""Downloads the providers' catalogs through ``gpuhunt``; no other module imports it."""
+"""Asks every source of prices: lists that gpuhunt publishes, clouds, marketplaces, accounts."""
 
-from __future__ import annotations
-
+import io
+import json
 import logging
-import re
-import socket
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
-from queue import SimpleQueue
-from threading import Lock
-from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from importlib import import_module
+from typing import Final
+from urllib.parse import quote
+from zipfile import ZipFile
 
-from advisor.catalog.live.names import ONLINE, PROVIDERS, TITLES
-from advisor.errors import RefreshError
-from advisor.foundation.names import visible
-from advisor.foundation.record import record
-
-if TYPE_CHECKING:
-    import gpuhunt
+from advisor.catalog.live import clouds
+from advisor.catalog.live.download import BROKEN, Bounded, json_at, opened, reason
+from advisor.catalog.live.names import CURRENCIES, MARKETPLACES, PROVIDERS, TITLES
+from advisor.catalog.live.rows import Fetched, Machines, Row
+from advisor.foundation.tables import csv_rows
 
 Progress = Callable[[float, str], None]
 """Receives the completed share, 0 to 1, and a description of the current step."""
-
-SILENCE_S: Final = 30.0
-"""A server that stays silent for this long has failed. [s]"""
-POLL_S: Final = 0.1
-_ONE_AT_A_TIME: Final = Lock()
-"""One fetch at a time: log and socket settings are global, and the process may serve many users."""
-LOADING: Final = 0.8
-"""Share of the progress bar for the downloads."""
-
-
-@record
-class Row:
-    """One row of a provider's catalog, as gpuhunt states it."""
-
-    instance: str
-    location: str
-    usd_per_hour: float
-    vcpus: float
-    memory_gib: float
-    gpus: int
-    gpu_name: str
-    gpu_memory_gb: float
-    spot: bool
-    flags: tuple[str, ...]
+LISTS: Final = "https://dstack-gpu-pricing.s3.eu-west-1.amazonaws.com/v3"
+"""Where gpuhunt's makers publish the lists of providers, collected every day."""
+MOST_MACHINES: Final = 3000
+"""Machines of a marketplace that are read, cheapest first."""
+MOST_LIST_BYTES: Final = 100_000_000
+"""Largest list, unpacked. It is read row by row."""
+ZONED: Final = "gcp"
+"""This provider's list names zones. Without its last part, a zone is a region."""
+COLUMNS: Final = ("instance_name", "location", "price", "cpu", "memory", "gpu_count", "spot")
+CLOUDS: Final[Mapping[str, Callable[[Machines, Sequence[str]], Fetched]]] = {
+    "aws": clouds.aws,
+    "azure": clouds.azure,
+    "gcp": clouds.gcp,
+}
 
 
-@record
-class Fetched:
-    """The answer of one provider."""
+def fetch(
+    *,
+    progress: Progress,
+    online: bool,
+    regions: Sequence[str],
+    machines: Mapping[str, Machines],
+    euro_usd: float,
+) -> Mapping[str, Fetched]:
+    """Return the answers by gpuhunt's name of the provider; a failure does not stop the others.
 
-    version: str = ""
-    rows: tuple[Row, ...] = ()
-    malformed: int = 0
-    """Rows that gpuhunt could not read."""
-    error: str = ""
-    """Why there are no rows. Empty if the download worked."""
-
-
-class _Listener(logging.Handler):
-    """Follows the state of each provider in gpuhunt's log, and keeps the log off the terminal."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: SimpleQueue[str] = SimpleQueue()
-        """Providers in the order in which their downloads began."""
-        self.errors: dict[str, str] = {}
-        self.malformed: Counter[str] = Counter()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Record downloads, unreadable rows, and the reason for a failure."""
-        args = record.args if isinstance(record.args, tuple) else ()
-        provider = str(args[0]) if args else ""
-        if provider not in PROVIDERS:
-            return
-        if record.exc_info and record.exc_info[1] is not None:
-            self.errors[provider] = _reason(record.exc_info[1])
-        elif record.levelno == logging.WARNING:
-            self.malformed[provider] += 1
-        elif record.msg.startswith("Downloading"):
-            self.started.put(provider)
-
-
-def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetched]]:
-    """Download the catalogs of all offline providers, and ``online`` of those with keys.
-
-    Returns gpuhunt's version, and the answers by its name of the provider. Raises RefreshError if
-    gpuhunt is not installed, or no provider could be loaded.
+    ``online`` asks clouds, marketplaces and accounts too. ``regions`` bounds what clouds are asked,
+    ``machines`` are those of the catalog by provider, and ``euro_usd`` buy a euro.
     """
-    try:
-        # Imported here because only a refresh needs them, but every command imports this module.
-        from importlib.metadata import version
-
-        import gpuhunt
-    except ImportError:
-        raise RefreshError(
-            "live prices need the package gpuhunt, which is not installed",
-            remedy="Install it: pip install 'gpu-advisor[prices]'.",
-        ) from None
-    progress(0.0, "Looking for the newest prices")
-    listener = _Listener()
-    with _ONE_AT_A_TIME, _listening(listener), _timeout(SILENCE_S):
-        try:
-            catalog = _load(gpuhunt, listener.started, progress, online=online)
-        except gpuhunt.GPUHuntError as error:
-            reasons = sorted(set(listener.errors.values())) or [_reason(error)]
-            raise RefreshError(
-                f"no provider's prices could be downloaded ({'; '.join(reasons)})",
-                remedy="Check the connection and try again later.",
-            ) from None
-        found = {}
-        asked = TITLES if online else PROVIDERS
-        for index, (name, title) in enumerate(asked.items(), start=1):
-            progress(LOADING + (1 - LOADING) * index / len(asked), f"Reading prices of {title}")
-            found[name] = _ask(gpuhunt, catalog, name) if name in ONLINE else _read(catalog, name)
-        for name, answer in found.items():
-            if name in listener.errors and not answer.rows:
-                found[name] = Fetched(error=listener.errors[name])
-            elif listener.malformed[name]:
-                found[name] = replace(answer, malformed=listener.malformed[name])
-    return version("gpuhunt"), found
-
-
-def day_of(catalog_version: str) -> str | None:
-    """Return the day at the start of a catalog's version, or None if it is not a valid date.
-
-    Examples
-    --------
-    >>> day_of("20261120-1432")
-    '2026-11-20'
-    >>> day_of("20260231-1") is None
-    True
-    """
-    match = re.match(r"(20[0-9]{2})([0-9]{2})([0-9]{2})(?![0-9])", catalog_version)
-    if match is None:
-        return None
-    try:
-        return date(*map(int, match.groups())).isoformat()
-    except ValueError:
-        return None
-
-
-def _load(
-    package: ModuleType, started: SimpleQueue[str], progress: Progress, *, online: bool
-) -> gpuhunt.Catalog:
-    """Download everything. The caller's own thread reports progress, as interfaces require."""
-
-    def load() -> gpuhunt.Catalog:
-        if online:
-            catalog = package.default_catalog()  # one for the process: it may be an earlier one
+    asked = TITLES if online else PROVIDERS
+    found = {}
+    for index, (name, title) in enumerate(asked.items()):
+        progress(index / len(asked), f"Reading prices of {title}")
+        if name in PROVIDERS:
+            found[name] = _attempt(partial(_listed, name))
         else:
-            catalog = package.Catalog(balance_resources=False, auto_reload=False)
-        catalog.load()
-        return catalog
-
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        loading = executor.submit(load)
-        count, finished = 0, False
-        while not finished:
-            finished = bool(wait([loading], timeout=POLL_S).done)
-            while not started.empty():
-                count += 1
-                share = LOADING * min(1.0, count / len(PROVIDERS))
-                progress(share, f"Downloading prices of {PROVIDERS[started.get()]}")
-        return loading.result()
+            found[name] = _attempt(partial(_asked, name, euro_usd))
+        if online and name in CLOUDS:
+            own = _attempt(partial(CLOUDS[name], machines.get(title, {}), regions))
+            found[name] = _laid_over(found[name], own)
+    progress(1.0, "Prices are read")
+    return found
 
 
-def _read(catalog: gpuhunt.Catalog, name: str) -> Fetched:
-    """Return the downloaded list of an offline provider."""
-    loaded = catalog.catalog.get(name)
-    if loaded is None:
-        return Fetched(error="it was not offered")
-    rows = tuple(_rows(catalog.query(provider=name, min_gpu_count=1)))
-    return Fetched(version=loaded.version, rows=rows)
-
-
-def _ask(package: ModuleType, catalog: gpuhunt.Catalog, name: str) -> Fetched:
-    """Return the answer of an online provider. A failure does not stop the others."""
-    if name not in {provider.NAME for provider in catalog.providers}:
-        return Fetched(error="no key for it is in the environment")
+def _attempt(read: Callable[[], Fetched]) -> Fetched:
     try:
-        return Fetched(rows=tuple(_rows(catalog.query(provider=name, min_gpu_count=1))))
-    except (package.GPUHuntError, OSError, LookupError, TypeError, ValueError) as error:
-        return Fetched(error=f"it did not answer, or the answer is unusable ({_reason(error)})")
+        return read()
+    except BROKEN as error:
+        return Fetched(error=reason(error))
 
 
-def _rows(items: Iterable[gpuhunt.CatalogItem]) -> Iterator[Row]:
-    for item in items:
-        yield Row(
-            instance=item.instance_name,
-            location=item.location,
-            usd_per_hour=item.price,
-            vcpus=item.cpu,
-            memory_gib=item.memory,
-            gpus=item.gpu_count,
-            gpu_name=item.gpu_name or "",
-            gpu_memory_gb=item.gpu_memory or 0.0,
-            spot=item.spot,
-            flags=tuple(item.flags),
+def _laid_over(listed: Fetched, own: Fetched) -> Fetched:
+    """Put a cloud's own prices over the list: for the same machine, region and kind they count.
+
+    Without the list they count only if they cover all regions.
+    """
+    if own.error:
+        return replace(listed, error=listed.error or f"its own price file: {own.error}")
+    if listed.error:
+        return own if own.whole else listed
+    stated = {(row.instance, row.region, row.spot) for row in own.rows}
+    kept = [row for row in listed.rows if (row.instance, row.region, row.spot) not in stated]
+    return replace(listed if kept else own, rows=(*own.rows, *kept))
+
+
+def _listed(name: str) -> Fetched:
+    """Read a list that gpuhunt's makers publish; ``GPUHUNT_CATALOG_URL`` names another place."""
+    base = f"{os.environ.get('GPUHUNT_CATALOG_URL', LISTS).rstrip('/')}/{name}"
+    with opened(f"{base}/version", most=100) as stream:
+        version = stream.read().decode().strip()
+    with opened(f"{base}/{quote(version, safe='')}/catalog.zip") as stream:
+        archive = ZipFile(io.BytesIO(stream.read()))
+    with archive, archive.open(f"{name}.csv") as content:
+        lines = csv_rows(io.BufferedReader(Bounded(content, MOST_LIST_BYTES)))
+        header = next(lines, [])
+        rows, malformed = [], 0
+        for line in lines:
+            try:
+                row = _row(dict(zip(header, line, strict=True)), zoned=name == ZONED)
+            except (LookupError, ValueError):
+                malformed += 1
+                continue
+            if row.gpus:
+                rows.append(row)
+    return Fetched(version=version, rows=tuple(rows), malformed=malformed)
+
+
+def _row(cells: Mapping[str, str], *, zoned: bool) -> Row:
+    instance, location, price, cpu, memory, gpus, spot = (cells[name] for name in COLUMNS)
+    json.loads(cells.get("provider_data") or "{}")
+    return Row(
+        instance=instance,
+        region=location.rpartition("-")[0] if zoned else location,
+        usd_per_hour=float(price),
+        vcpus=int(cpu),
+        memory_gib=float(memory),
+        gpus=int(gpus),
+        gpu_name=cells["gpu_name"].removeprefix("tpu-"),
+        gpu_memory_gb=float(cells["gpu_memory"] or 0),
+        spot={"true": True, "false": False}[spot.lower()],
+        flags=tuple(cells.get("flags", "").split()),
+    )
+
+
+def _vastai() -> Fetched:
+    """Read the cheapest free machines of Vast.ai, all over the world."""
+    question = {
+        "rentable": {"eq": True},
+        "rented": {"eq": False},
+        "num_gpus": {"gte": 1},
+        "order": [["dph_total", "asc"]],
+        "limit": MOST_MACHINES,
+        "type": "on-demand",
+    }
+    headers = {"Content-Type": "application/json"}
+    answer = json_at(
+        clouds.addresses()["vastai"], body=json.dumps(question).encode(), headers=headers
+    )
+    rows = []
+    for host in answer["offers"][:MOST_MACHINES]:
+        name = host["gpu_name"].replace("RTX A", "A").removeprefix("Tesla ").replace(" ", "")
+        cores = host["cpu_cores_effective"] or 0.0
+        share = cores / host["cpu_cores"] if host["cpu_cores"] else 0.0
+        row = Row(
+            instance=f"{host['num_gpus']}x {host['gpu_name']}",
+            region="global",
+            usd_per_hour=float(host["dph_base"]),
+            vcpus=cores,
+            memory_gib=host["cpu_ram"] * share / 1024,
+            gpus=host["num_gpus"],
+            gpu_name=name,
+            gpu_memory_gb=host["gpu_ram"] / 1024,
+            spot=False,
         )
+        rows.append(row)
+        if host.get("min_bid"):
+            rows.append(replace(row, usd_per_hour=float(host["min_bid"]), spot=True))
+    return Fetched(rows=tuple(rows))
 
 
-def _reason(error: BaseException) -> str:
-    """Return the reason in one line, without addresses, so that equal reasons read the same."""
-    cause = getattr(error, "reason", None) or error
-    text = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
-    return visible(str(text)[:120]) or type(error).__name__
+def _asked(name: str, euro_usd: float) -> Fetched:
+    """Ask a provider with the keys in the environment, through gpuhunt; Vast.ai without either."""
+    if name == "vastai":
+        return _vastai()
+    try:
+        gpuhunt = import_module("gpuhunt")
+        default = import_module("gpuhunt._internal.default")
+    except ImportError:
+        return Fetched(error="it needs gpuhunt: pip install 'gpu-advisor[prices]'")
+    [(module, kind)] = [
+        item for item in default.ONLINE_PROVIDER_MODULES if item[0].endswith(f".{name}")
+    ]
+    with _silent():
+        try:
+            provider = getattr(import_module(module), kind).from_env()
+        except default.MissingCredsError:
+            return Fetched(error="no key for it is in the environment")
+        catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
+        catalog.add_provider(provider)
+        try:
+            items = catalog.query(provider=name, min_gpu_count=1)
+        except (gpuhunt.GPUHuntError, *BROKEN) as error:
+            return Fetched(error=f"it did not answer, or the answer is unusable ({reason(error)})")
+    market, rate = name in MARKETPLACES, euro_usd if CURRENCIES.get(name) == "EUR" else 1.0
+    return Fetched(
+        rows=tuple(
+            Row(
+                instance=f"{item.gpu_count}x {item.gpu_name}" if market else item.instance_name,
+                region=item.location,
+                usd_per_hour=item.price * rate,
+                vcpus=item.cpu,
+                memory_gib=item.memory,
+                gpus=item.gpu_count,
+                gpu_name=item.gpu_name or "",
+                gpu_memory_gb=item.gpu_memory or 0.0,
+                spot=item.spot,
+                flags=tuple(item.flags),
+            )
+            for item in items
+        )
+    )
 
 
 @contextmanager
-def _listening(listener: logging.Handler) -> Iterator[None]:
+def _silent() -> Iterator[None]:
+    """Keep gpuhunt's log off the terminal."""
     logger = logging.getLogger("gpuhunt")
-    before = logger.level, logger.propagate
-    logger.addHandler(listener)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.removeHandler(listener)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
-
-
-@contextmanager
-def _timeout(seconds: float) -> Iterator[None]:
-    """Set a socket timeout: gpuhunt sets none, and a silent server would block it forever."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
+        logger.setLevel(before)

@@ -51,6 +51,7 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
         PriceState(
             live_providers=tuple(sorted(item.name for item in used)),
             fetched_at=live.fetched_at.isoformat(),
+            hosted=live.hosted,
         ),
     )
 
@@ -79,9 +80,9 @@ def carried_over(
 def _source(live: LivePrices) -> Source:
     return Source(
         key=SOURCE,
-        title="Live prices of the providers' own interfaces, collected by gpuhunt",
-        locator=f"gpuhunt {live.gpuhunt} (github dstackai/gpuhunt), fetched by the user",
+        title="Live prices: providers' own interfaces, and lists collected by gpuhunt",
+        locator="github dstackai/gpuhunt and public price files, fetched by the user",
         date=live.fetched_at.date().isoformat(),
-        licence="MPL-2.0 package (price facts)",
+        licence="price facts",
         confidence=Confidence.SECONDARY,
     )

@@ -25,15 +25,20 @@ PROVIDERS: Final = {
     "verda": "Verda (DataCrunch)",
 }
 """Offline catalogs of gpuhunt, with the provider names of this catalog."""
+MARKETPLACES: Final = {"lium": "Lium", "vastai": "Vast.ai"}
+"""Where single hosts come and go: the cheapest of each card and number counts."""
 ONLINE: Final = {
+    "daytona": "Daytona",
     "digitalocean": "DigitalOcean",
     "hotaisle": "Hot Aisle",
     "jarvislabs": "JarvisLabs",
+    "seeweb": "Seeweb",
     "vultr": "Vultr",
-}
-"""Providers that gpuhunt asks online, most with a key from the environment. Left out: Vast.ai and
-Lium (single machines that come and go), Seeweb (prices in euro given as dollars), Daytona
-(sandboxes) and Crusoe (a table typed by hand, in part estimated)."""
+} | MARKETPLACES
+"""Providers asked online, most with a key from the environment. Left out: Crusoe, whose prices
+gpuhunt holds in a table typed by hand, in part estimated and without a day."""
+CURRENCIES: Final = {"seeweb": "EUR"}
+"""Currency of the providers that do not quote US dollars; gpuhunt gives it as dollars."""
 TITLES: Final = PROVIDERS | ONLINE
 
 

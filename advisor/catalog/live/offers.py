@@ -9,22 +9,20 @@ from pydantic import ValidationError
 
 from advisor.catalog.convert import offer_key, slug
 from advisor.catalog.economy import billing_of
-from advisor.catalog.live.fetch import Row
-from advisor.catalog.live.names import TITLES, Name, find_name
+from advisor.catalog.live.names import MARKETPLACES, TITLES, find_name
 from advisor.catalog.live.prices import PRICE_BOUNDS_USD_PER_HOUR, SOURCE
+from advisor.catalog.live.rows import Row
 from advisor.errors import InputError
 from advisor.foundation.names import display_name
 from advisor.foundation.record import record
 from advisor.foundation.units import GIB
-from advisor.nouns.hardware import Confidence, Offer, Provenance
+from advisor.nouns.hardware import LOWEST_ASK, Confidence, Offer, Provenance
 
 MOST_GPUS: Final = 64
 MOST: Final = 1e6
 """Largest plausible number of vCPUs, GiB of memory or US dollars per hour."""
 CLUSTER_FLAG: Final = "runpod-cluster"
 """Flag of clusters that start at two machines: a single instance is not for rent."""
-ZONED: Final = "gcp"
-"""This provider's locations are zones. Without its last part, a zone is a region."""
 COUNTRY: Final = re.compile(r"[A-Z]{2}")
 """RunPod lists its community cloud by country and its secure cloud by data centre."""
 
@@ -48,12 +46,8 @@ class Converted:
 @record
 class _Named:
     row: Row
-    name: Name
-    region: str
-
-    @property
-    def accelerators(self) -> int:
-        return self.row.gpus * self.name.devices
+    accelerator: str
+    accelerators: int
 
 
 def convert(
@@ -74,16 +68,17 @@ def convert(
         if not _possible(row):
             refused += 1
             continue
-        name = find_name(provider, row.instance, row.gpu_name, row.gpu_memory_gb)
-        if name is None:
-            unknown[f"{row.gpu_name} {row.gpu_memory_gb:g} GB"] += 1
-            continue
-        region = row.location.rpartition("-")[0] if provider == ZONED else row.location
-        found = _Named(row, name, region)
+        found = _Named(row, row.accelerator, row.gpus)
+        if not row.accelerator:
+            name = find_name(provider, row.instance, row.gpu_name, row.gpu_memory_gb)
+            if name is None:
+                unknown[f"{row.gpu_name} {row.gpu_memory_gb:g} GB"] += 1
+                continue
+            found = _Named(row, name.accelerator, row.gpus * name.devices)
         if not _plausible(found):
             refused += 1
             continue
-        named[row.instance, region, name.accelerator, found.accelerators].append(found)
+        named[row.instance, row.region, found.accelerator, found.accelerators].append(found)
     several = _ambiguous(named)
     links = _known_links(snapshot)
     offers = []
@@ -109,7 +104,7 @@ def _possible(row: Row) -> bool:
         and row.usd_per_hour > 0
         and _within(row.gpus, MOST_GPUS)
         and row.gpus >= 1
-        and all(map(_nameable, (row.instance, row.location, row.gpu_name)))
+        and all(map(_nameable, (row.instance, row.region, row.gpu_name)))
     )
 
 
@@ -141,23 +136,25 @@ def _ambiguous(named: Mapping[tuple[str, str, str, int], object]) -> set[str]:
 
 def _offer(group: Sequence[_Named], *, provider: str, date: str, counted: bool) -> Offer:
     """Return one offer with the on-demand and the spot price of the cheapest zone for each."""
-    first, row = group[0], group[0].row
+    first = min(group, key=lambda item: item.row.usd_per_hour)
+    row = first.row
     on_demand = min((item.row.usd_per_hour for item in group if not item.row.spot), default=None)
     spot = min((item.row.usd_per_hour for item in group if item.row.spot), default=None)
-    community = provider == "runpod" and COUNTRY.fullmatch(first.region)
+    community = provider == "runpod" and COUNTRY.fullmatch(row.region)
     tier = "community marketplace" if community else "on-demand list"
+    tier = LOWEST_ASK if provider in MARKETPLACES else tier
     title = TITLES[provider]
     instance = row.instance
     if counted:
         instance = f"{row.gpus}x {row.gpu_name} on {row.instance}"
         instance = instance if row.gpu_name not in row.instance else f"{row.gpus}x {row.instance}"
     return Offer(
-        key=offer_key(title, instance, first.region, tier),
+        key=offer_key(title, instance, row.region, tier),
         provider=title,
         instance_type=instance,
         tier=tier,
-        region=first.region,
-        accelerator=first.name.accelerator,
+        region=row.region,
+        accelerator=first.accelerator,
         accelerators=first.accelerators,
         vcpus=row.vcpus or None,
         host_memory_bytes=row.memory_gib * GIB or None,
@@ -168,6 +165,7 @@ def _offer(group: Sequence[_Named], *, provider: str, date: str, counted: bool) 
         intra_node="",
         inter_node_bytes_per_s=None,
         provenance=Provenance(source=SOURCE, date=date, confidence=Confidence.SECONDARY),
+        notes=next((item.row.notes for item in group if item.row.notes), ""),
     )
 
 
@@ -190,6 +188,8 @@ def _with_links(offer: Offer, known: Mapping[tuple[str, str, int], set[Links]]) 
         return offer.changed(
             intra_node=intra_node,
             inter_node_bytes_per_s=network,
-            notes="links and network as in the shipped snapshot",
+            notes="; ".join(
+                filter(None, (offer.notes, "links and network as in the shipped snapshot"))
+            ),
         )
     return offer

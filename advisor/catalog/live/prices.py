@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from advisor.catalog.api_prices import ApiPrice
 from advisor.catalog.records import IsoDay
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
@@ -25,7 +26,7 @@ class LiveProvider(Noun):
     name: Name
     """Provider name of the catalog."""
     version: Name
-    """Version of the provider's catalog, as gpuhunt states it."""
+    """Version of the provider's list; its day if it has none."""
     date: IsoDay
     """Day of the prices. ISO 8601."""
     offers: Annotated[tuple[Offer, ...], Field(min_length=1)]
@@ -49,9 +50,9 @@ class LivePrices(Noun):
     """The content of the cache."""
 
     fetched_at: AwareDatetime
-    gpuhunt: Name
-    """Version of the package that fetched them."""
     providers: tuple[LiveProvider, ...]
+    hosted: tuple[ApiPrice, ...] = ()
+    """Prices of hosted models that are newer than the shipped ones."""
 
 
 class ProviderReport(Noun):
@@ -68,7 +69,7 @@ class ProviderReport(Noun):
     unknown: dict[str, int] = Field(default_factory=dict)
     """Number of rows left out because the table of names lacks their GPU, by GPU."""
     message: str = ""
-    """Why the download failed. Empty if it worked."""
+    """Why the download, or a part of it, failed. Empty if it worked."""
 
 
 class RefreshReport(Noun):
@@ -78,6 +79,8 @@ class RefreshReport(Noun):
     path: str
     """The cache file."""
     providers: tuple[ProviderReport, ...]
+    hosted: int = 0
+    """Number of hosted models with a live price."""
 
     @property
     def offers(self) -> int:

@@ -1,11 +1,14 @@
 """Fetches live prices into the cache. If anything fails, the prices in use stay."""
 
 import math
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog.api_prices import ApiPrice
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.live import cache_file
 from advisor.catalog.live.cache import (
@@ -15,13 +18,16 @@ from advisor.catalog.live.cache import (
     read_cache,
     write_cache,
 )
-from advisor.catalog.live.fetch import Fetched, Progress, day_of, fetch
+from advisor.catalog.live.fetch import Progress, fetch
+from advisor.catalog.live.hosted import hosted_prices
 from advisor.catalog.live.merge import carried_over, newest_dates
-from advisor.catalog.live.names import ONLINE, TITLES, check_names
+from advisor.catalog.live.names import TITLES, check_names
 from advisor.catalog.live.offers import convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider, ProviderReport, RefreshReport
+from advisor.catalog.live.rows import Fetched
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
+from advisor.nouns.hardware import Offer
 
 MOST_REFUSED: Final = 0.5
 """A provider's answer with a larger share of impossible rows is refused as a whole."""
@@ -35,11 +41,12 @@ def refresh_prices(
     now: datetime | None = None,
     path: Path | None = None,
     online: bool = False,
+    regions: Sequence[str] = (),
 ) -> RefreshReport:
-    """Fetch live prices of all offline providers of gpuhunt into the user's cache.
+    """Fetch live prices into the user's cache: the lists that gpuhunt publishes, or more.
 
-    Raises RefreshError if gpuhunt is missing, no provider sent usable prices, the clock is wrong,
-    or the cache cannot be written. The cache then stays unchanged.
+    Raises RefreshError if no provider sent usable prices, the clock is wrong, or the cache cannot
+    be written. The cache then stays unchanged.
 
     Parameters
     ----------
@@ -50,7 +57,10 @@ def refresh_prices(
     path : Path, optional
         The cache file. Default: in the user's cache folder.
     online : bool, optional
-        Also ask providers without a published list, with keys from the environment.
+        Also ask clouds, marketplaces, OpenRouter, and accounts with keys in the environment.
+    regions : sequence of str, optional
+        Regions of which the clouds' own price files are read. AWS's list has a file for each and is
+        read for these alone; of the others, all regions are read if none is named.
     """
     now, path, snapshot = now or datetime.now(UTC), path or cache_file(), load_snapshot()
     check_names({card.key for card in snapshot.accelerators})
@@ -58,7 +68,16 @@ def refresh_prices(
     newest = dict(newest_dates(snapshot.offers))
     for item in old.providers if old else ():
         newest[item.name] = max(newest.get(item.name, ""), item.date)
-    version, answers = fetch(progress=progress or _quiet, online=online)
+    machines: dict[str, dict[str, Offer]] = defaultdict(dict)
+    for offer in snapshot.offers:
+        machines[offer.provider][offer.instance_type] = offer
+    answers = fetch(
+        progress=progress or _quiet,
+        online=online,
+        regions=regions,
+        machines=machines,
+        euro_usd=snapshot.exchange_rates["EUR"].usd,
+    )
     lists: dict[str, LiveProvider] = {}
     reports = []
     for name, answer in answers.items():
@@ -73,9 +92,15 @@ def refresh_prices(
         raise RefreshError(
             f"no provider's prices were usable ({'; '.join(reasons)})", remedy="Try again later."
         )
-    live = LivePrices(fetched_at=now, gpuhunt=version, providers=carried_over(old, lists))
-    write_cache(path, live)
-    return RefreshReport(fetched_at=now, path=str(path), providers=tuple(reports))
+    models: tuple[ApiPrice, ...] = ()
+    if online:
+        models, report = hosted_prices(now.date().isoformat())
+        reports.append(report)
+    kept = models or (old.hosted if old else ())
+    write_cache(path, LivePrices(fetched_at=now, providers=carried_over(old, lists), hosted=kept))
+    return RefreshReport(
+        fetched_at=now, path=str(path), providers=tuple(reports), hosted=len(models)
+    )
 
 
 def prices_age_s(*, now: datetime | None = None) -> float:
@@ -86,6 +111,21 @@ def prices_age_s(*, now: datetime | None = None) -> float:
     except CacheRefusedError:
         return math.inf
     return (now - live.fetched_at).total_seconds() if live else math.inf
+
+
+def day_of(catalog_version: str) -> str | None:
+    """Return the day at the start of a catalog's version, or None if it is not a valid date.
+
+    Examples
+    --------
+    >>> day_of("20261120-1432"), day_of("20260231-1")
+    ('2026-11-20', None)
+    """
+    match = re.match(r"(20[0-9]{2})([0-9]{2})([0-9]{2})(?![0-9])", catalog_version)
+    try:
+        return date(*map(int, match.groups())).isoformat() if match else None
+    except ValueError:
+        return None
 
 
 def _quiet(share: float, text: str) -> None:
@@ -116,12 +156,12 @@ def _provider(
     name: str, answer: Fetched, *, snapshot: Catalog, newest: Mapping[str, str], now: datetime
 ) -> tuple[LiveProvider | None, ProviderReport]:
     title = TITLES[name]
-    if answer.error:
+    if answer.error and not answer.rows:
         return None, _failed(title, answer.error)
-    # Online providers answer with current prices, without a version.
-    asked = name in ONLINE and not answer.version
-    day = now.date().isoformat() if asked else day_of(answer.version)
-    wrong = _wrong_day(day, answer.version, newest.get(title, ""), now)
+    today = now.date().isoformat()
+    version = today if answer.version is None else answer.version
+    day = today if answer.version is None else day_of(version)
+    wrong = _wrong_day(day, version, newest.get(title, ""), now)
     if day is None or wrong:
         return None, _failed(title, wrong)
     found = convert(answer.rows, provider=name, date=day, snapshot=snapshot.offers)
@@ -138,8 +178,9 @@ def _provider(
         offers=len(found.offers),
         refused=refused,
         unknown=dict(found.unknown),
+        message=answer.error,
     )
-    return LiveProvider(name=title, version=answer.version, date=day, offers=found.offers), report
+    return LiveProvider(name=title, version=version, date=day, offers=found.offers), report
 
 
 def _wrong_day(day: str | None, version: str, newest: str, now: datetime) -> str:

@@ -14,6 +14,7 @@ from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
 from advisor.nouns.hardware import (
+    LOWEST_ASK,
     YOUR_QUOTE,
     Accelerator,
     Node,
@@ -29,9 +30,6 @@ LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)
 """Searched numbers of instances: powers of two, and three times powers of two."""
 
 
-LOWEST_ASK = "marketplace, lowest"
-"""Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a
-plan, so it is searched only if the user names the provider, or a card that has no other price."""
 MOST_NEAR, MOST_LISTED = 6, 40
 """Names shown beside one that no offer has: near ones, or all if they are few."""
 STALE_PRICE_RATIO = 0.3
@@ -66,10 +64,10 @@ def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
 
 def cheapest_regions(offers: Iterable[Offer], kind: PriceKind) -> list[tuple[float, Offer]]:
     """Return offers with their price [USD/h]: one region, the cheapest, of each instance type."""
-    cheapest: dict[tuple[str, str, str], tuple[float, Offer]] = {}
+    cheapest: dict[tuple[str, str, str, str], tuple[float, Offer]] = {}
     for offer in offers:
         price = price_usd_per_hour(offer, kind)
-        machine = (offer.provider, offer.instance_type, offer.tier)
+        machine = (offer.provider, offer.instance_type, offer.tier, offer.commitment)
         if price is not None and (machine not in cheapest or price < cheapest[machine][0]):
             cheapest[machine] = price, offer
     return list(cheapest.values())
@@ -184,7 +182,7 @@ Rentable = tuple[tuple[str, Node, tuple[Offer, ...]], ...]
 def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) -> Rentable:
     values, training, decoding = asked
     limits = Constraints.model_validate(dict(zip(RENTED_BY, values, strict=True)))
-    groups: dict[tuple[str, Node], list[Offer]] = {}
+    groups: dict[tuple[str, Node, str], list[Offer]] = {}
     for offer in allowed_offers(catalog, limits):
         accelerator = catalog.accelerator(offer.accelerator)
         if training and accelerator.inference_only:
@@ -192,8 +190,9 @@ def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) ->
         node = node_for(accelerator, offer)
         if not decoding:
             node = node.changed(host_vcpus=None)
-        groups.setdefault((offer.accelerator, node), []).append(offer)
-    return tuple((key, node, tuple(offers)) for (key, node), offers in groups.items())
+        apart = offer.commitment if training else ""  # a run compares it with renting on demand
+        groups.setdefault((offer.accelerator, node, apart), []).append(offer)
+    return tuple((key, node, tuple(offers)) for (key, node, _), offers in groups.items())
 
 
 def find_systems(

@@ -20,7 +20,6 @@ OFFER = SNAPSHOT.offers_for("h100-sxm")[0].model_copy(update={"price_date": "202
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIVE = LivePrices(
     fetched_at=NOW,
-    gpuhunt="0.1.34",
     providers=(
         LiveProvider(
             name=OFFER.provider,
@@ -60,7 +59,7 @@ def test_no_cache_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
 
 
-def rewritten(content: bytes, *, schema: int = 1, form: str = "gpu-advisor live prices") -> bytes:
+def rewritten(content: bytes, *, schema: int = 2, form: str = "gpu-advisor live prices") -> bytes:
     head = {"format": form, "schema": schema, "sha256": sha256(content).hexdigest()}
     return json.dumps(head).encode() + b"\n" + content
 
@@ -76,7 +75,7 @@ BODY = LIVE.model_dump_json().encode()
         (b"[]\n", "first line is not that of this program"),
         (rewritten(BODY)[:-40], "checksum does not match"),
         (rewritten(BODY).replace(b"1.23", b"1.24"), "checksum does not match"),
-        (rewritten(BODY, schema=2), "version 2, but this program reads version 1"),
+        (rewritten(BODY, schema=1), "version 1, but this program reads version 2"),
         (rewritten(BODY, form="another"), "first line is not that of this program"),
         (rewritten(BODY.replace(b"1.23", b"-1.23")), "on_demand_usd_per_hour is broken"),
         (rewritten(BODY.replace(b"1.23", b"0.0")), "on_demand_usd_per_hour is broken"),

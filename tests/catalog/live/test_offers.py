@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.names import PROVIDERS
 from advisor.catalog.live.offers import convert
+from advisor.catalog.live.rows import Row
 from advisor.catalog.loader import load_snapshot
 from tests.hostile import DISPLAYED_ONLY_BY_PATHS, REFUSED
 
@@ -22,7 +22,7 @@ NUMBER = st.one_of(
 ROW = st.builds(
     Row,
     instance=st.sampled_from(["", "p5.48xlarge", "x/y", "gpu_1x_a100", "é 中"]),
-    location=st.sampled_from(["", "us-east-1", "us-central1-a", "RO", "-"]),
+    region=st.sampled_from(["", "us-east-1", "us-central1-a", "RO", "-"]),
     usd_per_hour=NUMBER,
     vcpus=NUMBER,
     memory_gib=NUMBER,
@@ -50,7 +50,7 @@ def test_nonsense_becomes_offers_that_hold_or_nothing(rows: list[Row], provider:
 
 
 @pytest.mark.parametrize("name", {**REFUSED, **DISPLAYED_ONLY_BY_PATHS}.values())
-@pytest.mark.parametrize("field", ["instance", "location", "gpu_name"])
+@pytest.mark.parametrize("field", ["instance", "region", "gpu_name"])
 def test_a_row_with_a_hostile_name_is_refused(field: str, name: str) -> None:
     row = Row("p5.48xlarge", "us-east-1", 40.0, 192, 2048, 8, "H100", 80.0, False, ())
     good = convert([row], provider="aws", date="2026-11-20", snapshot=())
@@ -66,7 +66,7 @@ def test_names_that_are_too_long_together_harm_no_other_row() -> None:
     """Each may stand; key and name of the offer hold several of them."""
     row = Row("p5.48xlarge", "us-east-1", 40.0, 192, 2048, 8, "H100", 80.0, False, ())
     good = convert([row], provider="aws", date="2026-11-20", snapshot=())
-    rows = [row, replace(row, instance="p5." + "x" * 190, location="y" * 190)]
+    rows = [row, replace(row, instance="p5." + "x" * 190, region="y" * 190)]
 
     found = convert(rows, provider="aws", date="2026-11-20", snapshot=())
 

@@ -1,11 +1,16 @@
 """Providers that gpuhunt asks itself: taken where they answer, left alone where they do not."""
 
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import requests
 
 from advisor.catalog import load_catalog
+from advisor.catalog.live import clouds, fetch
+from advisor.catalog.live.names import ONLINE, PROVIDERS
 from advisor.catalog.live.refresh import refresh_prices
 from tests.catalog.live.conftest import Publish
 
@@ -34,17 +39,18 @@ def answers(publish: Publish, cache: Path, monkeypatch: pytest.MonkeyPatch) -> l
 
     publish()
     found: list[object] = []
-    provider = VultrProvider()
 
-    def get(**filters: object) -> list[object]:
+    def get(provider: VultrProvider, **filters: object) -> list[object]:
         if isinstance(found[0], Exception):
             raise found[0]
         return found
 
-    monkeypatch.setattr(provider, "get", get)
-    catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
-    catalog.add_provider(provider)
-    monkeypatch.setattr(gpuhunt, "default_catalog", lambda: catalog)
+    monkeypatch.setattr(VultrProvider, "get", get)
+    # The others would leave this machine.
+    asked = {"vultr": "Vultr", "jarvislabs": "JarvisLabs"}
+    monkeypatch.setattr(fetch, "TITLES", PROVIDERS | asked)
+    monkeypatch.setattr(fetch, "CLOUDS", {})
+    monkeypatch.setitem(clouds.addresses(), "openrouter", "http://127.0.0.1:9")
     return found
 
 
@@ -92,3 +98,40 @@ def test_only_published_lists_are_asked_by_default(publish: Publish, cache: Path
 
     assert "Vultr" not in {item.name for item in report.providers}
     assert len(report.providers) == 9
+
+
+def test_every_provider_of_gpuhunt_is_asked_but_one() -> None:
+    from gpuhunt._internal.catalog import OFFLINE_PROVIDERS, ONLINE_PROVIDERS
+
+    # Crusoe's prices in gpuhunt are typed by hand and have no day.
+    assert set(OFFLINE_PROVIDERS + ONLINE_PROVIDERS) - {"crusoe"} == {*PROVIDERS, *ONLINE}
+
+
+def test_without_gpuhunt_accounts_say_how_to_get_it(
+    answers: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)
+
+    assert "pip install 'gpu-advisor[prices]'" in outcomes()["Vultr"][1]
+
+
+def test_seeweb_quotes_euro(answers: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """gpuhunt gives them as dollars; the catalog's rate is 1.1269 USD for one."""
+    from gpuhunt.providers.seeweb import SeewebProvider
+
+    fields = {"provider": "seeweb", "instance_name": "ECS1GPU7", "location": "it", "price": 0.85}
+    item = replace(ITEM, **fields, gpu_count=1, gpu_name="L40S", gpu_memory=48.0)
+    answers.append(ITEM)
+    monkeypatch.setenv("SEEWEB_API_TOKEN", "a token")
+    monkeypatch.setattr(SeewebProvider, "get", lambda provider, **filters: [item])
+    monkeypatch.setattr(fetch, "TITLES", PROVIDERS | {"seeweb": "Seeweb"})
+
+    assert outcomes()["Seeweb"] == ("taken", "")
+    offer = next(item for item in load_catalog().offers if item.provider == "Seeweb")
+    assert offer.on_demand_usd_per_hour == pytest.approx(0.85 * 1.1269)
+
+
+def test_a_failed_connection_is_told_without_addresses(answers: list[object]) -> None:
+    answers.append(requests.ConnectionError("HTTPSConnectionPool(host='api.vultr.com', port=443)"))
+
+    assert outcomes()["Vultr"][1].endswith("the answer is unusable (ConnectionError)")

@@ -1,7 +1,6 @@
 """Live prices: what is taken over, and that nothing is lost whatever goes wrong."""
 
 import errno
-import logging
 import math
 import os
 import sys
@@ -48,7 +47,6 @@ def test_live_prices_replace_those_of_the_snapshot(publish: Publish, cache: Path
     assert (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour) == (55.04, 21.5)
     assert (offer.price_date, offer.provenance.source) == ("2026-11-20", "gpuhunt-live")
     assert catalog.sources["gpuhunt-live"].date == "2026-11-21"
-    assert "gpuhunt 0.1.34" in catalog.sources["gpuhunt-live"].locator
 
 
 def test_young_prices_stay_if_the_user_says_so(
@@ -134,7 +132,7 @@ def test_progress_rises_to_the_end(publish: Publish, cache: Path) -> None:
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
     assert {text for _, text in told} >= {
-        "Downloading prices of AWS",
+        "Reading prices of AWS",
         "Reading prices of Verda (DataCrunch)",
     }
 
@@ -146,8 +144,6 @@ def test_gpuhunt_logs_nothing_to_the_terminal(
     refresh_prices(now=NOW)
 
     assert capfd.readouterr().err == ""
-    assert logging.getLogger("gpuhunt").handlers == []
-    assert logging.getLogger("gpuhunt").propagate
 
 
 @pytest.mark.parametrize("price", ["0", "-2.5", "nan", "inf", "1e308", "5504", "0.0001"])
@@ -198,7 +194,7 @@ def test_when_no_provider_answers_the_cache_stays(publish: Publish, cache: Path)
     for version in base.glob("*/version"):
         version.unlink()
 
-    with pytest.raises(RefreshError, match=r"could be downloaded \(No such file or directory\)"):
+    with pytest.raises(RefreshError, match=r"were usable \(No such file or directory\)"):
         refresh_prices(now=NOW + timedelta(days=1))
     assert cache.read_bytes() == before
     assert [item.name for item in cache.parent.iterdir()] == [cache.name]
@@ -342,11 +338,10 @@ def test_a_disk_that_fills_up_leaves_the_cache_as_it_was(
     assert [item.name for item in cache.parent.iterdir()] == [cache.name]
 
 
-def test_without_gpuhunt_it_says_how_to_get_it(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_published_lists_need_no_gpuhunt(
+    publish: Publish, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    publish()
     monkeypatch.setitem(sys.modules, "gpuhunt", None)
 
-    with pytest.raises(RefreshError, match=r"pip install 'gpu-advisor\[prices\]'"):
-        refresh_prices(now=NOW)
-    assert not cache.exists()
+    assert refresh_prices(now=NOW).offers == 22
