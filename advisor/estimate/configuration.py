@@ -288,7 +288,7 @@ def _used(time: StepTime, run: TrainingRun) -> str:
 
 def _beyond(run: TrainingRun, placement: Placement) -> tuple[str, ...]:
     """Say what the layout asks that the software does not offer."""
-    offer = None if placement.tool is None else placement.tool.training
+    offer = run.offer_of(placement.tool)
     if placement.tool is None or offer is None:
         return beyond_stack(run.stack, placement.layout)
     missing = offer.lacking(placement.layout, four_bit=run.four_bit)

@@ -18,7 +18,7 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import Lack, ToolRules, served_format
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import resolve_training
+from advisor.estimate.training.run import offer_for, resolve_training
 from advisor.foundation import cents
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
@@ -349,7 +349,10 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
     workload = case.workload
     others = math.prod(stated.get(name, 1) for name in ("pipeline", "context"))
     samples = architecture.unit is not Unit.TOKEN
-    offer = tool.serving if isinstance(workload, Serving) else tool.training
+    if isinstance(workload, Serving):
+        offer: ServingOffer | TrainingOffer | None = tool.serving
+    else:
+        offer = offer_for(tool, workload, architecture)
     splits = not samples and (offer is None or "tensor" in offer.divides)
     # A stated degree of data parallelism leaves the others to the rest of the accelerators.
     free = splits and not stated.keys() & {"tensor", "data"}
@@ -370,7 +373,8 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
     if isinstance(offer, TrainingOffer):
         blocks = not samples or any(op.segment for op in architecture.operators)
         four_bit = isinstance(workload, FineTuning) and workload.four_bit
-        least["sharding"] = offer.shardings(four_bit=four_bit)[-1] if data > 1 else Sharding.DDP
+        ranks = data * stated.get("context", 1)
+        least["sharding"] = offer.shardings(four_bit=four_bit)[-1] if ranks > 1 else Sharding.DDP
         least["recompute"] = offer.recompute[-1] if blocks else Recompute.NONE
     # Contradictions are refused where the layout is estimated.
     return ParallelLayout().changed(**(least | stated))

@@ -19,7 +19,7 @@ from advisor.estimate.tools.serving_formats import (
     ways_of,
 )
 from advisor.estimate.training.defaults import usual
-from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.run import TrainingRun, offer_for
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
@@ -284,10 +284,11 @@ class ToolRules:
     def _beyond(self, tool: Tool) -> str:
         """Return what the stated fields of a layout ask beyond a tool."""
         layout, workload = self.case.layout, self.case.workload
-        if layout is None or tool.training is None:
+        if layout is None or isinstance(workload, Serving):
             return ""
+        offer = offer_for(tool, workload, self.architecture)
         four_bit = isinstance(workload, FineTuning) and workload.four_bit
-        beyond = tool.training.lacking(layout, four_bit=four_bit)
+        beyond = offer.lacking(layout, four_bit=four_bit) if offer else ()
         return f"offers no {' and no '.join(beyond)}" if beyond else ""
 
     def _lack(self, card: Accelerator, misses: list[tuple[Tool, str]]) -> Lack:
@@ -391,9 +392,9 @@ def able_tools(
     return tuple(
         item.name
         for item in known_tools().values()
-        if item.training is not None
-        and item.status is not Status.RETIRED
+        if item.status is not Status.RETIRED
         and duties & {*item.does}
         and item.support(card) is not None
-        and not item.training.lacking(layout, four_bit=run.four_bit)
+        and (offer := run.offer_of(item)) is not None
+        and not offer.lacking(layout, four_bit=run.four_bit)
     )

@@ -120,6 +120,18 @@ def _within(kind: Kind, lowest: str | None, last: str | None = None) -> bool:
     )
 
 
+class ContextSplit(Noun):
+    """Where a tool splits sequences over cards, if not in all its work.
+
+    Elsewhere it offers no context parallelism.
+    """
+
+    methods: tuple[FineTuningMethod, ...]
+    """Of single answers, not of pairs."""
+    sharding: tuple[Sharding, ...]
+    """Levels over all cards of data and context parallelism."""
+
+
 class TrainingOffer(Noun):
     """What a training tool offers."""
 
@@ -128,6 +140,8 @@ class TrainingOffer(Noun):
     preference: tuple[Preference, ...] = ()
     divides: tuple[Degree, ...] = ()
     """Degrees of a layout besides data parallelism."""
+    context: ContextSplit | None = None
+    """None: with all that the tool does."""
     recompute: tuple[Recompute, ...] = (Recompute.NONE,)
     """Least first, as in all these."""
     sharding: tuple[Sharding, ...] = (Sharding.DDP,)
@@ -160,6 +174,11 @@ class TrainingOffer(Noun):
         """Return the sharding levels with base weights of 4 bits, or of more."""
         return self.sharding_4bit if four_bit else self.sharding
 
+    @property
+    def shardings_of_context(self) -> tuple[Sharding, ...]:
+        """Sharding levels with context parallelism."""
+        return self.context.sharding if self.context else tuple(Sharding)
+
     def hosts_parameters(self, *, four_bit: bool) -> bool:
         """Whether parameters can stay in the host's memory: only what shards them moves them."""
         return self.offloads and Sharding.ZERO3 in self.shardings(four_bit=four_bit)
@@ -176,6 +195,10 @@ class TrainingOffer(Noun):
         ]
         if layout.recompute not in self.recompute:
             beyond.append(f"{layout.recompute.value} recomputation")
+        apart = layout.states("sharding") and layout.sharding not in self.shardings_of_context
+        if layout.context > 1 and apart:
+            levels = " or ".join(SHARDING_WORDS[level] for level in self.shardings_of_context)
+            beyond.append(f"context parallelism without {levels}")
         if layout.sharding not in self.shardings(four_bit=four_bit):
             bits = " with 4-bit weights" if four_bit else ""
             beyond.append(f"{SHARDING_WORDS[layout.sharding]}{bits}")

@@ -19,7 +19,7 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.inputs import Labelled
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
-from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.training_choices import FineTuningMethod, Preference
 
 TOOLS: Final = "tools.yaml"
 CHOICE: Final = "tool_choice.yaml"
@@ -125,6 +125,15 @@ class Tool(Noun):
         return next(
             ((name, item) for name, item in found if item is not None and item.runs_on(kind)), None
         )
+
+    def trains(
+        self, method: FineTuningMethod | None, preference: Preference | None, *, whole: bool
+    ) -> TrainingOffer | None:
+        """Return what it offers for a kind of training; None if it does not train.
+
+        ``whole``: flash attention of every token to all tokens before it.
+        """
+        return _trains(self.name, method, preference, whole)
 
     def still_does(self, duty: Duty) -> bool:
         """Whether it does a duty and was not retired."""
@@ -354,6 +363,19 @@ def _backends(kind: Kind) -> tuple[str, ...]:
 @cache
 def _support(name: str, kind: Kind) -> tuple[str, Support] | None:
     return known_tools()[name].supports(kind)
+
+
+@cache
+def _trains(
+    name: str, method: FineTuningMethod | None, preference: Preference | None, whole: bool
+) -> TrainingOffer | None:
+    offer = known_tools()[name].training
+    if offer is None or offer.context is None:
+        return offer
+    if whole and preference is None and method in offer.context.methods:
+        return offer
+    divides = tuple(degree for degree in offer.divides if degree != "context")
+    return offer.changed(divides=divides)
 
 
 @cache

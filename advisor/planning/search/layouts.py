@@ -153,6 +153,9 @@ def offered(grid: LayoutGrid, offer: TrainingOffer, *, four_bit: bool) -> NDArra
     for name in DEGREES:
         if name not in offer.divides:
             able &= getattr(rows, name) == 1
+    if offer.context:
+        levels = [SHARDING_LEVEL[one] for one in offer.context.sharding]
+        able &= (rows.context == 1) | np.isin(rows.sharding, levels)
     if not offer.offloads:
         able &= rows.offload == 0
     if not offer.hosts_parameters(four_bit=four_bit):
