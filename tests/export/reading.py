@@ -586,13 +586,15 @@ def maxtext(text: str, count: int) -> dict[str, Any]:
         int(settings[f"ici_{name}_parallelism"]) * int(settings.get(f"dcn_{name}_parallelism", 1))
         for name in ("fsdp", "data")
     )
-    tensor, context = (int(settings[f"ici_{n}_parallelism"]) for n in ("tensor", "context"))
-    ranks = fully * data
+    tensor, context, expert = (
+        int(settings[f"ici_{n}_parallelism"]) for n in ("tensor", "context", "expert")
+    )
+    ranks = fully * data * expert
     micro = round(float(settings["per_device_batch_size"]) * count / ranks)
     batch = ranks * micro * int(settings["gradient_accumulation_steps"])
     length = int(settings["max_target_length"])
     assert (settings["dtype"], settings["weight_dtype"]) == ("bfloat16", "float32")
-    sharding = "zero3" if fully > 1 else "ddp"
+    sharding = "zero3" if ranks > data else "ddp"
     if settings["shard_optimizer_over_data"] == "true":
         sharding = "zero1"
     return {
@@ -608,6 +610,7 @@ def maxtext(text: str, count: int) -> dict[str, Any]:
             "data": ranks,
             "tensor": tensor,
             "context": context,
+            "expert": expert,
             "micro_batch": micro,
             "sharding": sharding,
             "recompute": "full" if settings["remat_policy"] == "full" else "selective",

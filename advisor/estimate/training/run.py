@@ -161,7 +161,7 @@ class TrainingRun:
     def offer_of(self, tool: Tool | None) -> TrainingOffer | None:
         """Return what a tool offers for this run; None if it does not train."""
         whole = self.architecture.attends_to_all and self.attention is AttentionKernel.FLASH
-        return tool and tool.trains(self.method, self.preference, whole=whole)
+        return None if tool is None else tool.trains(self.method, self.preference, whole=whole)
 
     def allows(self, layout: ParallelLayout) -> bool:
         """Whether the software offers all that a layout asks."""
@@ -267,9 +267,12 @@ def offer_for(
     tool: Tool | None, workload: Training, architecture: ModelArchitecture
 ) -> TrainingOffer | None:
     """Return what a tool offers for a workload; None if it does not train."""
-    tuned = workload if isinstance(workload, FineTuning) else None
     whole = architecture.attends_to_all and workload.attention is AttentionKernel.FLASH
-    return tool and tool.trains(tuned and tuned.method, tuned and tuned.preference, whole=whole)
+    if tool is None:
+        return None
+    if isinstance(workload, FineTuning):
+        return tool.trains(workload.method, workload.preference, whole=whole)
+    return tool.trains(None, None, whole=whole)
 
 
 def _software_notes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Final, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Segment
@@ -157,8 +157,10 @@ class TrainingOffer(Noun):
     """What shards: FSDP, DeepSpeed ZeRO …"""
     hybrid_sharding: bool = False
     """Whether it can shard within a node and replicate over nodes (HSDP)."""
-    offloads: bool = False
-    """Whether states and parameters can stay in the host's memory."""
+    offloads: tuple[Offload, ...] = ()
+    """What can stay in the host's memory."""
+    cards: PositiveInt | None = None
+    """Most cards of one run; None has no limit."""
     computes: tuple[str, ...] = ("fp32", "fp16", "bf16")
     """Formats of matrix products, on cards that have them."""
     optimizers: tuple[Optimizer, ...] = (Optimizer.ADAMW,)
@@ -181,7 +183,9 @@ class TrainingOffer(Noun):
 
     def hosts_parameters(self, *, four_bit: bool) -> bool:
         """Whether parameters can stay in the host's memory: only what shards them moves them."""
-        return self.offloads and Sharding.ZERO3 in self.shardings(four_bit=four_bit)
+        return Offload.PARAMETERS in self.offloads and Sharding.ZERO3 in self.shardings(
+            four_bit=four_bit
+        )
 
     def lacking(self, layout: ParallelLayout, *, four_bit: bool) -> tuple[str, ...]:
         """Return what a layout (with a base in 4 bits) asks beyond this offer, in words.
@@ -202,11 +206,13 @@ class TrainingOffer(Noun):
         if layout.sharding not in self.shardings(four_bit=four_bit):
             bits = " with 4-bit weights" if four_bit else ""
             beyond.append(f"{SHARDING_WORDS[layout.sharding]}{bits}")
-        hosted = Offload.PARAMETERS in layout.offload
-        if layout.offload and not self.offloads:
-            beyond.append("offloading to the host's memory")
-        elif hosted and not self.hosts_parameters(four_bit=four_bit):
+        held = [what.value for what in layout.offload if what not in self.offloads]
+        if held:
+            beyond.append(f"{' and '.join(held)} in the host's memory")
+        elif Offload.PARAMETERS in layout.offload and not self.hosts_parameters(four_bit=four_bit):
             beyond.append("offloading of these parameters")
+        if self.cards and layout.accelerators > self.cards:
+            beyond.append(f"run on more than {self.cards} card")
         return tuple(beyond)
 
 
