@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.results import Estimate
 from advisor.estimate.tools.software import Lack, ToolRules, served_format
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import offer_for, resolve_training
@@ -275,7 +277,14 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     ]
     if not arranged:
         return asked.usual
-    first = next((how for how in arranged if _fits(asked, system, how)), None)
+    first = None
+    for how in arranged:
+        found = _tried(asked, system, how)
+        if found and found.crowded:
+            return how  # smaller weights let no more requests run at once
+        if found and found.memory.fits:
+            first = how
+            break
     if first is not None and not short:
         return first
     # Where the memory holds the model, but too few requests, no other tool takes the work over.
@@ -283,7 +292,8 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     return min(rest, key=lambda how: WEIGHT_FORMATS[how.precision].bytes_per_parameter)
 
 
-def _fits(asked: _Asked, system: System, how: Arranged) -> bool:
+def _tried(asked: _Asked, system: System, how: Arranged) -> Estimate | None:
+    """Return the estimate; None if the network does not run in this layout."""
     place = Placement(
         system.accelerator,
         system.node,
@@ -292,11 +302,9 @@ def _fits(asked: _Asked, system: System, how: Arranged) -> bool:
         how.precision,
         tool=how.tool,
     )
-    try:
-        found = estimate_configuration(asked, place)
-    except InputError:
-        return False  # the network does not run in this layout
-    return found.memory.fits
+    with suppress(InputError):
+        return estimate_configuration(asked, place)
+    return None
 
 
 def _timed(asked: _Asked) -> list[Option]:

@@ -26,6 +26,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tool_offers import Kind, Support
 from advisor.nouns.software.tools import (
@@ -363,6 +364,17 @@ def served_format(
         return own
     ways = ways_of((tool, found[1]), card, workload, architecture)
     return ways[0].weight_format if ways else own
+
+
+def constants_of(
+    calibration: Calibration, tool: Tool | None, card: Accelerator, duty: Duty
+) -> Calibration:
+    """Return the constants under which a serving tool is estimated on a card."""
+    found = calibration.under(engine_of(tool, card))
+    most = tool and tool.at_once(duty)
+    if not most:
+        return found
+    return found.changed(serving=found.serving.changed(most_sequences=most))
 
 
 def engine_of(tool: Tool | None, card: Accelerator) -> str | None:

@@ -208,7 +208,7 @@ def _load(
     differences: list[str],
 ) -> dict[str, int | None]:
     """Return the load that a program computes at a time, where it is less than the stated one."""
-    most = program.at_once.get(duty_of(workload, model))
+    most = program.tool.at_once(duty_of(workload, model))
     rate = workload.requests_per_s is not None or workload.demand is not None
     if most is None or (not rate and workload.concurrency <= most * copies):
         return {}

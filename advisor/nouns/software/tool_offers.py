@@ -226,6 +226,8 @@ class ServingOffer(Noun):
     """Whether requests of several LoRA adapters share a server."""
     beams: bool = False
     """Whether its decoder tries several texts beside each other."""
+    at_once: dict[str, PositiveInt] = Field(default_factory=dict)
+    """Duty -> most requests that one copy of a model computes together, where that is limited."""
     file_formats: tuple[str, ...] = ()
     """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
     api: str = ""

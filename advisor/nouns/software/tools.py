@@ -135,6 +135,10 @@ class Tool(Noun):
         """
         return _trains(self.name, method, preference, whole)
 
+    def at_once(self, duty: Duty) -> int | None:
+        """Return the most requests that one copy computes together; None has no limit."""
+        return self.serving.at_once.get(duty.value) if self.serving else None
+
     def still_does(self, duty: Duty) -> bool:
         """Whether it does a duty and was not retired."""
         return duty in self.does and self.status is not Status.RETIRED

@@ -261,7 +261,8 @@ def _changes(
     if isinstance(workload, Serving):
         at_once = estimate.serving.max_concurrency if estimate.serving else 0
         if 0 < at_once < workload.concurrency:
-            title = f"serve {at_once:,} requests at a time instead of {workload.concurrency:,}"
+            noun = "request" if at_once == 1 else "requests"
+            title = f"serve {at_once:,} {noun} at a time instead of {workload.concurrency:,}"
             yield Change(title, "load", changed(concurrency=at_once))
         small_cache = workload.kv_cache_format != "fp8"
         if small_cache:
