@@ -1,7 +1,7 @@
 """Engines that compute one request at a time: every door says so.
 
-whisper.cpp 1.9.3, examples/server/server.cpp (one mutex around the model), and openvino-genai 2026.4.1,
-WhisperPipeline.generate (one sound).
+whisper.cpp 1.9.3, examples/server/server.cpp (one mutex around the model), and openvino-genai
+2026.4.1, WhisperPipeline.generate (one sound).
 """
 
 from typing import Any

@@ -105,6 +105,8 @@ class Tool(Noun):
     """Container image of its publisher, without tag."""
     verify: tuple[str, ...] = ()
     """Command that shows that it is installed."""
+    start: str = ""
+    """How people start it where no file does."""
     backends: Annotated[dict[str, Support], Field(min_length=1)]
     families: tuple[str, ...] = ()
     """Model families in the words of ``data/model_families.yaml``; empty: all of its networks."""
