@@ -19,7 +19,8 @@ from advisor.estimate.refusals import (
 )
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
-from advisor.estimate.tools.software import able_tools, engine_of
+from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.software import able_tools, constants_of
 from advisor.estimate.training.delivered import interrupted_time
 from advisor.estimate.training.loading import host_note
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator
@@ -143,8 +144,9 @@ def estimate_configuration(
     placement = placement.equipped(case, architecture)
     prompts, spares = None, 0
     if isinstance(workload, Serving):
-        engine = engine_of(placement.tool, placement.accelerator)
-        asked = replace(asked, calibration=calibration.under(engine))
+        duty = duty_of(workload, architecture)
+        calibration = constants_of(calibration, placement.tool, placement.accelerator, duty)
+        asked = replace(asked, calibration=calibration)
         work = _served(asked, workload, placement)
         spares = workload.spare_replicas
         prompts = Prompts.of(work.serving, workload) if work.serving else None
@@ -288,7 +290,7 @@ def _used(time: StepTime, run: TrainingRun) -> str:
 
 def _beyond(run: TrainingRun, placement: Placement) -> tuple[str, ...]:
     """Say what the layout asks that the software does not offer."""
-    offer = None if placement.tool is None else placement.tool.training
+    offer = run.offer_of(placement.tool)
     if placement.tool is None or offer is None:
         return beyond_stack(run.stack, placement.layout)
     missing = offer.lacking(placement.layout, four_bit=run.four_bit)

@@ -326,6 +326,16 @@ class Estimate(Noun):
         return "on all cards together" if JOIN in self.accelerator else "on each accelerator"
 
     @property
+    def crowded(self) -> str:
+        """How many requests its software runs at once, if the memory would hold more."""
+        room = self.memory.total_bytes.high <= self.memory.usable_bytes
+        if self.memory.fits or self.serving is None or not room or self.memory.host_bytes.expected:
+            return ""
+        most = self.serving.max_concurrency
+        title = self.software.title if self.software else "its software"
+        return f"{title} runs {most:,} request{'' if most == 1 else 's'} at once on these cards"
+
+    @property
     def memory_of(self) -> str:
         """The same in two words, after an amount; empty of one card."""
         if JOIN in self.accelerator:

@@ -40,7 +40,7 @@ from advisor.export.training.written import written
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.workload import Serving
-from advisor.planning.prepared import PricedCase, prepared, resolved
+from advisor.planning.prepared import PricedCase, fed, prepared, resolved
 from advisor.planning.recommend import counted
 from advisor.planning.results import Recommendation
 from advisor.planning.spot import interruptions_of
@@ -119,7 +119,7 @@ def export_case(
             case = with_program(program, case) if answer is None else case
     if answer is None:
         case = _rentable(case, to)
-    asked = asked.of(prepared(case, catalog).case)
+    asked = asked.of(fed(prepared(case, catalog).case, asked.architecture))
     writer = _Writer(asked, to, checkpoint, log_to, estimate)
     answer = answer or answered(case)
     if isinstance(answer, Estimate):

@@ -25,7 +25,8 @@ from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel
 from advisor.estimate.serving.queue import queued
 from advisor.estimate.serving.unlike import working_card
-from advisor.estimate.tools.software import engine_of
+from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.software import constants_of
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
@@ -137,7 +138,9 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
     case, architecture = asked.case, asked.architecture
     placement = placement.equipped(case, architecture)
     card, form = placement.accelerator, WEIGHT_FORMATS[placement.precision]
-    calibration = asked.calibration.under(engine_of(placement.tool, card))
+    calibration = constants_of(
+        asked.calibration, placement.tool, card, duty_of(workload, architecture)
+    )
     card, kernels, _ = working_card(card, architecture, workload, form, calibration)
     served = ServedModel.of(
         architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]

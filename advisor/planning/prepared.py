@@ -19,7 +19,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.serving import MOST_SPREAD, Arrivals
-from advisor.nouns.software.tools import tool_choice
+from advisor.nouns.software.tools import Tool, known_tools, tool_choice
 from advisor.nouns.workload import FineTuning, Serving, Workload
 from advisor.planning.measured import with_measured
 
@@ -212,8 +212,30 @@ def prepared(
     catalog, calibration = with_measured(
         priced(case, catalog), load_calibration(), case.limits, only=only
     )
-    case, architecture = resolved(case)
+    case, architecture = _computed_together(*resolved(case), catalog)
     return PricedCase(case, architecture, calibration, catalog)
+
+
+def _computed_together(
+    case: Case, architecture: ModelArchitecture, catalog: Catalog
+) -> tuple[Case, ModelArchitecture]:
+    """Lower an open concurrency to what the tool of a stated engine or card computes together."""
+    workload, hardware = case.workload, case.hardware or on_owned(case).hardware
+    loads = {"concurrency", "requests_per_s", "demand", "audio_hours"}
+    if not isinstance(workload, Serving) or loads & workload.model_fields_set:
+        return case, architecture
+    from advisor.estimate.tools.software import ToolRules
+
+    rules = ToolRules.of(case, architecture)
+    card = catalog.accelerator(hardware.accelerator) if hardware else None
+    tool = rules.choose(card) if card else known_tools().get(workload.engine or "")
+    most = tool.at_once(rules.duty) if isinstance(tool, Tool) else None
+    if not isinstance(tool, Tool) or most is None:
+        return case, architecture
+    together = most * (hardware.count if hardware else 1)
+    note = f"{together} at once: each copy in {tool.title} computes {most} (--concurrency)"
+    architecture = architecture.changed(assumptions=(*architecture.assumptions, note))
+    return case.changed(workload=workload.changed(concurrency=together)), architecture
 
 
 def resolved(case: Case) -> tuple[Case, ModelArchitecture]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,9 +17,10 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.results import Estimate
 from advisor.estimate.tools.software import Lack, ToolRules, served_format
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import resolve_training
+from advisor.estimate.training.run import offer_for, resolve_training
 from advisor.foundation import cents
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
@@ -275,7 +277,14 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     ]
     if not arranged:
         return asked.usual
-    first = next((how for how in arranged if _fits(asked, system, how)), None)
+    first = None
+    for how in arranged:
+        found = _tried(asked, system, how)
+        if found and found.crowded:
+            return how  # smaller weights let no more requests run at once
+        if found and found.memory.fits:
+            first = how
+            break
     if first is not None and not short:
         return first
     # Where the memory holds the model, but too few requests, no other tool takes the work over.
@@ -283,7 +292,8 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     return min(rest, key=lambda how: WEIGHT_FORMATS[how.precision].bytes_per_parameter)
 
 
-def _fits(asked: _Asked, system: System, how: Arranged) -> bool:
+def _tried(asked: _Asked, system: System, how: Arranged) -> Estimate | None:
+    """Return the estimate; None if the network does not run in this layout."""
     place = Placement(
         system.accelerator,
         system.node,
@@ -292,11 +302,9 @@ def _fits(asked: _Asked, system: System, how: Arranged) -> bool:
         how.precision,
         tool=how.tool,
     )
-    try:
-        found = estimate_configuration(asked, place)
-    except InputError:
-        return False  # the network does not run in this layout
-    return found.memory.fits
+    with suppress(InputError):
+        return estimate_configuration(asked, place)
+    return None
 
 
 def _timed(asked: _Asked) -> list[Option]:
@@ -349,7 +357,10 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
     workload = case.workload
     others = math.prod(stated.get(name, 1) for name in ("pipeline", "context"))
     samples = architecture.unit is not Unit.TOKEN
-    offer = tool.serving if isinstance(workload, Serving) else tool.training
+    if isinstance(workload, Serving):
+        offer: ServingOffer | TrainingOffer | None = tool.serving
+    else:
+        offer = offer_for(tool, workload, architecture)
     splits = not samples and (offer is None or "tensor" in offer.divides)
     # A stated degree of data parallelism leaves the others to the rest of the accelerators.
     free = splits and not stated.keys() & {"tensor", "data"}
@@ -370,7 +381,8 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
     if isinstance(offer, TrainingOffer):
         blocks = not samples or any(op.segment for op in architecture.operators)
         four_bit = isinstance(workload, FineTuning) and workload.four_bit
-        least["sharding"] = offer.shardings(four_bit=four_bit)[-1] if data > 1 else Sharding.DDP
+        ranks = data * stated.get("context", 1)
+        least["sharding"] = offer.shardings(four_bit=four_bit)[-1] if ranks > 1 else Sharding.DDP
         least["recompute"] = offer.recompute[-1] if blocks else Recompute.NONE
     # Contradictions are refused where the layout is estimated.
     return ParallelLayout().changed(**(least | stated))

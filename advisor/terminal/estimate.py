@@ -222,6 +222,8 @@ def fit_sentence(estimate: Estimate) -> str:
     if breakdown.fits:
         return f"Fits: needs {needed} of {usable}."
     if breakdown.total_bytes.high <= breakdown.usable_bytes:
+        if estimate.crowded:
+            return f"Does not fit: {estimate.crowded}."
         held = memory(breakdown.host_bytes.expected)
         return f"Does not fit: {held} for each accelerator is too much for the host's memory."
     if breakdown.total_bytes.expected <= breakdown.usable_bytes:

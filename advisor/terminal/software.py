@@ -164,7 +164,7 @@ def offered(offer: TrainingOffer) -> tuple[tuple[str, str], ...]:
     more = [
         text
         for text, has in (
-            ("offloading to the host", offer.offloads),
+            ("offloading to the host", bool(offer.offloads)),
             ("hybrid sharding", offer.hybrid_sharding),
             ("optimizer in the backward pass", offer.optimizer_in_backward),
             ("packing", offer.packing),

@@ -114,10 +114,27 @@ def _shared_by_trl(
         layout["sharding"] = "zero3"
         if "offload" in one(options, "fsdp").split() or config.get("cpu_offload"):
             layout["offload"] = ["optimizer", "parameters"]
+        _split(dict(re.findall(r"export PARALLELISM_CONFIG_(\w+)=(\w+)", text)), options, layout)
         return "huggingface", False, True
     if "config_file" in options:
         return _shared_by_accelerate(yaml.safe_load(text), options, count, layout)
     return "huggingface", False, False
+
+
+def _split(
+    sizes: Mapping[str, str], options: Mapping[str, list[str]], layout: dict[str, Any]
+) -> None:
+    """Put context parallelism into a layout (accelerate 1.15.0, parallelism_config.py)."""
+    if not sizes:
+        return
+    data, context = int(sizes["DP_SHARD_SIZE"]), int(sizes["CP_SIZE"])
+    assert data * context == layout["data"], "its total size is the number of processes"
+    assert sizes["CP_COMM_STRATEGY"] in ("allgather", "alltoall")
+    layout |= {"data": data, "context": context}
+    # trl 1.16.0, sft_trainer.py; transformers 5.23.0, trainer.py; PyTorch's context_parallel.
+    assert "packing" not in options
+    assert one(options, "attn_implementation") == "sdpa"
+    assert int(one(options, "pad_to_multiple_of")) % (2 * context) == 0
 
 
 def _shared_by_accelerate(
@@ -138,6 +155,10 @@ def _shared_by_accelerate(
         layout["sharding"] = "zero3"
         if config["fsdp_config"]["fsdp_offload_params"]:
             layout["offload"] = ["optimizer", "parameters"]
+        sizes = config.get("parallelism_config", {})
+        prefix = "parallelism_config_"
+        found = {key.removeprefix(prefix).upper(): str(value) for key, value in sizes.items()}
+        _split(found, options, layout)
     return (
         "deepspeed" if kind == "DEEPSPEED" else "huggingface",
         kind == "DEEPSPEED",
@@ -165,7 +186,8 @@ def trl(text: str, count: int) -> dict[str, Any]:
         layout["offload"] = [*layout["offload"], "activations"]
     autocast = next((name for name in ("bf16", "fp16") if on(options, name)), "")
     preference = {"preference": "dpo"} if "trl.scripts.dpo" in found.program else {}
-    batch = count * layout["micro_batch"] * int(one(options, "gradient_accumulation_steps"))
+    each = layout["micro_batch"] * int(one(options, "gradient_accumulation_steps"))
+    batch = layout["data"] * each
     length = int(one(options, "max_length"))
     four = on(options, "load_in_4bit")
     if four and fully:
@@ -564,13 +586,15 @@ def maxtext(text: str, count: int) -> dict[str, Any]:
         int(settings[f"ici_{name}_parallelism"]) * int(settings.get(f"dcn_{name}_parallelism", 1))
         for name in ("fsdp", "data")
     )
-    tensor, context = (int(settings[f"ici_{n}_parallelism"]) for n in ("tensor", "context"))
-    ranks = fully * data
+    tensor, context, expert = (
+        int(settings[f"ici_{n}_parallelism"]) for n in ("tensor", "context", "expert")
+    )
+    ranks = fully * data * expert
     micro = round(float(settings["per_device_batch_size"]) * count / ranks)
     batch = ranks * micro * int(settings["gradient_accumulation_steps"])
     length = int(settings["max_target_length"])
     assert (settings["dtype"], settings["weight_dtype"]) == ("bfloat16", "float32")
-    sharding = "zero3" if fully > 1 else "ddp"
+    sharding = "zero3" if ranks > data else "ddp"
     if settings["shard_optimizer_over_data"] == "true":
         sharding = "zero1"
     return {
@@ -586,6 +610,7 @@ def maxtext(text: str, count: int) -> dict[str, Any]:
             "data": ranks,
             "tensor": tensor,
             "context": context,
+            "expert": expert,
             "micro_batch": micro,
             "sharding": sharding,
             "recompute": "full" if settings["remat_policy"] == "full" else "selective",

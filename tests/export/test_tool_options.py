@@ -79,6 +79,10 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
             },
         ),
     }
+    long = {**tuned("llama-3.1-70b", "lora", tokens=50e6, sequence_length=131072)}
+    for to in ("torchrun", "accelerate"):
+        split = {"context": 4, "sharding": "zero3", "recompute": "full"}
+        cases[f"long {to}"] = (to, {**long, "hardware": eight, "layout": split})
     for to in ("torchrun", "axolotl", "llama-factory"):
         cases[f"instruct {to}"] = (to, {**instruct, "hardware": two})
         cases[f"pairs {to}"] = (to, {**dpo, "hardware": two})

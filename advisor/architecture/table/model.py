@@ -146,6 +146,12 @@ class ModelArchitecture(Noun):
         )
 
     @property
+    def attends_to_all(self) -> bool:
+        """Whether every layer attends to all tokens before: no window, no state instead."""
+        states = {OperatorKind.SCAN, OperatorKind.RECURRENCE}
+        return all(op.window is None and op.kind not in states for op in self.operators)
+
+    @property
     def branches(self) -> int:
         """Residual branches of the whole network. Tensor parallelism reduces once in each."""
         return self.branches_per_layer * self.num_hidden_layers

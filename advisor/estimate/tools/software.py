@@ -19,13 +19,14 @@ from advisor.estimate.tools.serving_formats import (
     ways_of,
 )
 from advisor.estimate.training.defaults import usual
-from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.run import TrainingRun, offer_for
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tool_offers import Kind, Support
 from advisor.nouns.software.tools import (
@@ -284,10 +285,11 @@ class ToolRules:
     def _beyond(self, tool: Tool) -> str:
         """Return what the stated fields of a layout ask beyond a tool."""
         layout, workload = self.case.layout, self.case.workload
-        if layout is None or tool.training is None:
+        if layout is None or isinstance(workload, Serving):
             return ""
+        offer = offer_for(tool, workload, self.architecture)
         four_bit = isinstance(workload, FineTuning) and workload.four_bit
-        beyond = tool.training.lacking(layout, four_bit=four_bit)
+        beyond = offer.lacking(layout, four_bit=four_bit) if offer else ()
         return f"offers no {' and no '.join(beyond)}" if beyond else ""
 
     def _lack(self, card: Accelerator, misses: list[tuple[Tool, str]]) -> Lack:
@@ -364,6 +366,17 @@ def served_format(
     return ways[0].weight_format if ways else own
 
 
+def constants_of(
+    calibration: Calibration, tool: Tool | None, card: Accelerator, duty: Duty
+) -> Calibration:
+    """Return the constants under which a serving tool is estimated on a card."""
+    found = calibration.under(engine_of(tool, card))
+    most = tool and tool.at_once(duty)
+    if not most:
+        return found
+    return found.changed(serving=found.serving.changed(most_sequences=most))
+
+
 def engine_of(tool: Tool | None, card: Accelerator) -> str | None:
     """Return the engine whose constants estimate a serving tool on a card.
 
@@ -391,9 +404,9 @@ def able_tools(
     return tuple(
         item.name
         for item in known_tools().values()
-        if item.training is not None
-        and item.status is not Status.RETIRED
+        if item.status is not Status.RETIRED
         and duties & {*item.does}
         and item.support(card) is not None
-        and not item.training.lacking(layout, four_bit=run.four_bit)
+        and (offer := run.offer_of(item)) is not None
+        and not offer.lacking(layout, four_bit=run.four_bit)
     )

@@ -158,6 +158,11 @@ class TrainingRun:
         """Whether the software can use the host's memory."""
         return not self.offers or any(offer.offloads for offer in self.offers)
 
+    def offer_of(self, tool: Tool | None) -> TrainingOffer | None:
+        """Return what a tool offers for this run; None if it does not train."""
+        whole = self.architecture.attends_to_all and self.attention is AttentionKernel.FLASH
+        return None if tool is None else tool.trains(self.method, self.preference, whole=whole)
+
     def allows(self, layout: ParallelLayout) -> bool:
         """Whether the software offers all that a layout asks."""
         if not self.offers:
@@ -231,6 +236,7 @@ def resolve_training(
     notes += _software_notes(workload, architecture, software, tool)
     adapts_experts = _adapts_experts(method, architecture, tool, notes)
     loading = resolve_loading(workload, architecture, notes)
+    offer = offer_for(tool, workload, architecture)
     return TrainingRun(
         architecture=architecture,
         tokens=float(tokens) * (workload.epochs or 1.0),
@@ -249,12 +255,24 @@ def resolve_training(
         preference=preference,
         loading=loading,
         operator=workload.operator,
-        offers=() if tool is None or tool.training is None else (tool.training,),
+        offers=() if offer is None else (offer,),
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
         switches=MemorySwitches(
             reduce_format=workload.reduce_format, gradient_sync=workload.gradient_sync
         ),
     )
+
+
+def offer_for(
+    tool: Tool | None, workload: Training, architecture: ModelArchitecture
+) -> TrainingOffer | None:
+    """Return what a tool offers for a workload; None if it does not train."""
+    whole = architecture.attends_to_all and workload.attention is AttentionKernel.FLASH
+    if tool is None:
+        return None
+    if isinstance(workload, FineTuning):
+        return tool.trains(workload.method, workload.preference, whole=whole)
+    return tool.trains(None, None, whole=whole)
 
 
 def _software_notes(

@@ -106,10 +106,13 @@ def _unsuited(
             allowed=f"--to {', '.join(names)}",
             remedy=f"Choose --to {names[0]}.",
         )
+    by_hand = ""
     if card is None:
         others = [known_tools()[name].title for name in tool_choice().usual[duty]["cuda"]]
     else:
-        others = [_with_plugin(tool, card) for tool in usual_tools(card, duty)]
+        usual = usual_tools(card, duty)
+        others = [_with_plugin(tool, card) for tool in usual]
+        by_hand = usual[0].start if usual else ""
     if not others:
         return cannot(
             what,
@@ -121,7 +124,7 @@ def _unsuited(
         what,
         value=model.name,
         allowed=f"a report; {duty.label} runs there under {' or '.join(others[:3])}",
-        remedy=f"Export a report, and start {others[0]} by hand.",
+        remedy=f"Export a report, and start {others[0]} by hand{by_hand and f': {by_hand}'}.",
     )
 
 
@@ -207,7 +210,7 @@ def _load(
     differences: list[str],
 ) -> dict[str, int | None]:
     """Return the load that a program computes at a time, where it is less than the stated one."""
-    most = program.at_once.get(duty_of(workload, model))
+    most = program.tool.at_once(duty_of(workload, model))
     rate = workload.requests_per_s is not None or workload.demand is not None
     if most is None or (not rate and workload.concurrency <= most * copies):
         return {}

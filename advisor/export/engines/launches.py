@@ -186,7 +186,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "spans": lambda one: _where(one.machines > 1),
     "split": gguf.split,
     "takes_batches": lambda one: _where(
-        duty_of(one.workload, one.setup.model) not in one.program.at_once
+        one.program.tool.at_once(duty_of(one.workload, one.setup.model)) is None
     ),
     "spread": lambda one: _where(_spread(one)),
     "stated_weights": _stated,

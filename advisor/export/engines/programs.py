@@ -100,8 +100,6 @@ class Program(Noun):
     """Families whose checkpoints of masked tokens it loads as encoders; None: all of them."""
     families: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
     """Duty -> families that its file serves; empty: all that the tool does."""
-    at_once: dict[Duty, int] = Field(default_factory=dict)
-    """Duty -> most requests that one copy computes together, where it sets a limit."""
     images: bool = False
     """Whether a file states how many images a prompt may have."""
     copies: bool = False

@@ -19,7 +19,7 @@ from advisor.export.training.words import (
     warm_up,
 )
 from advisor.export.versions import version_of
-from advisor.nouns.layout import Recompute, Sharding
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.training_choices import CrossEntropy
 
 
@@ -78,14 +78,23 @@ def _apart(setup: Setup) -> int | None:
 
 
 def _one_slice(setup: Setup, *, shards: bool) -> int:
-    """Return the ranks in one slice of those that share out states, or that replicate them."""
+    """Return the ranks in one slice of those that share out states, or that replicate them.
+
+    Without the ranks of expert parallelism: MaxText counts them apart, though they share the batch.
+    """
     whole = setup.layout.sharding is Sharding.ZERO3
-    ranks = setup.layout.data if whole is shards else 1
+    ranks = setup.layout.data // setup.layout.expert if whole is shards else 1
     return ranks // _slices(setup) if whole is shards else ranks
+
+
+def _maxtext_arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
+    """Return the layout; ranks of expert parallelism share out the other weights, too."""
+    return layout.changed(sharding=Sharding.ZERO3) if layout.expert == layout.data > 1 else layout
 
 
 MAXTEXT: Final = Tool(
     "maxtext",
+    arranged=_maxtext_arranged,
     facts={
         "across": lambda setup: "fsdp" if setup.layout.sharding is Sharding.ZERO3 else "data",
         "apart": _apart,
@@ -101,7 +110,7 @@ MAXTEXT: Final = Tool(
         ),
         "per_device": _per_device,
         "remat": lambda setup: "full" if setup.layout.recompute is Recompute.FULL else "minimal",
-        "uneven": lambda setup: setup.layout.data % _slices(setup) != 0,
+        "uneven": lambda setup: setup.layout.data % (setup.layout.expert * _slices(setup)) != 0,
         "unknown_on_tpu": lambda setup: (
             setup.accelerator.vendor == "Google" and _model(setup) is None
         ),

@@ -152,7 +152,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
         | setup.log_variables,
         newest=says.newest,
         environment={
-            name: value
+            name: spelled(plan.filled(value))
             for name, (value, *when) in says.environment.items()
             if plan.holds("".join(when))
         },

@@ -11,6 +11,7 @@ from advisor.export.training.sharded import (
     fsdp_words,
     held_apart,
     quantized,
+    split,
     uses_deepspeed,
     uses_fsdp,
 )
@@ -123,6 +124,17 @@ def _trl_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     return held
 
 
+def _splits(setup: Setup) -> bool:
+    return setup.layout.context > 1
+
+
+def _splits_otherwise(setup: Setup) -> bool:
+    """Whether sequences would be split in a way that Accelerate's FSDP does not take."""
+    offer = setup.run.offer_of(TRL.row)
+    able = offer is not None and "context" in offer.divides and uses_fsdp(setup)
+    return _splits(setup) and not able
+
+
 def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     """Return the layout; activations move to the host's memory only between recomputed blocks."""
     held = held_apart(setup, layout)
@@ -168,6 +180,10 @@ TRL: Final = Tool(
         "older_transformers": lambda setup: (
             quantized(setup) and (uses_fsdp(setup) or setup.model.num_experts > 1)
         ),
+        "packs": lambda setup: setup.run.preference is None and not _splits(setup),
+        "split": lambda setup: split(setup) if _splits(setup) else {},
+        "split_unit": lambda setup: 2 * setup.layout.context,
+        "splits_otherwise": _splits_otherwise,
         "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
         "script": lambda setup: setup.run.preference or "sft",
         "trainer_options": lambda setup: tuple(

@@ -12,7 +12,7 @@ from advisor.export.setup import Setup
 from advisor.export.training.model_names import ORIGINAL, launch_models, rotary_of
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import rate
-from advisor.nouns.layout import Sharding
+from advisor.nouns.layout import Offload, ParallelLayout, Sharding
 from advisor.nouns.training_choices import FineTuningMethod
 
 PLAIN_ROWS: Final = {
@@ -141,6 +141,13 @@ def _elsewhere(setup: Setup) -> str:
     )
 
 
+def _arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
+    """Return the layout; only the distributed optimizer keeps its states on the host."""
+    if layout.offload and layout.sharding is Sharding.DDP:
+        return layout.changed(sharding=Sharding.ZERO1)
+    return layout
+
+
 MEGATRON: Final = Tool(
     "megatron-lm",
     facts={
@@ -152,6 +159,10 @@ MEGATRON: Final = Tool(
         "grouped": lambda setup: setup.model.num_key_value_heads < setup.model.num_attention_heads,
         "head_width": _head_width,
         "inner_width": _inner_width,
+        "keeps_sharded": lambda setup: (
+            bool(setup.layout.offload) and setup.layout.sharding in {Sharding.ZERO2, Sharding.ZERO3}
+        ),
+        "keeps_optimizer": lambda setup: Offload.OPTIMIZER in setup.layout.offload,
         "least_rate": lambda setup: f"{LEAST_RATE * float(rate(setup)):g}",
         "longest": lambda setup: max(
             setup.run.sequence_length, setup.model.max_position_embeddings or 0
@@ -184,6 +195,7 @@ MEGATRON: Final = Tool(
         ),
         "unknown_rotary": _unknown_rotary,
     },
+    arranged=_arranged,
     # Gradients are summed in fp32 unless told otherwise.
     means=lambda setup: {
         **fused(None),

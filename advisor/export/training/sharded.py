@@ -45,7 +45,7 @@ def uses_deepspeed(setup: Setup) -> bool:
 
 
 def uses_fsdp(setup: Setup) -> bool:
-    """Whether the frozen weights below adapters are shared out."""
+    """Whether the frozen weights below adapters are shared out, over all cards."""
     shared = setup.layout.sharding is Sharding.ZERO3
     return setup.run.frozen and shared and not uses_deepspeed(setup)
 
@@ -157,9 +157,26 @@ def accelerate_config(setup: Setup) -> str:
         content |= {"distributed_type": "DEEPSPEED", "deepspeed_config": _deepspeed_part(setup)}
     elif uses_fsdp(setup):
         content |= {"distributed_type": "FSDP", "fsdp_config": _fsdp_part(setup)}
+        if setup.layout.context > 1:
+            content["parallelism_config"] = {
+                f"parallelism_config_{name}": value for name, value in split(setup).items()
+            }
     else:
         content["distributed_type"] = "MULTI_GPU" if setup.estimate.count > 1 else "NO"
     return yaml_text(content)
+
+
+def split(setup: Setup) -> Mapping[str, object]:
+    """Return how FSDP's cards split sequences, as Accelerate names it.
+
+    Keys and values go round (``alltoall``); by default each card gathers those of all.
+    """
+    layout = setup.layout
+    return {
+        "dp_shard_size": layout.data,
+        "cp_size": layout.context,
+        "cp_comm_strategy": "alltoall",
+    }
 
 
 def _deepspeed_part(setup: Setup) -> dict[str, object]:

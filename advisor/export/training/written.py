@@ -10,6 +10,7 @@ from math import ceil
 from typing import Final
 
 from advisor.architecture.table.model import Unit
+from advisor.architecture.table.operators import OperatorKind
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.run import resolve_training
@@ -27,6 +28,11 @@ from advisor.nouns.workload import Serving, Training
 OTHER_TASKS: Final = (
     "Export a report, and start transformers' script for the task (github.com/huggingface/"
     "transformers/tree/main/examples/pytorch: text-classification, translation, ...)."
+)
+
+LOOPS: Final = (
+    "Export a report, and start a loop of your own in PyTorch (github.com/pytorch/examples, "
+    "word_language_model)."
 )
 
 
@@ -99,9 +105,13 @@ def arranged(tool: Tool, layout: ParallelLayout) -> ParallelLayout:
 
 def check(setup: Setup, tool: Tool) -> None:
     """Refuse a plan that the program cannot run."""
-    for wrong, what, value, allowed, remedy in (*_work(setup, tool), *_choices(setup, tool)):
-        if wrong:
-            raise cannot(f"{tool.says.title} {what}", value=value, allowed=allowed, remedy=remedy)
+    for problems in (_network, _work, _choices):
+        for wrong, what, value, allowed, remedy in problems(setup, tool):
+            if wrong:
+                title = tool.says.title
+                raise cannot(f"{title} {what}", value=value, allowed=allowed, remedy=remedy)
+        if problems is _network and setup.model.unit is not Unit.TOKEN:
+            refuse(tool, setup)
     refuse(tool, setup)
 
 
@@ -109,9 +119,9 @@ _Problem = tuple[bool, str, object, str, str]
 """Whether it is one, what is wrong, the value, what is allowed, and the remedy."""
 
 
-def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
-    """Yield what card, network and kind of work may have that the program does not run."""
-    run, unit = setup.run, setup.model.unit
+def _network(setup: Setup, tool: Tool) -> Iterator[_Problem]:
+    """Yield what card and network may have that the program does not run."""
+    unit = setup.model.unit
     yield (
         setup.accelerator.vendor not in tool.says.vendors,
         f"does not run on {setup.accelerator.vendor} cards",
@@ -128,6 +138,18 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         if setup.accelerator.vendor in NATIVE
         else "Choose --to torchrun, which writes for the network's own program.",
     )
+    yield (
+        any(op.kind is OperatorKind.RECURRENCE for op in setup.model.operators),
+        "does not train recurrent networks",
+        setup.model.name,
+        "attention or state-space models",
+        LOOPS,
+    )
+
+
+def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
+    """Yield what the kind of work may have that the program does not run."""
+    run, unit = setup.run, setup.model.unit
     pretrains = run.method is None
     yield (
         run.four_bit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Final, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Segment
@@ -120,6 +120,18 @@ def _within(kind: Kind, lowest: str | None, last: str | None = None) -> bool:
     )
 
 
+class ContextSplit(Noun):
+    """Where a tool splits sequences over cards, if not in all its work.
+
+    Elsewhere it offers no context parallelism.
+    """
+
+    methods: tuple[FineTuningMethod, ...]
+    """Of single answers, not of pairs."""
+    sharding: tuple[Sharding, ...]
+    """Levels over all cards of data and context parallelism."""
+
+
 class TrainingOffer(Noun):
     """What a training tool offers."""
 
@@ -128,6 +140,8 @@ class TrainingOffer(Noun):
     preference: tuple[Preference, ...] = ()
     divides: tuple[Degree, ...] = ()
     """Degrees of a layout besides data parallelism."""
+    context: ContextSplit | None = None
+    """None: with all that the tool does."""
     recompute: tuple[Recompute, ...] = (Recompute.NONE,)
     """Least first, as in all these."""
     sharding: tuple[Sharding, ...] = (Sharding.DDP,)
@@ -143,8 +157,10 @@ class TrainingOffer(Noun):
     """What shards: FSDP, DeepSpeed ZeRO …"""
     hybrid_sharding: bool = False
     """Whether it can shard within a node and replicate over nodes (HSDP)."""
-    offloads: bool = False
-    """Whether states and parameters can stay in the host's memory."""
+    offloads: tuple[Offload, ...] = ()
+    """What can stay in the host's memory."""
+    cards: PositiveInt | None = None
+    """Most cards of one run; None has no limit."""
     computes: tuple[str, ...] = ("fp32", "fp16", "bf16")
     """Formats of matrix products, on cards that have them."""
     optimizers: tuple[Optimizer, ...] = (Optimizer.ADAMW,)
@@ -160,9 +176,16 @@ class TrainingOffer(Noun):
         """Return the sharding levels with base weights of 4 bits, or of more."""
         return self.sharding_4bit if four_bit else self.sharding
 
+    @property
+    def shardings_of_context(self) -> tuple[Sharding, ...]:
+        """Sharding levels with context parallelism."""
+        return self.context.sharding if self.context else tuple(Sharding)
+
     def hosts_parameters(self, *, four_bit: bool) -> bool:
         """Whether parameters can stay in the host's memory: only what shards them moves them."""
-        return self.offloads and Sharding.ZERO3 in self.shardings(four_bit=four_bit)
+        return Offload.PARAMETERS in self.offloads and Sharding.ZERO3 in self.shardings(
+            four_bit=four_bit
+        )
 
     def lacking(self, layout: ParallelLayout, *, four_bit: bool) -> tuple[str, ...]:
         """Return what a layout (with a base in 4 bits) asks beyond this offer, in words.
@@ -176,14 +199,20 @@ class TrainingOffer(Noun):
         ]
         if layout.recompute not in self.recompute:
             beyond.append(f"{layout.recompute.value} recomputation")
+        apart = layout.states("sharding") and layout.sharding not in self.shardings_of_context
+        if layout.context > 1 and apart:
+            levels = " or ".join(SHARDING_WORDS[level] for level in self.shardings_of_context)
+            beyond.append(f"context parallelism without {levels}")
         if layout.sharding not in self.shardings(four_bit=four_bit):
             bits = " with 4-bit weights" if four_bit else ""
             beyond.append(f"{SHARDING_WORDS[layout.sharding]}{bits}")
-        hosted = Offload.PARAMETERS in layout.offload
-        if layout.offload and not self.offloads:
-            beyond.append("offloading to the host's memory")
-        elif hosted and not self.hosts_parameters(four_bit=four_bit):
+        held = [what.value for what in layout.offload if what not in self.offloads]
+        if held:
+            beyond.append(f"{' and '.join(held)} in the host's memory")
+        elif Offload.PARAMETERS in layout.offload and not self.hosts_parameters(four_bit=four_bit):
             beyond.append("offloading of these parameters")
+        if self.cards and layout.accelerators > self.cards:
+            beyond.append(f"run on more than {self.cards} card")
         return tuple(beyond)
 
 
@@ -197,6 +226,8 @@ class ServingOffer(Noun):
     """Whether requests of several LoRA adapters share a server."""
     beams: bool = False
     """Whether its decoder tries several texts beside each other."""
+    at_once: dict[str, PositiveInt] = Field(default_factory=dict)
+    """Duty -> most requests that one copy of a model computes together, where that is limited."""
     file_formats: tuple[str, ...] = ()
     """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
     api: str = ""

@@ -19,7 +19,7 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.inputs import Labelled
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
-from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.training_choices import FineTuningMethod, Preference
 
 TOOLS: Final = "tools.yaml"
 CHOICE: Final = "tool_choice.yaml"
@@ -105,6 +105,8 @@ class Tool(Noun):
     """Container image of its publisher, without tag."""
     verify: tuple[str, ...] = ()
     """Command that shows that it is installed."""
+    start: str = ""
+    """How people start it where no file does."""
     backends: Annotated[dict[str, Support], Field(min_length=1)]
     families: tuple[str, ...] = ()
     """Model families in the words of ``data/model_families.yaml``; empty: all of its networks."""
@@ -140,6 +142,19 @@ class Tool(Noun):
         return next(
             ((name, item) for name, item in found if item is not None and item.runs_on(kind)), None
         )
+
+    def trains(
+        self, method: FineTuningMethod | None, preference: Preference | None, *, whole: bool
+    ) -> TrainingOffer | None:
+        """Return what it offers for a kind of training; None if it does not train.
+
+        ``whole``: flash attention of every token to all tokens before it.
+        """
+        return _trains(self.name, method, preference, whole)
+
+    def at_once(self, duty: Duty) -> int | None:
+        """Return the most requests that one copy computes together; None has no limit."""
+        return self.serving.at_once.get(duty.value) if self.serving else None
 
     def still_does(self, duty: Duty) -> bool:
         """Whether it does a duty and was not retired."""
@@ -369,6 +384,19 @@ def _backends(kind: Kind) -> tuple[str, ...]:
 @cache
 def _support(name: str, kind: Kind) -> tuple[str, Support] | None:
     return known_tools()[name].supports(kind)
+
+
+@cache
+def _trains(
+    name: str, method: FineTuningMethod | None, preference: Preference | None, whole: bool
+) -> TrainingOffer | None:
+    offer = known_tools()[name].training
+    if offer is None or offer.context is None:
+        return offer
+    if whole and preference is None and method in offer.context.methods:
+        return offer
+    divides = tuple(degree for degree in offer.divides if degree != "context")
+    return offer.changed(divides=divides)
 
 
 @cache

@@ -283,8 +283,10 @@ def _too_small(accelerator: Accelerator, miss: Miss, memory_remedy: str) -> Reje
         return Rejection.of(
             accelerator,
             RejectionCode.MEMORY,
-            f"{accelerator.name} holds its part, but its host's memory is too small for the rest.",
-            "State more of it (--host-memory 512GB), or keep more layers on the card.",
+            f"{accelerator.name} holds its part, but its host's memory is too small for the rest, "
+            "or its software runs fewer requests at once.",
+            "State more of it (--host-memory 512GB), keep more layers on the card, or lower "
+            "--concurrency.",
         )
     needs, has = memory_against(least_bytes, usable)
     return Rejection.of(

@@ -12,7 +12,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.tools.serving_formats import ways_of
-from advisor.estimate.training.run import resolve_training
+from advisor.estimate.training.run import offer_for, resolve_training
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
@@ -58,11 +58,20 @@ class _Tight:
 
     def tried(self, case: Case, place: Placement) -> Estimate | None:
         """Estimate a change; None if it cannot run, or its tool does not offer it."""
-        if _beyond(case, place) and not _beyond(self.asked.case, self.placement):
+        if self._beyond(case, place) and not self._beyond(self.asked.case, self.placement):
             return None
         with suppress(InputError):  # The network cannot run in this layout or with this method.
             return estimate_configuration(self.asked.of(case), place)
         return None
+
+    def _beyond(self, case: Case, place: Placement) -> tuple[str, ...]:
+        """Return what a layout asks that its tool does not offer."""
+        workload = case.workload
+        if isinstance(workload, Serving):
+            return ()
+        offer = offer_for(place.tool, workload, self.asked.architecture)
+        four_bit = isinstance(workload, FineTuning) and workload.four_bit
+        return () if offer is None else offer.lacking(place.layout, four_bit=four_bit)
 
     def placed(self, case: Case) -> Estimate | None:
         """Estimate a case in its best layout; None if the card lacks the number format."""
@@ -176,14 +185,6 @@ def _under(change: Change, before: Estimate, after: Estimate | None) -> str:
     return f"{change.title} with {software.title}"
 
 
-def _beyond(case: Case, place: Placement) -> tuple[str, ...]:
-    """Return what a layout asks that its tool does not offer."""
-    offer = place.tool.training if place.tool else None
-    workload = case.workload
-    four_bit = isinstance(workload, FineTuning) and workload.four_bit
-    return () if offer is None else offer.lacking(place.layout, four_bit=four_bit)
-
-
 def _time(estimate: Estimate) -> float:
     """Return the time of the run, or per output token."""
     if estimate.time is not None:
@@ -260,7 +261,8 @@ def _changes(
     if isinstance(workload, Serving):
         at_once = estimate.serving.max_concurrency if estimate.serving else 0
         if 0 < at_once < workload.concurrency:
-            title = f"serve {at_once:,} requests at a time instead of {workload.concurrency:,}"
+            noun = "request" if at_once == 1 else "requests"
+            title = f"serve {at_once:,} {noun} at a time instead of {workload.concurrency:,}"
             yield Change(title, "load", changed(concurrency=at_once))
         small_cache = workload.kv_cache_format != "fp8"
         if small_cache:

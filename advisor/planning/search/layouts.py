@@ -153,10 +153,15 @@ def offered(grid: LayoutGrid, offer: TrainingOffer, *, four_bit: bool) -> NDArra
     for name in DEGREES:
         if name not in offer.divides:
             able &= getattr(rows, name) == 1
-    if not offer.offloads:
-        able &= rows.offload == 0
-    if not offer.hosts_parameters(four_bit=four_bit):
-        able &= ~offloads(rows, Offload.PARAMETERS)
+    if offer.context:
+        levels = [SHARDING_LEVEL[one] for one in offer.context.sharding]
+        able &= (rows.context == 1) | np.isin(rows.sharding, levels)
+    for what in Offload:
+        whole = what is not Offload.PARAMETERS or offer.hosts_parameters(four_bit=four_bit)
+        if what not in offer.offloads or not whole:
+            able &= ~offloads(rows, what)
+    if offer.cards:
+        able &= rows.accelerators <= offer.cards
     policies = np.array([policy in offer.recompute for policy in Recompute])
     return np.asarray(policies[:, None] & able)
 

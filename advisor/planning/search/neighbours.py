@@ -11,7 +11,8 @@ from advisor.estimate.hardware.card_formats import cache_format, compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Neighbour
-from advisor.estimate.tools.software import engine_of
+from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.software import constants_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
@@ -40,7 +41,12 @@ def neighbours(
         if not architecture.generates:
             return ()
         placement = placement.equipped(case, architecture)
-        calibration = calibration.under(engine_of(placement.tool, placement.accelerator))
+        calibration = constants_of(
+            calibration,
+            placement.tool,
+            placement.accelerator,
+            duty_of(case.workload, architecture),
+        )
         return _served(case.workload, placement, architecture, calibration)
     recipe = recipe_named(placement.precision)
     run = run or placement.training(case, architecture)

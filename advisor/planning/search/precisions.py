@@ -165,7 +165,7 @@ def _run_of_all(
 ) -> TrainingRun:
     """Return the workload with what any of the tools of some systems offers."""
     run = resolve_training(workload, architecture, recipe, members[0].tool)
-    offers = (None if one.tool is None else one.tool.training for one in members)
+    offers = (run.offer_of(one.tool) for one in members)
     return replace(run, offers=tuple(dict.fromkeys(one for one in offers if one is not None)))
 
 

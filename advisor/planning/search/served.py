@@ -11,12 +11,14 @@ import numpy as np
 from advisor.estimate.hardware.card_formats import cache_format, serves_in
 from advisor.estimate.refusals import check_context
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.serving_formats import Way
-from advisor.estimate.tools.software import ToolRules, engine_of
+from advisor.estimate.tools.software import ToolRules, constants_of, engine_of
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.software.tools import Duty
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layouts import stated_values
@@ -124,6 +126,10 @@ class _Served:
     @cached_property
     def _spreads(self) -> TimeSpreads:
         return TimeSpreads(self.asked.architecture, self.asked.calibration, self.workload)
+
+    @cached_property
+    def _duty(self) -> Duty:
+        return duty_of(self.workload, self.asked.architecture)
 
     def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
         """Try each system's ways in order until one fits; return its place in the ladder.
@@ -302,7 +308,7 @@ class _Served:
                 WEIGHT_FORMATS[item.way.weight_format],
             )
             cache = KV_CACHE_FORMATS[cache_format(self.workload, card)]
-            engine = engine_of(item.way.tool, card)
+            engine = engine_of(item.way.tool, card), item.way.tool.at_once(self._duty)
             kind = form.bytes_per_parameter, form.engine, cache, engine, item.way.hosted
             groups.setdefault(kind, []).append(item)
         return groups.values()
@@ -335,7 +341,7 @@ class _Served:
     def _searched(self, way: Way, batch: _Batch, strain: Strain) -> ServingSearch:
         members = batch.members
         form, card = WEIGHT_FORMATS[way.weight_format], members[0].accelerator
-        constants = self.asked.calibration.under(engine_of(way.tool, card))
+        constants = constants_of(self.asked.calibration, way.tool, card, self._duty)
         layout = self.asked.case.layout
         table = replica_table(
             self.asked.architecture,

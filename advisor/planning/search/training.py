@@ -172,7 +172,7 @@ class _Fitting:
             self._need[np.arange(RECOMPUTE_LEVELS) != stated] = np.inf
         # A schedule that overlaps two micro-batches does not recompute everything.
         self._need[-1, rows.overlapped] = np.inf
-        offers = [None if one.tool is None else one.tool.training for one in systems]
+        offers = [run.offer_of(one.tool) for one in systems]
         distinct = list(dict.fromkeys(offers))
         self._needs = [self._offered(run, offer) for offer in distinct]
         kinds = [
