@@ -1,6 +1,6 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -11,18 +11,24 @@ from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
 from advisor.fleet.sentences import FASTER, MIXED, MORE, none_found
-from advisor.fleet.sentences import WORTH_TELLING as LITTLE
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
-from advisor.fleet.solving.solver import Programs, least_cost, solve
+from advisor.fleet.solving.solver import (
+    Programs,
+    is_large,
+    least_cost,
+    least_purchase,
+    solve,
+)
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
 from advisor.foundation.record import record
 
-BUDGET_SHARES: Final = {0.0: 1.0, 0.25: 1.0, 0.5: 3.0, 0.75: 6.0}
-"""Budgets of the curve over what the best plan buys, with the rough work of each: the tighter, the
-sooner it is clear that nothing does the work."""
+BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
+"""Budgets of the curve, on the way from the least that does all work to what the best plan buys."""
+FEW_SHARES: Final = (0.25, 0.75)
+"""The same in a large portfolio, where the least is a bound."""
 STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
 MOST_TIMES: Final = 64.0
@@ -131,7 +137,7 @@ def beside(
     variants = [*ways, *(next(found) for _ in more)]
     return Beside(
         others=tuple(item.result(total) for item in variants if item is not None),
-        curve=tuple(next(found) for _ in curve),
+        curve=tuple(unlike(next(found) for _ in curve)),
         limit_prices=tuple(sorted((next(found) for _ in prices), key=lambda item: -item.saves_usd)),
         headroom=next(found) if bounded else None,
     )
@@ -162,7 +168,7 @@ def all_platforms(problem: Problem, best: Account) -> Variant:
     """
     title, programs, total = "Several platforms", Programs(), best.total_usd
     least = least_cost(problem, programs)
-    if least < (1 - LITTLE) * total:
+    if least < (1 - WIDE) * total:
         found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=programs))
         if found.solution.feasible:
             usd = found.account.total_usd
@@ -197,13 +203,28 @@ def budget_curve(problem: Problem, best: Account, programs: Programs) -> list[tu
     most, total = best.purchase_usd, best.total_usd
     if most <= 0:
         return []
+    least = min(most, least_purchase(problem, programs))
     tasks: list[tuple[float, Task]] = []
-    for share, work in BUDGET_SHARES.items():
-        limits = replace(problem.limits, purchase_usd=share * most)
+    if least > 0:
+        title = f"With less than {money(least)} for machines"
+        none = Variant("none", title, problem, Solution(timed_out=is_large(problem)))
+        tasks.append((0.0, partial(none.result, total)))
+    shares = FEW_SHARES if least > 0 and is_large(problem) else BUDGET_SHARES
+    for share in shares if least < most else ():
+        limits = replace(problem.limits, purchase_usd=least + share * (most - least))
         changed = replace(problem, limits=limits)
-        tasks.append((work, partial(_under_budget, share, changed, total, programs)))
+        tasks.append((3.0, partial(_under_budget, share, changed, total, programs)))
     whole = Variant("1", f"With {money(most)} for machines", problem, best.solution)
     return [*tasks, (0.0, partial(whole.result, total))]
+
+
+def unlike(curve: Iterable[Alternative]) -> Iterator[Alternative]:
+    """Yield plans under rising budgets without those that a smaller budget gives, too."""
+    last: Alternative | None = None
+    for item in curve:
+        if last is None or (item.usd, item.purchase_usd) != (last.usd, last.purchase_usd):
+            yield item
+        last = item
 
 
 def _under_budget(share: float, problem: Problem, usd: float, programs: Programs) -> Alternative:

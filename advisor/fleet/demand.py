@@ -12,6 +12,7 @@ from typing import Final
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.tools.software import ToolRules, for_few
 from advisor.fleet.machines import Machine, Slice, slices
 from advisor.fleet.modes import (
     by_platform,
@@ -72,6 +73,7 @@ class Demand:
     coarse: bool = False
     """Whether to try fewer sizes of a replica."""
     _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
+    _rules: dict[str, ToolRules] = field(default_factory=dict)
     _parts: dict[str, Slice] = field(default_factory=dict)
     """Slices of cards by the mark of their systems."""
 
@@ -203,10 +205,22 @@ class Demand:
             if rents:
                 systems += find_systems(self.catalog, case.limits, training=training)
             asked = ResolvedCase(case, architecture, self.calibration)
-            searched, result = search_and_host(asked, systems, advising=False)
+            rules = self._rules_of(asked)
+            searched, result = search_and_host(asked, systems, advising=False, rules=rules)
             options = [item for item in result.options if meets_time(item, case.limits)]
             self._found[key] = options, searched
         return self._found[key]
+
+    def _rules_of(self, asked: ResolvedCase) -> ToolRules:
+        """Return what a case asks of its software: the same whatever its load and its lengths."""
+        case = asked.case
+        work = {"concurrency", "input_tokens", "output_tokens"}
+        few = isinstance(case.workload, Serving) and for_few(case.workload)
+        limits = {"deadline_hours", "max_tpot_ms", "max_ttft_ms"}
+        key = f"{few}{case.model_dump_json(exclude={'workload': work, 'limits': limits})}"
+        if key not in self._rules:
+            self._rules[key] = ToolRules.of(case, asked.architecture)
+        return self._rules[key]
 
     def _rents(self, workload: FleetWorkload) -> bool:
         return self.rent and not workload.on_premises

@@ -53,6 +53,8 @@ class Program:
         self.cost: list[float] = []
         self.upper: list[float] = []
         self.integral: list[int] = []
+        self.uses: list[tuple[tuple[Use, int], ...]] = []
+        """Replicas or runs that each column stands for; none for purchases."""
         self.rows: list[tuple[float, float]] = []
         self.entries: tuple[list[int], list[int], list[float]] = ([], [], [])
         self.impossible = not leave_out and any(
@@ -60,6 +62,7 @@ class Program:
         )
         if self.impossible:
             return
+        self._there: dict[tuple[int, int], dict[int, float]] = {}
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -86,10 +89,20 @@ class Program:
         changed._add_limits()
         return changed
 
+    def priced(self) -> Self:
+        """Return the program that costs nothing but the price of its machines."""
+        changed = copy(self)
+        changed.cost = [
+            self.problem.supplies[key.supply].capital_usd if isinstance(key, Buy) else 0.0
+            for key in self.columns
+        ]
+        return changed
+
     def column(self, key: Column, cost: float, upper: float, *, whole: bool) -> int:
         """Add a column and return its place."""
         self.places[key] = len(self.columns)
         self.columns.append(key)
+        self.uses.append(uses_of(key))
         self.cost.append(cost)
         self.upper.append(upper)
         self.integral.append(int(whole))
@@ -138,7 +151,7 @@ class Program:
     @cached_property
     def _whole_machines(self) -> tuple[Any, Floats]:
         """The rows of ``whole_machines``; they do not depend on the limits."""
-        return whole_machines(self.problem, self.columns, self.there)
+        return whole_machines(self.problem, self.columns, self.uses, self.there)
 
     def _add_purchases(self) -> None:
         problem = self.problem
@@ -152,7 +165,9 @@ class Program:
                     continue
                 upper = min(most[place], math.inf if supply.most is None else supply.most)
                 cost = present_usd(problem, supply, period)
-                self.column(Buy(place, period), cost, upper, whole=True)
+                at = self.column(Buy(place, period), cost, upper, whole=True)
+                for later in lasting(problem, supply, period):
+                    self._there.setdefault((place, later), {})[at] = 1.0
 
     def _add_jobs(self, leave_out: bool, whole_loads: bool) -> float:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
@@ -200,9 +215,11 @@ class Program:
     def _covers(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for each good choice of replicas that serves the whole load."""
         job, terms = self.problem.jobs[index], {}
-        for replicas in covers(job, dict(self._allowed(job)), need):
+        modes = dict(self._allowed(job))
+        each = {at: self.use_usd(Use(index, at, period, slot)) for at in modes}
+        for replicas in covers(job, modes, need):
             cover = Cover(index, period, slot, replicas)
-            usd = sum(count * self.use_usd(use) for use, count in cover.uses)
+            usd = sum(count * each[at] for at, count in replicas)
             terms[self.column(cover, usd, 1.0, whole=True)] = need
         return terms
 
@@ -215,18 +232,13 @@ class Program:
 
     def there(self, supply: int, period: int) -> dict[int, float]:
         """Columns that bring machines of a supply into a period."""
-        item = self.problem.supplies[supply]
-        return {
-            self.places[Buy(supply, bought)]: 1.0
-            for bought in range(period + 1)
-            if Buy(supply, bought) in self.places and period in lasting(self.problem, item, bought)
-        }
+        return self._there.get((supply, period), {})
 
     def _add_capacity(self) -> None:
         problem = self.problem
         uses: dict[tuple[int, int], list[tuple[int, Use, int]]] = {}
-        for at, column in enumerate(self.columns):
-            for use, number in uses_of(column):
+        for at, column in enumerate(self.uses):
+            for use, number in column:
                 mode = problem.jobs[use.job].modes[use.mode]
                 if mode.supply is not None:
                     uses.setdefault((mode.supply, use.period), []).append((at, use, number))
@@ -317,8 +329,8 @@ class Program:
                     if Buy(place, period) in self.places:
                         at = self.places[Buy(place, period)]
                         terms[at] = terms.get(at, 0.0) + item.capital_usd
-            for key, at in self.places.items():
-                for use, number in uses_of(key):
+            for at, parts in enumerate(self.uses):
+                for use, number in parts:
                     if use.period in periods:
                         job = problem.jobs[use.job]
                         month = use_usd(problem, job, job.modes[use.mode], use.period, use.slot)
