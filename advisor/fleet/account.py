@@ -85,6 +85,16 @@ class Account:
         return sum(self.lines.values())
 
     @property
+    def caution_usd(self) -> float:
+        """Present value of rents over the expected ones: no run on the card is published. [USD]"""
+        uses = [(use, value, self.mode(use)) for use, value in self.solution.used()]
+        return sum(
+            (1 - 1 / mode.slow) * self.month_usd(use, value) * self.present(use.period)
+            for use, value, mode in uses
+            if mode.supply is None
+        )
+
+    @property
     def purchase_usd(self) -> float:
         """Price of all machines bought. [USD]"""
         return sum(

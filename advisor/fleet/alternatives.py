@@ -10,7 +10,7 @@ from advisor.fleet.helper import Helper, Task
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
-from advisor.fleet.sentences import FASTER, MIXED, MORE, none_found
+from advisor.fleet.sentences import FASTER, MIXED, MORE, counted, none_found
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
 from advisor.fleet.solving.solver import (
@@ -68,10 +68,11 @@ class Variant:
         usd = cents.rounded(self.account.total_usd)
         more = usd - best_usd
         share = f" ({percent(abs(more) / best_usd)})" if best_usd > 0 else ""
+        gap, machines = self.solution.gap, self.machines
         beside = "as much as the plan"
         if abs(more) > WORTH_TELLING * max(usd, 1.0):
             beside = f"{money(abs(more))}{share} {'more' if more > 0 else 'less'} than the plan"
-        gap = self.solution.gap
+            beside += f", with {machines}" if machines else ""
         early = f" Its search ended early: up to {percent(gap)} less is possible."
         return Alternative(
             name=self.name,
@@ -79,8 +80,20 @@ class Variant:
             feasible=True,
             usd=usd,
             purchase_usd=cents.rounded(self.account.purchase_usd),
+            machines=machines,
             gap=gap,
             sentence=f"{self.title}: {money(usd)}, {beside}.{early if gap > WIDE else ''}",
+        )
+
+    @property
+    def machines(self) -> str:
+        """What it buys, in words; empty if nothing."""
+        supplies = self.problem.supplies
+        bought = [(supplies[buy.supply], number) for buy, number in self.solution.bought()]
+        return counted(
+            (supply.title, number, number * supply.capital_usd)
+            for supply, number in bought
+            if supply.capital_usd
         )
 
 
@@ -294,9 +307,12 @@ def obstacles(problem: Problem) -> tuple[str, ...]:
         if getattr(problem.limits, field) is not None
     }
     freed |= {words.lower(): changed for _, words, changed in _unbarred(problem)}
-    return tuple(
-        words for words, changed in freed.items() if solve(changed, gap=1.0, rough=True).feasible
-    )
+    enough = [words for words, item in freed.items() if solve(item, gap=1.0, rough=True).feasible]
+    budget = limits["purchase_usd"]
+    if budget in enough:
+        least = least_purchase(freed[budget], Programs())
+        enough[enough.index(budget)] = f"{budget} ({money(least)} at least)"
+    return tuple(enough)
 
 
 def _times(problem: Problem, times: float) -> Problem:
@@ -315,7 +331,7 @@ def _times(problem: Problem, times: float) -> Problem:
 def more_work(problem: Problem, times: float) -> Variant | None:
     """Solve the problem with so many times the work; None if the limits do not allow it."""
     changed = _times(problem, times)
-    title = f"{times:g} times this work"
+    title = f"{'Twice' if times == 2 else f'{times:g} times'} the people, runs and requests"
     found = Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True))
     return found if found.solution.feasible else None
 

@@ -89,6 +89,8 @@ def build(
         < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)
         <= MANY,
         coarse=len(portfolio.workloads) > MANY,
+        growing=portfolio.bounded and len(portfolio.workloads) <= FEW,
+        kits={item.machine for item in portfolio.owned} | {*portfolio.means.machines},
     )
     jobs = _jobs(demand, portfolio.workloads, months, tell, helper or Helper(useful=False))
     default = economy.default("discount_rate").expected

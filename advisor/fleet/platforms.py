@@ -69,12 +69,25 @@ def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:
             others.append((" and ".join(allowed), usd))
     if best is None:
         found = solve(problem, rough=rough)
-        if found.feasible:
-            return Chosen(problem, found, tuple(names), forced=True)
-        allowed = next(_candidates(problem, names))
-        return Chosen(on_platforms(problem, allowed), found, allowed, single=True)
+        return Chosen(problem, found, tuple(names), forced=found.feasible)
     used = bool(_used(best))
     return replace(best, others=tuple(others) if used else (), single=used)
+
+
+def most_work(problem: Problem, means: Means) -> Chosen:
+    """Solve a problem whose limits do not allow all work: what matters most, on one platform.
+
+    The first of those that leave the least out, as ``means`` allow.
+    """
+    names = _platforms(problem)
+    mixed = means.mixed_vendors or len(names) < 2
+    plans: list[tuple[float, Chosen]] = []
+    for allowed in [tuple(names)] if mixed else _candidates(problem, names):
+        changed = on_platforms(problem, allowed)
+        found = solve(changed, leave_out=True)
+        left = sum(problem.jobs[left.job].weight * share for left, share in found.left())
+        plans.append((left, Chosen(changed, found, allowed, single=not mixed)))
+    return min(plans, key=lambda plan: round(plan[0], 6))[1]
 
 
 def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:

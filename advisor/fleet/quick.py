@@ -110,8 +110,6 @@ def _chatbot(tune: str, serve: str | None, people: float | None) -> dict[str, An
     model = serve or tune
     return {
         "name": "A chatbot and its weekly fine-tune",
-        # A chatbot of several people needs a server; no one buys an 8 GB developer kit for it.
-        "means": {"without": ["edge-kit/jetson-orin-nano-super"]},
         "workloads": [
             {"name": f"chatbot on {_title(model)}", "case": _chat(model, int(people or 16))},
             {

@@ -7,6 +7,8 @@ from advisor.foundation.units import HOUR_S
 
 WHOLE = 0.995
 """Larger shares are shown as all of it."""
+NOTICED = 1.01
+"""A slow end nearer to the expected value is not told."""
 ROOM = 1.05
 """Least multiple of the work that is told; it is known to within a tenth."""
 WORTH_TELLING = 1e-3
@@ -81,25 +83,52 @@ class Assignment(Noun):
     hosted: bool
     cards: float
     """Together in one run or replica; below 1: a slice of a card."""
+    serves: str
+    """What a replica serves: a ``person``, a ``site``, or ``replica``: a part of the load."""
     hours: float
-    """Of a run; 0 for services. [h]"""
+    """Of a run, as counted; 0 for services. [h]"""
+    run_usd: float
+    """Rent of a run, as counted; 0 on own machines. [USD]"""
+    slow: float
+    """Hours and rent of a run over the expected ones: 1 where runs on such cards are published."""
     detail: str
+
+    @property
+    def when(self) -> str:
+        """The hours in which a service is there; empty for runs."""
+        if not self.slot:
+            return ""
+        return "in office hours" if self.slot == "office" else "in other hours"
+
+    @property
+    def place(self) -> str:
+        """Where it runs, and how much of it there."""
+        where = f"{'rented: ' if self.rented and not self.hosted else ''}{self.where}"
+        if not self.slot:
+            part = "" if self.share > WHOLE else f"{percent(self.share)} of the runs on "
+            text = f"{part}{where}, {self._run(1.0)}"
+            if self.slow > NOTICED:
+                text += " (the slow end: no run on this card is published; expected: "
+                text += f"{self._run(self.slow)})"
+            return text
+        if self.hosted:
+            return f"{where} for {self.replicas} requests at a time ({self.detail})"
+        many = {"person": "people"}.get(self.serves, f"{self.serves}s")
+        copies = f"{self.replicas:,} {self.serves if self.replicas == 1 else many}"
+        each = ", each on" if self.replicas > 1 else " on"
+        if self.cards < 1:
+            return f"{where}: {copies}{each} a {self.detail}"
+        return f"{where}: {copies}{f'{each} {self.cards:g} cards' if self.cards > 1 else ''}"
+
+    def _run(self, over: float) -> str:
+        """Return hours and rent of a run in words, over a factor."""
+        text = f"{duration(self.hours * HOUR_S / over)} a run"
+        return f"{text} for {money(self.run_usd / over)}" if self.run_usd else text
 
     @property
     def words(self) -> str:
         """Where it runs, how much of it there and when."""
-        where = f"{'rented: ' if self.rented and not self.hosted else ''}{self.where}"
-        if not self.slot:
-            part = "" if self.share > WHOLE else f"{percent(self.share)} of the runs on "
-            return f"{part}{where}, {duration(self.hours * HOUR_S)} a run"
-        hours = "in office hours" if self.slot == "office" else "in other hours"
-        if self.hosted:
-            return f"{where} for {self.replicas} requests at a time {hours} ({self.detail})"
-        copies = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
-        cards = f" on {self.cards:g} cards" if self.cards > 1 else ""
-        if self.cards < 1:
-            cards = f", {'each ' if self.replicas > 1 else ''}on a {self.detail}"
-        return f"{where}: {copies}{cards} {hours}"
+        return f"{self.place} {self.when}".rstrip()
 
 
 class Charge(Noun):
@@ -161,6 +190,8 @@ class Alternative(Noun):
     usd: float | None
     """Present value. [USD]"""
     purchase_usd: float | None
+    machines: str = ""
+    """What it buys, in words."""
     gap: float = 0.0
     """How much less another plan of this kind may cost, over its cost."""
     timed_out: bool = False
@@ -275,8 +306,19 @@ class FleetPlan(Noun):
     @property
     def at_first(self) -> dict[str, str]:
         """Where each workload runs in the first period, in words."""
-        places: dict[str, list[str]] = {}
+        return self.places(0)
+
+    def places(self, month: int) -> dict[str, str]:
+        """Return where each workload runs in the period that starts in a month, in words."""
+        found: dict[str, dict[str, list[str]]] = {}
         for item in self.assignments:
-            if item.month == 0:
-                places.setdefault(item.workload, []).append(item.words)
-        return {name: "; ".join(words) for name, words in places.items()}
+            if item.month == month:
+                places = found.setdefault(item.workload, {})
+                places.setdefault(item.place, []).append(item.when)
+        return {
+            name: "; ".join(
+                f"{place} {'day and night' if len(when) > 1 else when[0]}".rstrip()
+                for place, when in places.items()
+            )
+            for name, places in found.items()
+        }

@@ -1,6 +1,6 @@
 """The plan of a fleet, in text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from advisor.fleet.machines import Machine
-from advisor.fleet.results import Assignment, FleetPlan, Purchase
+from advisor.fleet.results import FleetMachine, FleetPlan, Purchase
 from advisor.fleet.solving.problem import starts_of
 from advisor.foundation.formatting import count, duration, money, percent
 from advisor.foundation.units import HOUR_S
@@ -28,22 +28,12 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
         heading(console, "Machines")
         console.print(_purchases(plan.purchases))
         bullets(console, "Why", _reasons(plan.purchases))
-    heading(console, "Use of the machines")
-    console.print(
-        table(
-            ["Machine", "From month", "Number", "In use"],
-            [
-                (machine.title, str(start), count(number), percent(share))
-                for machine in plan.fleet
-                for start, number, share in zip(
-                    starts_of(plan.period_months), machine.count, machine.utilisation, strict=True
-                )
-            ],
-            right=[1, 2, 3],
-        )
-    )
+    if plan.fleet:
+        heading(console, "Use of the machines")
+        uses = [row for machine in plan.fleet for row in _uses(machine, plan.period_months)]
+        console.print(table(["Machine", "From month", "Number", "In use"], uses, right=[1, 2, 3]))
     heading(console, "Where each workload runs")
-    console.print(_jobs(plan.assignments))
+    console.print(_jobs(plan))
     heading(console, "Cost by workload (present value)")
     console.print(
         table(
@@ -150,27 +140,33 @@ def _purchases(purchases: Iterable[Purchase]) -> Padding:
     return Padding(made, (0, 0, 0, INDENT))
 
 
-def _jobs(assignments: Iterable[Assignment]) -> Padding:
-    changes: dict[tuple[str, int], list[tuple[str, str, str]]] = {}
-    for item in assignments:
-        if item.slot:
-            amount = f"{item.replicas} x {item.cards:g} card{'s' * (item.cards > 1)}"
-            if item.hosted:
-                amount = f"{item.replicas} requests at a time"
-            when = "office hours" if item.slot == "office" else "other hours"
-        else:
-            amount = f"{percent(item.share)} of runs, {duration(item.hours * HOUR_S)} each"
-            when = ""
-        where = f"{'rented: ' if item.rented else ''}{item.where}"
-        changes.setdefault((item.workload, item.month), []).append((when, where, amount))
-    rows: list[tuple[str, ...]] = []
-    last: dict[str, list[tuple[str, str, str]]] = {}
-    for (name, month), there in changes.items():
-        if last.get(name) != there:
-            rows += [(name, f"month {month}", *cells) for cells in there]
-        last[name] = there
-    made = table(["Workload", "From", "When", "Where", "How much"], rows)
-    return Padding(made, (0, 0, 0, INDENT))
+def _jobs(plan: FleetPlan) -> Padding:
+    """Return where each workload runs, again from each month in which that changes."""
+    rows: list[tuple[str, str, str]] = []
+    last: dict[str, str] = {}
+    for month in starts_of(plan.period_months):
+        there = plan.places(month)
+        rows += [
+            (name, f"month {month}", words)
+            for name, words in there.items()
+            if last.get(name) != words
+        ]
+        last = there
+    order = {item.name: place for place, item in enumerate(plan.portfolio.workloads)}
+    rows.sort(key=lambda row: order[row[0]])
+    return Padding(table(["Workload", "From", "Runs on"], rows), (0, 0, 0, INDENT))
+
+
+def _uses(machine: FleetMachine, months: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """Yield number and use of machines, again from each month in which they change."""
+    last = "0", percent(0.0)
+    for start, number, share in zip(
+        starts_of(months), machine.count, machine.utilisation, strict=True
+    ):
+        there = count(number), percent(share)
+        if there != last:
+            yield (machine.title, str(start), *there)
+        last = there
 
 
 def _reasons(purchases: Iterable[Purchase]) -> list[str]:

@@ -102,6 +102,9 @@ class Mode:
     machines: int = 1
     hours: float = 0.0
     """Of a run on these cards. [h]"""
+    slow: float = 1.0
+    """Hours and price of a run over the expected ones: above 1 where no run on the cards is
+    published, which counts with the slow end of its range."""
     serves: float = 0.0
     """Load that one replica serves, in the unit of the job's demand."""
     usd: float = 0.0
