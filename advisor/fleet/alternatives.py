@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.fleet.account import Account
 from advisor.fleet.helper import Helper, Task
@@ -37,6 +37,27 @@ TIMES: Final = (2.0, 4.0, 8.0)
 HEADROOM_STEP: Final = 1.1
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
+
+
+class _Limit(NamedTuple):
+    """A limit, and words for a looser one."""
+
+    name: str
+    field: str
+    words: str
+    more: str
+    least: int = 0
+    """Smallest step, in whole numbers; 0: any."""
+
+
+BUDGET: Final = "a larger budget for machines"
+LIMITS: Final = (
+    _Limit("power", "power_kw", "Another {} kW", "more power", 1),
+    _Limit("rack", "rack_units", "Another {} rack units", "more rack units", 2),
+    _Limit("machines", "machines", "Room for one more machine", "room for more machines", 1),
+    _Limit("purchase", "purchase_usd", "Another {} for machines", BUDGET),
+    _Limit("year", "usd_per_year", "Another {} a year", "a larger budget a year"),
+)
 
 
 @record
@@ -99,17 +120,7 @@ class Variant:
 
 def without(problem: Problem, barred: Callable[[Way | None], bool]) -> Problem:
     """Return a problem without some ways of getting machines; None stands for on demand."""
-    supplies = tuple(
-        replace(supply, barred="way") if barred(supply.way) else supply
-        for supply in problem.supplies
-    )
-    if not barred(None):
-        return replace(problem, supplies=supplies)
-    jobs = tuple(
-        replace(job, modes=tuple(mode for mode in job.modes if mode.supply is not None))
-        for job in problem.jobs
-    )
-    return replace(problem, supplies=supplies, jobs=jobs)
+    return problem.only("way", lambda supply: not barred(supply.way), lambda _: not barred(None))
 
 
 @record
@@ -294,43 +305,22 @@ def _price(
 
 def obstacles(problem: Problem) -> tuple[str, ...]:
     """Return what would let all work be done, in words: one limit at a time is taken away."""
-    limits = {
-        "power_kw": "more power",
-        "rack_units": "more rack units",
-        "machines": "room for more machines",
-        "purchase_usd": "a larger budget for machines",
-        "usd_per_year": "a larger budget a year",
-    }
     freed = {
-        words: replace(problem, limits=replace(problem.limits, **{field: None}))
-        for field, words in limits.items()
-        if getattr(problem.limits, field) is not None
+        limit.more: replace(problem, limits=replace(problem.limits, **{limit.field: None}))
+        for limit in LIMITS
+        if getattr(problem.limits, limit.field) is not None
     }
     freed |= {words.lower(): changed for _, words, changed in _unbarred(problem)}
     enough = [words for words, item in freed.items() if solve(item, gap=1.0, rough=True).feasible]
-    budget = limits["purchase_usd"]
-    if budget in enough:
-        least = least_purchase(freed[budget], Programs())
-        enough[enough.index(budget)] = f"{budget} ({money(least)} at least)"
+    if BUDGET in enough:
+        least = least_purchase(freed[BUDGET], Programs())
+        enough[enough.index(BUDGET)] = f"{BUDGET} ({money(least)} at least)"
     return tuple(enough)
-
-
-def _times(problem: Problem, times: float) -> Problem:
-    """Return a problem with so many times the work."""
-    jobs = tuple(
-        replace(
-            job,
-            runs=tuple(times * runs for runs in job.runs),
-            load=tuple((times * office, times * quiet) for office, quiet in job.load),
-        )
-        for job in problem.jobs
-    )
-    return replace(problem, jobs=jobs)
 
 
 def more_work(problem: Problem, times: float) -> Variant | None:
     """Solve the problem with so many times the work; None if the limits do not allow it."""
-    changed = _times(problem, times)
+    changed = problem.scaled([times] * len(problem.months))
     title = f"{'Twice' if times == 2 else f'{times:g} times'} the people, runs and requests"
     found = Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True))
     return found if found.solution.feasible else None
@@ -340,7 +330,8 @@ def headroom(problem: Problem) -> float:
     """Return how many times the work the purchase budget carries, to within a tenth."""
 
     def carries(times: float) -> bool:
-        return solve(_times(problem, times), gap=1.0, rough=True).feasible
+        more = problem.scaled([times] * len(problem.months))
+        return solve(more, gap=1.0, rough=True).feasible
 
     low, high = 1.0, 2.0
     while high < MOST_TIMES and carries(high):
@@ -353,27 +344,14 @@ def headroom(problem: Problem) -> float:
 
 def _looser(problem: Problem) -> Iterator[tuple[str, str, Problem]]:
     """Yield each limit that is set, in words, with the problem under a looser one."""
-    limits = problem.limits
-
-    def changed(**update: float) -> Problem:
-        return replace(problem, limits=replace(limits, **update))  # type: ignore[arg-type]
-
-    if limits.power_kw is not None:
-        more = max(1.0, round(STEP * limits.power_kw))
-        yield "power", f"Another {more:g} kW", changed(power_kw=limits.power_kw + more)
-    if limits.rack_units is not None:
-        more = max(2.0, round(STEP * limits.rack_units))
-        yield "rack", f"Another {more:g} rack units", changed(rack_units=limits.rack_units + more)
-    if limits.machines is not None:
-        yield "machines", "Room for one more machine", changed(machines=limits.machines + 1)
-    if limits.purchase_usd is not None:
-        more = STEP * limits.purchase_usd
-        words = f"Another {money(more)} for machines"
-        yield "purchase", words, changed(purchase_usd=limits.purchase_usd + more)
-    if limits.usd_per_year is not None:
-        more = STEP * limits.usd_per_year
-        words = f"Another {money(more)} a year"
-        yield "year", words, changed(usd_per_year=limits.usd_per_year + more)
+    for limit in LIMITS:
+        most = getattr(problem.limits, limit.field)
+        if most is not None:
+            step = 1 if limit.field == "machines" else max(limit.least, STEP * most)
+            step = round(step) if limit.least else step
+            words = limit.words.format(money(step) if "usd" in limit.field else f"{step:g}")
+            limits = replace(problem.limits, **{limit.field: most + step})
+            yield limit.name, words, replace(problem, limits=limits)
     yield from _unbarred(problem)
 
 

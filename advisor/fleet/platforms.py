@@ -92,24 +92,12 @@ def most_work(problem: Problem, means: Means) -> Chosen:
 
 def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
     """Return a problem without machines and rentals of other platforms; owned ones stay."""
-    supplies = tuple(
-        replace(supply, barred="platform")
-        if supply.way is not Way.OWNED and supply.platform and supply.platform not in allowed
-        else supply
-        for supply in problem.supplies
+    allowed = {"", *allowed}
+    return problem.only(
+        "platform",
+        lambda supply: supply.way is Way.OWNED or supply.platform in allowed,
+        lambda mode: mode.platform in allowed,
     )
-    jobs = tuple(
-        replace(
-            job,
-            modes=tuple(
-                mode
-                for mode in job.modes
-                if mode.supply is not None or not mode.platform or mode.platform in allowed
-            ),
-        )
-        for job in problem.jobs
-    )
-    return replace(problem, supplies=supplies, jobs=jobs)
 
 
 def _used(chosen: Chosen) -> set[str]:

@@ -3,6 +3,7 @@
 from advisor.fleet.portfolio import Portfolio
 from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.noun import Noun
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
 
 WHOLE = 0.995
@@ -35,6 +36,17 @@ class Purchase(Noun):
     """Facts of the machine that no source states."""
     why: tuple[str, ...]
     """Reasons in words: memory, software, condition."""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of a table, by column."""
+        return {
+            "How": "Rent for a term" if self.committed else "Buy",
+            "Machine": f"{self.count} x {self.title}",
+            "Price": money(self.usd),
+            "Ready": f"in month {self.month}" if self.month else "at the start",
+            "Order": f"{self.order_weeks:.0f} weeks before" if self.order_weeks else "-",
+        }
 
 
 class FleetMachine(Noun):
@@ -125,11 +137,6 @@ class Assignment(Noun):
         text = f"{duration(self.hours * HOUR_S / over)} a run"
         return f"{text} for {money(self.run_usd / over)}" if self.run_usd else text
 
-    @property
-    def words(self) -> str:
-        """Where it runs, how much of it there and when."""
-        return f"{self.place} {self.when}".rstrip()
-
 
 class Charge(Noun):
     """What one workload costs over the horizon, as present value."""
@@ -197,6 +204,16 @@ class Alternative(Noun):
     timed_out: bool = False
     """The search ended before it found such a plan, or that there is none."""
     sentence: str
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of a table, by column."""
+        return {
+            "Way": self.title,
+            "Cost": "not possible" if self.usd is None else money(self.usd),
+            "Spent on machines": "-" if self.purchase_usd is None else money(self.purchase_usd),
+            "Machines": self.machines or "-",
+        }
 
 
 class ConstraintPrice(Noun):
@@ -290,9 +307,20 @@ class FleetPlan(Noun):
         budget = self.portfolio.budget.purchase_usd
         if self.headroom is None or budget is None:
             return ""
-        more = f"up to {self.headroom:.1f} times this work"
+        more = f"up to {self.headroom:.1f} times the people, runs and requests"
         carried = more if self.headroom > ROOM else "this work, and less than a tenth more"
         return f"{money(budget)} for machines carries {carried}."
+
+    @property
+    def energy(self) -> str:
+        """Energy and carbon of the machines on site, in words; empty if they take none."""
+        if not self.energy_kwh:
+            return ""
+        kwh, kg = round_significant(self.energy_kwh, 3), round_significant(self.carbon_kg, 3)
+        return (
+            f"Machines on site take {kwh:,.0f} kWh and cause {kg:,.0f} kg of CO2 over "
+            f"{self.horizon_months} months; rated power {self.peak_kw:.1f} kW."
+        )
 
     @property
     def looser(self) -> tuple[str, ...]:
@@ -303,12 +331,7 @@ class FleetPlan(Noun):
             return ("No looser limit would save anything.",)
         return saving
 
-    @property
-    def at_first(self) -> dict[str, str]:
-        """Where each workload runs in the first period, in words."""
-        return self.places(0)
-
-    def places(self, month: int) -> dict[str, str]:
+    def places(self, month: int = 0) -> dict[str, str]:
         """Return where each workload runs in the period that starts in a month, in words."""
         found: dict[str, dict[str, list[str]]] = {}
         for item in self.assignments:

@@ -1,6 +1,6 @@
 """The plan of a fleet, in text."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -26,7 +26,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     console.print(plan.sentence, style="bold")
     if plan.purchases:
         heading(console, "Machines")
-        console.print(_purchases(plan.purchases))
+        console.print(_table([item.cells for item in plan.purchases], right=[2]))
         bullets(console, "Why", _reasons(plan.purchases))
     if plan.fleet:
         heading(console, "Use of the machines")
@@ -35,25 +35,13 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     heading(console, "Where each workload runs")
     console.print(_jobs(plan))
     heading(console, "Cost by workload (present value)")
-    console.print(
-        table(
-            ["Workload", "Total", "Own machines", "Rent"],
-            [tuple(item.cells.values()) for item in plan.charges],
-            right=[1, 2, 3],
-        )
-    )
+    console.print(_table([item.cells for item in plan.charges], right=[1, 2, 3]))
     heading(console, "Cash by quarter")
-    console.print(
-        table(
-            ["From month", "Machines", "Rent", "Power, place, staff"],
-            [tuple(item.cells.values()) for item in plan.cash],
-            right=[0, 1, 2, 3],
-        )
-    )
+    console.print(_table([item.cells for item in plan.cash], right=[0, 1, 2, 3]))
     bullets(console, "Present value", (f"{line.title}: {money(line.usd)}" for line in plan.lines))
     bullets(console, "Other ways", (item.sentence for item in (*plan.alternatives, *plan.curve)))
     bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
-    bullets(console, "Energy", filter(None, (_energy(plan),)))
+    bullets(console, "Energy", filter(None, (plan.energy,)))
     bullets(console, "Room to grow", filter(None, (plan.room,)))
     _regret(console, plan)
     bullets(console, "Waiting for cards, simulated", _waits(plan))
@@ -103,10 +91,10 @@ def _short(console: Console, plan: FleetPlan) -> None:
     screen = Screen(console, "'--all' shows every period, the cash by quarter and each charge.")
     screen.add(0, Text(plan.sentence, style="bold"))
     if plan.purchases:
-        screen.add(1, _purchases(plan.purchases))
+        screen.add(1, _table([item.cells for item in plan.purchases], right=[2]))
         for reason in _reasons(plan.purchases)[:SHOWN_LIMITS]:
             screen.say(6, reason)
-    for place, (name, words) in enumerate(plan.at_first.items()):
+    for place, (name, words) in enumerate(plan.places().items()):
         screen.say(2 if place < SHOWN_JOBS else 7, f"{words}.", title=name)
     for item in plan.alternatives:
         screen.say(3, item.sentence)
@@ -117,7 +105,7 @@ def _short(console: Console, plan: FleetPlan) -> None:
         screen.say(1, plan.regret.sentence)
     for text in _waits(plan)[:SHOWN_LIMITS]:
         screen.say(3, text)
-    screen.say(6, _energy(plan))
+    screen.say(6, plan.energy)
     if plan.gap > 0.005:
         screen.say(
             1, f"Another plan may cost up to {percent(plan.gap)} less: the search proved no more."
@@ -125,18 +113,8 @@ def _short(console: Console, plan: FleetPlan) -> None:
     screen.show()
 
 
-def _purchases(purchases: Iterable[Purchase]) -> Padding:
-    rows = [
-        (
-            "rent" if item.committed else "buy",
-            f"{item.count} x {item.title}",
-            money(item.usd),
-            f"month {item.month}",
-            f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "",
-        )
-        for item in purchases
-    ]
-    made = table(["", "Machine", "USD", "There in", "Order"], rows, right=[2])
+def _table(rows: Sequence[Mapping[str, str]], *, right: Sequence[int]) -> Padding:
+    made = table(list(rows[0]), [tuple(row.values()) for row in rows], right=right)
     return Padding(made, (0, 0, 0, INDENT))
 
 
@@ -182,12 +160,3 @@ def _waits(plan: FleetPlan) -> list[str]:
         f"under {duration(item.p99_h * HOUR_S)}; {percent(item.late_share)} end late."
         for item in plan.waiting
     ]
-
-
-def _energy(plan: FleetPlan) -> str:
-    if not plan.energy_kwh:
-        return ""
-    return (
-        f"Machines on site take {plan.energy_kwh:,.0f} kWh and cause "
-        f"{plan.carbon_kg:,.0f} kg of CO2; rated power {plan.peak_kw:.1f} kW."
-    )

@@ -184,12 +184,14 @@ def test_a_run_on_a_card_without_published_runs_says_what_the_advisor_says() -> 
     )
     [run] = [item for item in plan.assignments if item.month == 0]
     best = recommend(TUNE["case"]).plans[0]
-    expected = best.estimate.cost.rent_usd.expected
+    rent = best.estimate.cost.rent_usd
+    assert rent is not None
+    expected = rent.expected
 
     assert run.run_usd / run.slow == pytest.approx(expected, rel=1e-3)
-    told = "the slow end: no run on this card is published" in run.words
+    told = "the slow end: no run on this card is published" in run.place
     assert told == (run.slow > 1.01)
-    assert f"for ${expected:.2f}" in run.words
+    assert f"for ${expected:.2f}" in run.place
 
 
 def test_people_and_hours_of_a_place_are_told_as_such() -> None:
@@ -197,8 +199,8 @@ def test_people_and_hours_of_a_place_are_told_as_such() -> None:
     alike = {**CHATBOT, "quiet_share": 1, "on_premises": True}
     plan = plan_fleet(portfolio(people, alike, means={"rent": False}), alternatives=False)
 
-    assert "people in office hours" in plan.at_first["people"]
-    assert plan.at_first["chatbot"].endswith("day and night")
+    assert "people in office hours" in plan.places()["people"]
+    assert plan.places()["chatbot"].endswith("day and night")
 
 
 def test_a_kit_for_the_edge_serves_many_sites_and_no_office() -> None:

@@ -98,7 +98,7 @@ def test_the_first_sentence_says_what_is_paid_before_machines_are_sold() -> None
 
 def test_the_first_sentence_names_the_work_that_rents() -> None:
     plan = plan_fleet(quick_portfolio("chatbot"), alternatives=False)
-    rented = {item.workload for item in plan.assignments if "rented" in item.words}
+    rented = {item.workload for item in plan.assignments if "rented" in item.place}
     assert rented == {"weekly fine-tune of Llama 3.1 8B"}
     assert ", rent on demand for weekly fine-tune of Llama 3.1 8B: $" in plan.sentence
 
@@ -108,7 +108,7 @@ def test_a_budget_that_carries_hardly_more_work_says_so() -> None:
     said = {times: plan.changed(headroom=times).room for times in (1.0, 2.3)}
     assert said == {
         1.0: "$2,500 for machines carries this work, and less than a tenth more.",
-        2.3: "$2,500 for machines carries up to 2.3 times this work.",
+        2.3: "$2,500 for machines carries up to 2.3 times the people, runs and requests.",
     }
 
 

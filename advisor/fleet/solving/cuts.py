@@ -1,7 +1,7 @@
 """Rows that every plan of whole machines keeps, and that the relaxed program breaks."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,16 @@ from advisor.fleet.solving.columns import Column, Cover, Use
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import Problem
 
+Uses = Sequence[tuple[Use, int]]
+"""Replicas or runs of a column, with their number."""
 There = Callable[[int, int], Mapping[int, float]]
 """From a supply and a period to the columns that bring machines there."""
 
 
 def whole_machines(
-    problem: Problem,
-    columns: Sequence[Column],
-    uses: Sequence[Sequence[tuple[Use, int]]],
-    there: There,
+    problem: Problem, columns: Iterable[tuple[Column, Uses]], there: There
 ) -> tuple[Any, NDArray[np.float64]]:
     r"""Return rows over the columns, and their upper bounds: work needs machines as a whole.
-
-    ``uses``: replicas or runs of each column.
 
     Notes
     -----
@@ -45,7 +42,7 @@ def whole_machines(
     places: dict[tuple[int, int, int, int], int] = {}
     entries: list[tuple[int, int, float]] = []
     most: list[float] = []
-    for at, (column, parts) in enumerate(zip(columns, uses, strict=True)):
+    for at, (column, parts) in enumerate(columns):
         if not parts:
             continue
         job, _, period, slot = parts[0][0]
@@ -59,13 +56,11 @@ def whole_machines(
                 entries += [(places[key], buy, -number) for buy, number in bought.items()]
             entries.append((places[key], at, machines))
     rows, places_of, values = zip(*entries, strict=True) if entries else ((), (), ())
-    shape = len(most), len(columns)
+    shape = len(most), at + 1
     return csr_array((values, (rows, places_of)), shape=shape), np.array(most)
 
 
-def _machines(
-    problem: Problem, column: Column, parts: Sequence[tuple[Use, int]]
-) -> Iterator[tuple[int, float]]:
+def _machines(problem: Problem, column: Column, parts: Uses) -> Iterator[tuple[int, float]]:
     """Yield the supplies that a column works on, and the machines."""
     modes = problem.jobs[parts[0][0].job].modes
     if isinstance(column, Use) and column.slot < 0:

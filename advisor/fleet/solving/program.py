@@ -151,7 +151,7 @@ class Program:
     @cached_property
     def _whole_machines(self) -> tuple[Any, Floats]:
         """The rows of ``whole_machines``; they do not depend on the limits."""
-        return whole_machines(self.problem, self.columns, self.uses, self.there)
+        return whole_machines(self.problem, zip(self.columns, self.uses, strict=True), self.there)
 
     def _add_purchases(self) -> None:
         problem = self.problem
