@@ -87,11 +87,10 @@ class Account:
     @property
     def caution_usd(self) -> float:
         """Present value of rents over the expected ones: no run on the card is published. [USD]"""
-        uses = [(use, value, self.mode(use)) for use, value in self.solution.used()]
         return sum(
-            (1 - 1 / mode.slow) * self.month_usd(use, value) * self.present(use.period)
-            for use, value, mode in uses
-            if mode.supply is None
+            (1 - 1 / self.mode(use).slow) * self.month_usd(use, value) * self.present(use.period)
+            for use, value in self.solution.used()
+            if self.mode(use).supply is None
         )
 
     @property

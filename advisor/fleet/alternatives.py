@@ -31,10 +31,8 @@ FEW_SHARES: Final = (0.25, 0.75)
 """The same in a large portfolio, where the least is a bound."""
 STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
-MOST_TIMES: Final = 64.0
 TIMES: Final = (2.0, 4.0, 8.0)
 """Multiples of the work of which the cost is told, if a budget alone bounds it."""
-HEADROOM_STEP: Final = 1.1
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
 
@@ -130,7 +128,6 @@ class Beside:
     others: tuple[Alternative, ...] = ()
     curve: tuple[Alternative, ...] = ()
     limit_prices: tuple[ConstraintPrice, ...] = ()
-    headroom: float | None = None
 
 
 def beside(
@@ -153,17 +150,16 @@ def beside(
         more.append((3.0, partial(all_platforms, whole, best)))
     if problem.limits.purchase_usd is not None:
         more.append((2.0, partial(faster, problem, best)))
-    if bounded:
-        more += [(2.0, partial(more_work, problem, times)) for times in TIMES]
     curve, prices = budget_curve(problem, best, programs), limit_prices(problem, best, programs)
-    room: list[tuple[float, Task]] = [(4.0, partial(headroom, problem))] if bounded else []
-    found = iter(helper.together([*more, *curve, *prices, *room]))
+    steps: list[tuple[float, Task]] = [(6.0, partial(more_work, problem))] if bounded else []
+    found = iter(helper.together([*more, *steps, *curve, *prices]))
     variants = [*ways, *(next(found) for _ in more)]
+    for _ in steps:
+        variants += next(found)
     return Beside(
         others=tuple(item.result(total) for item in variants if item is not None),
         curve=tuple(unlike(next(found) for _ in curve)),
         limit_prices=tuple(sorted((next(found) for _ in prices), key=lambda item: -item.saves_usd)),
-        headroom=next(found) if bounded else None,
     )
 
 
@@ -318,28 +314,16 @@ def obstacles(problem: Problem) -> tuple[str, ...]:
     return tuple(enough)
 
 
-def more_work(problem: Problem, times: float) -> Variant | None:
-    """Solve the problem with so many times the work; None if the limits do not allow it."""
-    changed = problem.scaled([times] * len(problem.months))
-    title = f"{'Twice' if times == 2 else f'{times:g} times'} the people, runs and requests"
-    found = Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True))
-    return found if found.solution.feasible else None
-
-
-def headroom(problem: Problem) -> float:
-    """Return how many times the work the purchase budget carries, to within a tenth."""
-
-    def carries(times: float) -> bool:
-        more = problem.scaled([times] * len(problem.months))
-        return solve(more, gap=1.0, rough=True).feasible
-
-    low, high = 1.0, 2.0
-    while high < MOST_TIMES and carries(high):
-        low, high = high, 2 * high
-    while high / low > HEADROOM_STEP:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if carries(middle) else (low, middle)
-    return low
+def more_work(problem: Problem) -> list[Variant]:
+    """Solve the problem with 2, 4 and 8 times the work, up to the first that is not possible."""
+    found: list[Variant] = []
+    for times in TIMES:
+        changed = problem.scaled([times] * len(problem.months))
+        title = f"{'Twice' if times == 2 else f'{times:g} times'} the people, runs and requests"
+        found.append(Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True)))
+        if not found[-1].solution.feasible:
+            break
+    return found
 
 
 def _looser(problem: Problem) -> Iterator[tuple[str, str, Problem]]:

@@ -204,6 +204,7 @@ def _covers(problem: Problem, other: int, place: int) -> bool:
         Way.OWNED not in (one.way, two.way)
         and (one.way, one.platform, one.term_months) == (two.way, two.platform, two.term_months)
         and one.first_period <= two.first_period
+        and one.barred in ("", two.barred)
         and one.cards >= two.cards
         and one.capital_usd <= two.capital_usd
         and one.month_usd <= two.month_usd

@@ -166,7 +166,6 @@ class _Planned:
             alternatives=others.others,
             curve=others.curve,
             limit_prices=others.limit_prices,
-            headroom=others.headroom,
             notes=self.notes(),
         )
 

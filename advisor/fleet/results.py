@@ -10,8 +10,6 @@ WHOLE = 0.995
 """Larger shares are shown as all of it."""
 NOTICED = 1.01
 """A slow end nearer to the expected value is not told."""
-ROOM = 1.05
-"""Least multiple of the work that is told; it is known to within a tenth."""
 WORTH_TELLING = 1e-3
 """Savings below this share of the cost are none: the solver's own gap is of that size."""
 
@@ -297,19 +295,7 @@ class FleetPlan(Noun):
     """Simulated queues of the first and the last period, if asked for."""
     regret: RegretTable | None = None
     """Plans under other futures, if asked for."""
-    headroom: float | None = None
-    """How many times this work the purchase budget carries; None without a budget."""
     notes: tuple[str, ...] = ()
-
-    @property
-    def room(self) -> str:
-        """How much more work the budget for machines carries, in words; empty without a budget."""
-        budget = self.portfolio.budget.purchase_usd
-        if self.headroom is None or budget is None:
-            return ""
-        more = f"up to {self.headroom:.1f} times the people, runs and requests"
-        carried = more if self.headroom > ROOM else "this work, and less than a tenth more"
-        return f"{money(budget)} for machines carries {carried}."
 
     @property
     def energy(self) -> str:

@@ -64,12 +64,11 @@ def answer(
     for item in others:
         if item.name in (FASTER, MIXED) or item.name.startswith(MORE):
             continue
+        words = "Renting everything" if item.name == "rent" else "Buying everything"
         if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
-            words = "Renting everything" if item.name == "rent" else "Buying everything"
             most = "at most " * (item.gap > WORTH_TELLING)
             text += f" {words} would cost {most}{money(item.usd)}."
         elif not item.feasible:
-            words = "Renting everything" if item.name == "rent" else "Buying everything"
             text += f" {words}: {none_found(item.timed_out)}."
     text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:

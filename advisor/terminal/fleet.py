@@ -42,7 +42,6 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     bullets(console, "Other ways", (item.sentence for item in (*plan.alternatives, *plan.curve)))
     bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
     bullets(console, "Energy", filter(None, (plan.energy,)))
-    bullets(console, "Room to grow", filter(None, (plan.room,)))
     _regret(console, plan)
     bullets(console, "Waiting for cards, simulated", _waits(plan))
     bullets(console, "Notes", plan.notes)
@@ -98,7 +97,6 @@ def _short(console: Console, plan: FleetPlan) -> None:
         screen.say(2 if place < SHOWN_JOBS else 7, f"{words}.", title=name)
     for item in plan.alternatives:
         screen.say(3, item.sentence)
-    screen.say(2, plan.room)
     for text in plan.looser[:SHOWN_LIMITS]:
         screen.say(5, text)
     if plan.regret is not None:

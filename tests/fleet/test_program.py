@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scipy import optimize
 
-from advisor.fleet import alternatives
+from advisor.fleet import alternatives, build
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Variant
 from advisor.fleet.results import FleetPlan
@@ -415,6 +415,19 @@ def test_what_matters_least_is_left_out_first() -> None:
     charges = {charge.workload: charge.left_out for charge in Account(problem, found).charges()}
 
     assert charges == pytest.approx({"night shift": 1.0, "hospital ward": 0.0}, abs=1e-6)
+
+
+@pytest.mark.parametrize("barred", ["", "noise"])
+def test_a_machine_that_may_not_be_bought_replaces_none(barred: str) -> None:
+    """A loud one that costs less is no reason to leave out the quiet one."""
+    loud = Supply("l", "l", Way.BUY, cards=1, capital_usd=900.0, barred=barred)
+    quiet = Supply("q", "q", Way.BUY, cards=1, capital_usd=1000.0)
+    job = Job("job", (Mode(0, "", serves=1.0), Mode(1, "", serves=1.0)), load=((1.0, 1.0),))
+    problem = Problem(jobs=(job,), supplies=(loud, quiet), months=(12,))
+
+    kept = build._reduced(problem, (None, None), ()).problem
+
+    assert [item.key for item in kept.supplies] == (["l", "q"] if barred else ["l"])
 
 
 def test_a_commitment_ends_with_its_term() -> None:

@@ -1,7 +1,7 @@
 """Rows that every plan of whole machines keeps, and that the relaxed program breaks."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ from advisor.fleet.solving.problem import Problem
 
 Uses = Sequence[tuple[Use, int]]
 """Replicas or runs of a column, with their number."""
-There = Callable[[int, int], Mapping[int, float]]
-"""From a supply and a period to the columns that bring machines there."""
 
 
 def whole_machines(
-    problem: Problem, columns: Iterable[tuple[Column, Uses]], there: There
+    problem: Problem,
+    columns: Iterable[tuple[Column, Uses]],
+    there: Mapping[tuple[int, int], Mapping[int, float]],
 ) -> tuple[Any, NDArray[np.float64]]:
     r"""Return rows over the columns, and their upper bounds: work needs machines as a whole.
 
@@ -52,7 +52,7 @@ def whole_machines(
                 places[key] = len(most)
                 owned = problem.supplies[supply].owned
                 most.append(float(owned[period]) if owned else 0.0)
-                bought = there(supply, period)
+                bought = there.get((supply, period), {})
                 entries += [(places[key], buy, -number) for buy, number in bought.items()]
             entries.append((places[key], at, machines))
     rows, places_of, values = zip(*entries, strict=True) if entries else ((), (), ())

@@ -62,7 +62,8 @@ class Program:
         )
         if self.impossible:
             return
-        self._there: dict[tuple[int, int], dict[int, float]] = {}
+        self.there: dict[tuple[int, int], dict[int, float]] = {}
+        """Columns that bring machines of a supply into a period."""
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -167,7 +168,7 @@ class Program:
                 cost = present_usd(problem, supply, period)
                 at = self.column(Buy(place, period), cost, upper, whole=True)
                 for later in lasting(problem, supply, period):
-                    self._there.setdefault((place, later), {})[at] = 1.0
+                    self.there.setdefault((place, later), {})[at] = 1.0
 
     def _add_jobs(self, leave_out: bool, whole_loads: bool) -> float:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
@@ -230,10 +231,6 @@ class Program:
             if isinstance(key, Left):
                 self.cost[place] = each * self.problem.jobs[key.job].weight
 
-    def there(self, supply: int, period: int) -> dict[int, float]:
-        """Columns that bring machines of a supply into a period."""
-        return self._there.get((supply, period), {})
-
     def _add_capacity(self) -> None:
         problem = self.problem
         uses: dict[tuple[int, int], list[tuple[int, Use, int]]] = {}
@@ -245,7 +242,7 @@ class Program:
         for (supply, period), parts in uses.items():
             item = problem.supplies[supply]
             owned = float(item.owned[period]) if item.owned else 0.0
-            there = self.there(supply, period)
+            there = self.there.get((supply, period), {})
             busy: dict[int, dict[int, float]] = {slot: {} for slot in (OFFICE, QUIET, -1)}
             for place, use, number in parts:
                 job = problem.jobs[use.job]
@@ -308,7 +305,9 @@ class Program:
             if not item.on_site or not size:
                 continue
             there += size * (item.owned[period] if item.owned else 0)
-            terms.update({at: size * one for at, one in self.there(supply, period).items()})
+            terms.update(
+                {at: size * one for at, one in self.there.get((supply, period), {}).items()}
+            )
         if terms:
             self.row(terms, -math.inf, max(0.0, limit - there))
 
@@ -324,7 +323,7 @@ class Program:
                     months = problem.months[period]
                     if item.owned:
                         paid += item.owned[period] * item.month_usd * months
-                    for at in self.there(place, period):
+                    for at in self.there.get((place, period), {}):
                         terms[at] = terms.get(at, 0.0) + item.month_usd * months
                     if Buy(place, period) in self.places:
                         at = self.places[Buy(place, period)]

@@ -113,13 +113,7 @@ def solve(
 
 def least_cost(problem: Problem, programs: Programs) -> float:
     """Return a cost that no plan stays under; infinite if nothing meets the limits. [USD]"""
-    program = programs.of(problem, leave_out=False, whole_loads=is_large(problem))
-    if program.impossible:
-        return math.inf
-    if not program.columns:
-        return 0.0
-    found = _relaxed(program, *_bounds(program, {}))
-    return math.inf if found is None else found.cost * THOUSAND
+    return _bound(programs.of(problem, leave_out=False, whole_loads=is_large(problem)))
 
 
 def least_purchase(problem: Problem, programs: Programs) -> float:
@@ -129,14 +123,17 @@ def least_purchase(problem: Problem, programs: Programs) -> float:
     """
     large = is_large(problem)
     program = programs.of(problem, leave_out=False, whole_loads=large).priced()
+    if large or program.impossible or not program.columns:
+        return _bound(program, rounds=1)
+    return _best(program, *_bounds(program, {}), gap=GAP).cost * THOUSAND
+
+
+def _bound(program: Program, *, rounds: int = ROUNDS) -> float:
+    """Return what the relaxed program costs at least. [USD]"""
     if program.impossible or not program.columns:
         return math.inf if program.impossible else 0.0
-    bounds = _bounds(program, {})
-    if large:
-        relaxed = _relaxed(program, *bounds, rounds=1)
-        return math.inf if relaxed is None else relaxed.cost * THOUSAND
-    found = _best(program, *bounds, gap=GAP)
-    return math.inf if found.values is None else found.cost * THOUSAND
+    found = _relaxed(program, *_bounds(program, {}), rounds=rounds)
+    return math.inf if found is None else found.cost * THOUSAND
 
 
 def is_large(problem: Problem) -> bool:

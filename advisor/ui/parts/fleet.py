@@ -294,7 +294,7 @@ def show(portfolio: api.Portfolio) -> None:
     if plan.alternatives:
         st.header("Other ways", anchor=False)
         text_table(frames.ways_table(plan))
-    for text in (*plan.looser, plan.room):
+    for text in plan.looser:
         st.markdown(plain(text))
     with st.expander("Cash by quarter"):
         text_table(frames.cash_table(plan))
