@@ -341,7 +341,7 @@ def _week(plan: api.FleetPlan) -> None:
     month = min(months, key=lambda one: abs(one - int(st.session_state.get(MONTH) or 0)))
     if len(months) > 1:
         st.session_state[MONTH] = month
-        st.select_slider("Week of the months from", months, key=MONTH, persist_state="session")
+        st.select_slider("A week from month", months, key=MONTH, persist_state="session")
         state.write(inputs())
     frame = frames.weeks_frame(plan, month)
     st.markdown(plain(weeks_finding(frame)))
