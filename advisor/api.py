@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from advisor.fleet.plan import plan_fleet as plan_fleet
     from advisor.fleet.portfolio import Portfolio as Portfolio
     from advisor.fleet.portfolio import load_portfolio as load_portfolio
+    from advisor.fleet.quick import example_portfolio as example_portfolio
     from advisor.fleet.quick import quick_portfolio as quick_portfolio
     from advisor.fleet.results import FleetPlan as FleetPlan
     from advisor.owning.results import Ownership as Ownership
@@ -75,7 +76,7 @@ _LATER: Final = {
         "fleet.machines": "list_machines",
         "fleet.plan": "plan_fleet",
         "fleet.portfolio": "Portfolio load_portfolio",
-        "fleet.quick": "quick_portfolio",
+        "fleet.quick": "example_portfolio quick_portfolio",
         "fleet.results": "FleetPlan",
         "export.answer": "export_formats",
         "export.checks.steps": "platforms",

@@ -33,6 +33,7 @@ empty: {}
     "name",
     [
         *("gpu_catalog.yaml", "machines.yaml", "model_presets.yaml"),
+        "common_questions.yaml",
         *("calibration.yaml", "calibration_facts.yaml"),
         *(
             "launch_versions.yaml",

@@ -1,15 +1,14 @@
 """The report of a fleet: what to buy and rent, what it costs, and what else was possible."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from advisor.export.formats import Export, Format
 from advisor.export.report import Bar, Report, Section, rendered
 from advisor.fleet.results import FleetPlan
 from advisor.foundation.dates import current_day
-from advisor.foundation.formatting import money, percent
+from advisor.foundation.formatting import percent
 from advisor.foundation.names import check_known
-from advisor.foundation.rounding import round_significant
 
 LEAST_GAP: Final = 1e-3
 ROWS: Final = 16
@@ -34,55 +33,35 @@ def fleet_report(plan: FleetPlan, to: str = "html", *, link: str | None = None) 
 
 
 def _sections(plan: FleetPlan) -> Iterator[Section]:
-    yield Section(
-        "Machines",
-        columns=("How", "Machine", "Price", "Ready"),
-        rows=_short(
-            (
-                "Rent for a term" if item.committed else "Buy",
-                f"{item.count} x {item.title}",
-                money(item.usd),
-                f"in month {item.month}" if item.month else "at the start",
-            )
-            for item in plan.purchases
-        ),
-    )
+    yield _table("Machines", (item.cells for item in plan.purchases))
     yield Section(
         "Where each workload runs at first",
         columns=("Workload", "Runs on"),
-        rows=_short(iter(plan.at_first.items())),
+        rows=_short(iter(plan.places().items())),
     )
     yield _use(plan)
-    yield Section(
-        "Cost by workload",
-        columns=("Workload", "Present value", "Own machines", "Rent"),
-        rows=_short(
-            tuple(item.cells.values()) for item in sorted(plan.charges, key=lambda one: -one.usd)
-        ),
-    )
-    yield Section(
-        "Cash by quarter",
-        columns=("From month", "Machines", "Rent", "Power, place, staff"),
-        rows=_short(tuple(item.cells.values()) for item in plan.cash),
-    )
+    charges = sorted(plan.charges, key=lambda one: -one.usd)
+    yield _table("Cost by workload (present value)", (item.cells for item in charges))
+    yield _table("Cash by quarter", (item.cells for item in plan.cash))
     ways = (*plan.alternatives, *plan.curve)
     yield Section("Other ways", items=tuple(item.sentence for item in ways))
     yield Section("What the limits cost", items=tuple(item.sentence for item in plan.limit_prices))
-    kwh, kg = round_significant(plan.energy_kwh, 3), round_significant(plan.carbon_kg, 3)
-    energy = (
-        f"Machines on site take {kwh:,.0f} kWh and cause {kg:,.0f} kg of CO2 over "
-        f"{plan.horizon_months} months; rated power {plan.peak_kw:.1f} kW."
-    )
     gap = percent(max(plan.gap, LEAST_GAP))
     proof = f"The plan is proven to cost at most {gap} more than the best."
-    notes = (energy, proof, *plan.notes)
-    yield Section("What it rests on", items=notes)
+    notes = filter(None, (plan.energy, proof, *plan.notes))
+    yield Section("What it rests on", items=tuple(notes))
     sources = {
         f"{item.title}: {item.price_source}, {item.price_date}"
         for item in plan.purchases
         if item.price_source
     }
     yield Section("Sources", items=tuple(sorted(sources)))
+
+
+def _table(title: str, cells: Iterable[Mapping[str, str]]) -> Section:
+    rows = list(cells)
+    columns = tuple(rows[0]) if rows else ()
+    return Section(title, columns=columns, rows=_short(tuple(row.values()) for row in rows))
 
 
 def _use(plan: FleetPlan) -> Section:

@@ -85,6 +85,15 @@ class Account:
         return sum(self.lines.values())
 
     @property
+    def caution_usd(self) -> float:
+        """Present value of rents over the expected ones: no run on the card is published. [USD]"""
+        return sum(
+            (1 - 1 / self.mode(use).slow) * self.month_usd(use, value) * self.present(use.period)
+            for use, value in self.solution.used()
+            if self.mode(use).supply is None
+        )
+
+    @property
     def purchase_usd(self) -> float:
         """Price of all machines bought. [USD]"""
         return sum(

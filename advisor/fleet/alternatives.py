@@ -1,36 +1,61 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.fleet.account import Account
 from advisor.fleet.helper import Helper, Task
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
-from advisor.fleet.sentences import FASTER, MIXED, MORE, none_found
-from advisor.fleet.sentences import WORTH_TELLING as LITTLE
+from advisor.fleet.sentences import FASTER, MIXED, MORE, counted, none_found
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
-from advisor.fleet.solving.solver import Programs, least_cost, solve
+from advisor.fleet.solving.solver import (
+    Programs,
+    is_large,
+    least_cost,
+    least_purchase,
+    solve,
+)
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
 from advisor.foundation.record import record
 
-BUDGET_SHARES: Final = {0.0: 1.0, 0.25: 1.0, 0.5: 3.0, 0.75: 6.0}
-"""Budgets of the curve over what the best plan buys, with the rough work of each: the tighter, the
-sooner it is clear that nothing does the work."""
+BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
+"""Budgets of the curve, on the way from the least that does all work to what the best plan buys."""
+FEW_SHARES: Final = (0.25, 0.75)
+"""The same in a large portfolio, where the least is a bound."""
 STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
-MOST_TIMES: Final = 64.0
 TIMES: Final = (2.0, 4.0, 8.0)
 """Multiples of the work of which the cost is told, if a budget alone bounds it."""
-HEADROOM_STEP: Final = 1.1
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
+
+
+class _Limit(NamedTuple):
+    """A limit, and words for a looser one."""
+
+    name: str
+    field: str
+    words: str
+    more: str
+    least: int = 0
+    """Smallest step, in whole numbers; 0: any."""
+
+
+BUDGET: Final = "a larger budget for machines"
+LIMITS: Final = (
+    _Limit("power", "power_kw", "Another {} kW", "more power", 1),
+    _Limit("rack", "rack_units", "Another {} rack units", "more rack units", 2),
+    _Limit("machines", "machines", "Room for one more machine", "room for more machines", 1),
+    _Limit("purchase", "purchase_usd", "Another {} for machines", BUDGET),
+    _Limit("year", "usd_per_year", "Another {} a year", "a larger budget a year"),
+)
 
 
 @record
@@ -62,10 +87,11 @@ class Variant:
         usd = cents.rounded(self.account.total_usd)
         more = usd - best_usd
         share = f" ({percent(abs(more) / best_usd)})" if best_usd > 0 else ""
+        gap, machines = self.solution.gap, self.machines
         beside = "as much as the plan"
         if abs(more) > WORTH_TELLING * max(usd, 1.0):
             beside = f"{money(abs(more))}{share} {'more' if more > 0 else 'less'} than the plan"
-        gap = self.solution.gap
+            beside += f", with {machines}" if machines else ""
         early = f" Its search ended early: up to {percent(gap)} less is possible."
         return Alternative(
             name=self.name,
@@ -73,24 +99,26 @@ class Variant:
             feasible=True,
             usd=usd,
             purchase_usd=cents.rounded(self.account.purchase_usd),
+            machines=machines,
             gap=gap,
             sentence=f"{self.title}: {money(usd)}, {beside}.{early if gap > WIDE else ''}",
+        )
+
+    @property
+    def machines(self) -> str:
+        """What it buys, in words; empty if nothing."""
+        supplies = self.problem.supplies
+        bought = [(supplies[buy.supply], number) for buy, number in self.solution.bought()]
+        return counted(
+            (supply.title, number, number * supply.capital_usd)
+            for supply, number in bought
+            if supply.capital_usd
         )
 
 
 def without(problem: Problem, barred: Callable[[Way | None], bool]) -> Problem:
     """Return a problem without some ways of getting machines; None stands for on demand."""
-    supplies = tuple(
-        replace(supply, barred="way") if barred(supply.way) else supply
-        for supply in problem.supplies
-    )
-    if not barred(None):
-        return replace(problem, supplies=supplies)
-    jobs = tuple(
-        replace(job, modes=tuple(mode for mode in job.modes if mode.supply is not None))
-        for job in problem.jobs
-    )
-    return replace(problem, supplies=supplies, jobs=jobs)
+    return problem.only("way", lambda supply: not barred(supply.way), lambda _: not barred(None))
 
 
 @record
@@ -100,7 +128,6 @@ class Beside:
     others: tuple[Alternative, ...] = ()
     curve: tuple[Alternative, ...] = ()
     limit_prices: tuple[ConstraintPrice, ...] = ()
-    headroom: float | None = None
 
 
 def beside(
@@ -123,17 +150,16 @@ def beside(
         more.append((3.0, partial(all_platforms, whole, best)))
     if problem.limits.purchase_usd is not None:
         more.append((2.0, partial(faster, problem, best)))
-    if bounded:
-        more += [(2.0, partial(more_work, problem, times)) for times in TIMES]
     curve, prices = budget_curve(problem, best, programs), limit_prices(problem, best, programs)
-    room: list[tuple[float, Task]] = [(4.0, partial(headroom, problem))] if bounded else []
-    found = iter(helper.together([*more, *curve, *prices, *room]))
+    steps: list[tuple[float, Task]] = [(6.0, partial(more_work, problem))] if bounded else []
+    found = iter(helper.together([*more, *steps, *curve, *prices]))
     variants = [*ways, *(next(found) for _ in more)]
+    for _ in steps:
+        variants += next(found)
     return Beside(
         others=tuple(item.result(total) for item in variants if item is not None),
-        curve=tuple(next(found) for _ in curve),
+        curve=tuple(unlike(next(found) for _ in curve)),
         limit_prices=tuple(sorted((next(found) for _ in prices), key=lambda item: -item.saves_usd)),
-        headroom=next(found) if bounded else None,
     )
 
 
@@ -162,7 +188,7 @@ def all_platforms(problem: Problem, best: Account) -> Variant:
     """
     title, programs, total = "Several platforms", Programs(), best.total_usd
     least = least_cost(problem, programs)
-    if least < (1 - LITTLE) * total:
+    if least < (1 - WIDE) * total:
         found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=programs))
         if found.solution.feasible:
             usd = found.account.total_usd
@@ -197,13 +223,28 @@ def budget_curve(problem: Problem, best: Account, programs: Programs) -> list[tu
     most, total = best.purchase_usd, best.total_usd
     if most <= 0:
         return []
+    least = min(most, least_purchase(problem, programs))
     tasks: list[tuple[float, Task]] = []
-    for share, work in BUDGET_SHARES.items():
-        limits = replace(problem.limits, purchase_usd=share * most)
+    if least > 0:
+        title = f"With less than {money(least)} for machines"
+        none = Variant("none", title, problem, Solution(timed_out=is_large(problem)))
+        tasks.append((0.0, partial(none.result, total)))
+    shares = FEW_SHARES if least > 0 and is_large(problem) else BUDGET_SHARES
+    for share in shares if least < most else ():
+        limits = replace(problem.limits, purchase_usd=least + share * (most - least))
         changed = replace(problem, limits=limits)
-        tasks.append((work, partial(_under_budget, share, changed, total, programs)))
+        tasks.append((3.0, partial(_under_budget, share, changed, total, programs)))
     whole = Variant("1", f"With {money(most)} for machines", problem, best.solution)
     return [*tasks, (0.0, partial(whole.result, total))]
+
+
+def unlike(curve: Iterable[Alternative]) -> Iterator[Alternative]:
+    """Yield plans under rising budgets without those that a smaller budget gives, too."""
+    last: Alternative | None = None
+    for item in curve:
+        if last is None or (item.usd, item.purchase_usd) != (last.usd, last.purchase_usd):
+            yield item
+        last = item
 
 
 def _under_budget(share: float, problem: Problem, usd: float, programs: Programs) -> Alternative:
@@ -260,83 +301,41 @@ def _price(
 
 def obstacles(problem: Problem) -> tuple[str, ...]:
     """Return what would let all work be done, in words: one limit at a time is taken away."""
-    limits = {
-        "power_kw": "more power",
-        "rack_units": "more rack units",
-        "machines": "room for more machines",
-        "purchase_usd": "a larger budget for machines",
-        "usd_per_year": "a larger budget a year",
-    }
     freed = {
-        words: replace(problem, limits=replace(problem.limits, **{field: None}))
-        for field, words in limits.items()
-        if getattr(problem.limits, field) is not None
+        limit.more: replace(problem, limits=replace(problem.limits, **{limit.field: None}))
+        for limit in LIMITS
+        if getattr(problem.limits, limit.field) is not None
     }
     freed |= {words.lower(): changed for _, words, changed in _unbarred(problem)}
-    return tuple(
-        words for words, changed in freed.items() if solve(changed, gap=1.0, rough=True).feasible
-    )
+    enough = [words for words, item in freed.items() if solve(item, gap=1.0, rough=True).feasible]
+    if BUDGET in enough:
+        least = least_purchase(freed[BUDGET], Programs())
+        enough[enough.index(BUDGET)] = f"{BUDGET} ({money(least)} at least)"
+    return tuple(enough)
 
 
-def _times(problem: Problem, times: float) -> Problem:
-    """Return a problem with so many times the work."""
-    jobs = tuple(
-        replace(
-            job,
-            runs=tuple(times * runs for runs in job.runs),
-            load=tuple((times * office, times * quiet) for office, quiet in job.load),
-        )
-        for job in problem.jobs
-    )
-    return replace(problem, jobs=jobs)
-
-
-def more_work(problem: Problem, times: float) -> Variant | None:
-    """Solve the problem with so many times the work; None if the limits do not allow it."""
-    changed = _times(problem, times)
-    title = f"{times:g} times this work"
-    found = Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True))
-    return found if found.solution.feasible else None
-
-
-def headroom(problem: Problem) -> float:
-    """Return how many times the work the purchase budget carries, to within a tenth."""
-
-    def carries(times: float) -> bool:
-        return solve(_times(problem, times), gap=1.0, rough=True).feasible
-
-    low, high = 1.0, 2.0
-    while high < MOST_TIMES and carries(high):
-        low, high = high, 2 * high
-    while high / low > HEADROOM_STEP:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if carries(middle) else (low, middle)
-    return low
+def more_work(problem: Problem) -> list[Variant]:
+    """Solve the problem with 2, 4 and 8 times the work, up to the first that is not possible."""
+    found: list[Variant] = []
+    for times in TIMES:
+        changed = problem.scaled([times] * len(problem.months))
+        title = f"{'Twice' if times == 2 else f'{times:g} times'} the people, runs and requests"
+        found.append(Variant(f"{MORE}{times:g}", title, changed, solve(changed, rough=True)))
+        if not found[-1].solution.feasible:
+            break
+    return found
 
 
 def _looser(problem: Problem) -> Iterator[tuple[str, str, Problem]]:
     """Yield each limit that is set, in words, with the problem under a looser one."""
-    limits = problem.limits
-
-    def changed(**update: float) -> Problem:
-        return replace(problem, limits=replace(limits, **update))  # type: ignore[arg-type]
-
-    if limits.power_kw is not None:
-        more = max(1.0, round(STEP * limits.power_kw))
-        yield "power", f"Another {more:g} kW", changed(power_kw=limits.power_kw + more)
-    if limits.rack_units is not None:
-        more = max(2.0, round(STEP * limits.rack_units))
-        yield "rack", f"Another {more:g} rack units", changed(rack_units=limits.rack_units + more)
-    if limits.machines is not None:
-        yield "machines", "Room for one more machine", changed(machines=limits.machines + 1)
-    if limits.purchase_usd is not None:
-        more = STEP * limits.purchase_usd
-        words = f"Another {money(more)} for machines"
-        yield "purchase", words, changed(purchase_usd=limits.purchase_usd + more)
-    if limits.usd_per_year is not None:
-        more = STEP * limits.usd_per_year
-        words = f"Another {money(more)} a year"
-        yield "year", words, changed(usd_per_year=limits.usd_per_year + more)
+    for limit in LIMITS:
+        most = getattr(problem.limits, limit.field)
+        if most is not None:
+            step = 1 if limit.field == "machines" else max(limit.least, STEP * most)
+            step = round(step) if limit.least else step
+            words = limit.words.format(money(step) if "usd" in limit.field else f"{step:g}")
+            limits = replace(problem.limits, **{limit.field: most + step})
+            yield limit.name, words, replace(problem, limits=limits)
     yield from _unbarred(problem)
 
 

@@ -89,6 +89,8 @@ def build(
         < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)
         <= MANY,
         coarse=len(portfolio.workloads) > MANY,
+        growing=portfolio.bounded and len(portfolio.workloads) <= FEW,
+        kits={item.machine for item in portfolio.owned} | {*portfolio.means.machines},
     )
     jobs = _jobs(demand, portfolio.workloads, months, tell, helper or Helper(useful=False))
     default = economy.default("discount_rate").expected
@@ -191,40 +193,26 @@ def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collect
 
 
 def _replaces(problem: Problem, other: int, place: int) -> bool:
+    """Whether ``other`` replaces ``place``; of two that replace each other, the first stays."""
+    return _covers(problem, other, place) and (other < place or not _covers(problem, place, other))
+
+
+def _covers(problem: Problem, other: int, place: int) -> bool:
     """Whether a machine of ``other`` does all that one of ``place`` does and costs no more."""
     one, two = problem.supplies[other], problem.supplies[place]
-    if Way.OWNED in (one.way, two.way) or one.way is not two.way:
-        return False
-    if (one.platform, one.term_months) != (two.platform, two.term_months):
-        return False
-    if one.first_period > two.first_period:
-        return False
-    no_worse = (
-        one.cards >= two.cards
+    return (
+        Way.OWNED not in (one.way, two.way)
+        and (one.way, one.platform, one.term_months) == (two.way, two.platform, two.term_months)
+        and one.first_period <= two.first_period
+        and one.barred in ("", two.barred)
+        and one.cards >= two.cards
         and one.capital_usd <= two.capital_usd
         and one.month_usd <= two.month_usd
         and one.power_kw <= two.power_kw
         and one.rack_units <= two.rack_units
         and one.life_months >= two.life_months
+        and all(_does_more(job, other, place, one, two) for job in problem.jobs)
     )
-    if not no_worse:
-        return False
-    if not all(_does_more(job, other, place, one, two) for job in problem.jobs):
-        return False
-    # Of two that are equal in everything, the first stays.
-    return other < place or not _replaces_back(problem, other, place)
-
-
-def _replaces_back(problem: Problem, other: int, place: int) -> bool:
-    one, two = problem.supplies[other], problem.supplies[place]
-    same = (one.cards, one.capital_usd, one.month_usd, one.power_kw, one.rack_units) == (
-        two.cards,
-        two.capital_usd,
-        two.month_usd,
-        two.power_kw,
-        two.rack_units,
-    )
-    return same and all(_does_more(job, place, other, two, one) for job in problem.jobs)
 
 
 def _does_more(job: Job, other: int, place: int, one: Supply, two: Supply) -> bool:

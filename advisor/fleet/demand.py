@@ -12,6 +12,7 @@ from typing import Final
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.tools.software import ToolRules, for_few
 from advisor.fleet.machines import Machine, Slice, slices
 from advisor.fleet.modes import (
     by_platform,
@@ -40,6 +41,8 @@ from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
 from advisor.planning.searched import Searched
 
+MORE: Final = (8, 4, 2)
+"""Multiples of the peak that a replica is tried with where more work is asked about."""
 LEVELS, STEP = 5, 2
 """Sizes of a replica that are tried: the peak load, its half, and so on."""
 COARSE_LEVELS, COARSE_STEP = 2, 4
@@ -71,7 +74,13 @@ class Demand:
     """Whether several services may share one card."""
     coarse: bool = False
     """Whether to try fewer sizes of a replica."""
+    growing: bool = False
+    """Whether to find how far beyond the peak the cards of a replica carry."""
+    kits: Collection[str] = ()
+    """Edge kits for work of any kind; others are for work at many sites: a service of one place
+    runs on a computer."""
     _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
+    _rules: dict[str, ToolRules] = field(default_factory=dict)
     _parts: dict[str, Slice] = field(default_factory=dict)
     """Slices of cards by the mark of their systems."""
 
@@ -166,6 +175,14 @@ class Demand:
         ``least`` is the smallest load: below one request in flight, a serverless replica stops.
         """
         by_supply: dict[int | str, list[Mode]] = {}
+        carried: dict[tuple[int, float, str], int] = {}
+        for level in (math.ceil(peak * times) for times in MORE if self.growing):
+            options, systems = self._options(workload, concurrency=level)
+            for place, there in self._by_supply(options, systems).items():
+                for option in there:
+                    if self._part(systems[option.system]) is None:
+                        mode = replica_mode(place, option, level)
+                        carried.setdefault((place, mode.cards, mode.detail), level)
         stops = self.serverless and self._rents(workload) and least < 1
         stops = stops and workload.case.limits.max_ttft_ms is None
         for level in _levels(peak, coarse=self.coarse):
@@ -178,6 +195,8 @@ class Demand:
                     mode = replica_mode(place, best, level)
                     if part := parts[id(best)]:
                         mode = replace(mode, cards=1 / part.instances, detail=part.title)
+                    same = carried.get((place, mode.cards, mode.detail), level)
+                    mode = replace(mode, serves=max(level, same))
                     by_supply.setdefault(place, []).append(mode)
             for mode in rented_replicas(by_platform(options, systems), level):
                 by_supply.setdefault(mode.platform, []).append(mode)
@@ -195,31 +214,44 @@ class Demand:
         """Search a workload on all machines and rentals that it may use."""
         case = _asked(workload.case, kind, concurrency)
         rents = self._rents(workload)
-        key = f"{rents}{case.model_dump_json(exclude_unset=True)}"
+        many = workload.sites > 1
+        key = f"{rents}{many}{case.model_dump_json(exclude_unset=True)}"
         if key not in self._found:
             case, architecture = resolved(case)
             training = not isinstance(case.workload, Serving)
-            systems = [] if kind is PriceKind.SPOT else self._owned_systems(case, training)
+            systems = [] if kind is PriceKind.SPOT else self._owned_systems(case, training, many)
             if rents:
                 systems += find_systems(self.catalog, case.limits, training=training)
             asked = ResolvedCase(case, architecture, self.calibration)
-            searched, result = search_and_host(asked, systems, advising=False)
+            rules = self._rules_of(asked)
+            searched, result = search_and_host(asked, systems, advising=False, rules=rules)
             options = [item for item in result.options if meets_time(item, case.limits)]
             self._found[key] = options, searched
         return self._found[key]
 
+    def _rules_of(self, asked: ResolvedCase) -> ToolRules:
+        """Return what a case asks of its software: the same whatever its load and its lengths."""
+        case = asked.case
+        work = {"concurrency", "input_tokens", "output_tokens"}
+        few = isinstance(case.workload, Serving) and for_few(case.workload)
+        limits = {"deadline_hours", "max_tpot_ms", "max_ttft_ms"}
+        key = f"{few}{case.model_dump_json(exclude={'workload': work, 'limits': limits})}"
+        if key not in self._rules:
+            self._rules[key] = ToolRules.of(case, asked.architecture)
+        return self._rules[key]
+
     def _rents(self, workload: FleetWorkload) -> bool:
         return self.rent and not workload.on_premises
 
-    def _owned_systems(self, case: Case, training: bool) -> list[System]:
+    def _owned_systems(self, case: Case, training: bool, many: bool) -> list[System]:
         allowed = {self.catalog.accelerator(key).key for key in case.limits.accelerators}
         vendors = case.limits.vendors
         systems = {}
         for _, machine in self.machines:
             card = machine.card
-            unwanted = (allowed and card.key not in allowed) or (
-                vendors and card.vendor not in vendors
-            )
+            unwanted = bool(allowed) and card.key not in allowed
+            unwanted |= bool(vendors) and card.vendor not in vendors
+            unwanted |= machine.row.kind == "edge" and not many and machine.key not in self.kits
             if unwanted or (training and (card.inference_only or machine.row.serves_only)):
                 continue
             systems[machine.key] = machine_system(machine, training=training)

@@ -75,6 +75,7 @@ def run_mode(place: int, option: Option, cards: int) -> Mode:
         cards=option.count,
         machines=-(-option.count // cards),
         hours=option.time * doubt(option),
+        slow=doubt(option),
         detail=_detail(option),
     )
 
@@ -99,7 +100,8 @@ def rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> It
                 title=f"{prefix}{_offer_title(best)}",
                 cards=best.count,
                 machines=best.instances,
-                hours=best.time,
+                hours=best.time * doubt(best),
+                slow=doubt(best),
                 usd=best.cost_usd * doubt(best),
                 platform=platform,
                 detail=_detail(best),

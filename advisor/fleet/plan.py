@@ -15,14 +15,14 @@ from advisor.fleet.build import MANY, Built, Tell, build, untold
 from advisor.fleet.demand import by_concurrency
 from advisor.fleet.helper import Helper
 from advisor.fleet.machines import Machine, machine_reasons
-from advisor.fleet.platforms import Chosen, choose
+from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio
+from advisor.fleet.purse import DESKS
 from advisor.fleet.queue import waiting
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
-from advisor.fleet.solving.solver import solve
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration, percent
@@ -91,18 +91,23 @@ def plan_fleet(
         whole = built.problem
         ways = helper.ask([partial(other_ways, whole, portfolio.means)] if alternatives else [])
         chosen = choose(whole, portfolio.means)
-        built = replace(built, problem=chosen.problem)
-        found, feasible = chosen.solution, chosen.solution.feasible
+        feasible = chosen.solution.feasible
         if not feasible:
-            found = solve(built.problem, leave_out=True)
-            chosen = replace(chosen, obstacles=obstacles(whole))
+            chosen = replace(most_work(whole, portfolio.means), obstacles=obstacles(whole))
+        built, found = replace(built, problem=chosen.problem), chosen.solution
         tell(SOLVED, "Comparing other ways")
         planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
         others = Beside()
         if alternatives and feasible:
             [known] = ways()
-            bounded = planned.bounded
-            others = beside(known, whole, planned.account, chosen.programs, helper, bounded=bounded)
+            others = beside(
+                known,
+                whole,
+                planned.account,
+                chosen.programs,
+                helper,
+                bounded=portfolio.bounded,
+            )
     plan = planned.result(others, feasible=feasible)
     more: dict[str, object] = {}
     if regret:
@@ -130,13 +135,6 @@ class _Planned:
     def problem(self) -> Problem:
         """The problem in numbers."""
         return self.built.problem
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the budget says how much is done; rent would carry any work."""
-        return self.portfolio.budget.purchase_usd is not None and not any(
-            mode.supply is None for job in self.problem.jobs for mode in job.modes
-        )
 
     def result(self, others: Beside, *, feasible: bool) -> FleetPlan:
         """Return the plan as a noun."""
@@ -168,7 +166,6 @@ class _Planned:
             alternatives=others.others,
             curve=others.curve,
             limit_prices=others.limit_prices,
-            headroom=others.headroom,
             notes=self.notes(),
         )
 
@@ -201,6 +198,10 @@ class _Planned:
     def assignments(self) -> tuple[Assignment, ...]:
         """Return where every workload runs in every period."""
         problem, found = self.problem, []
+        serves = {
+            item.name: "person" if item.people else "site" if item.sites > 1 else "replica"
+            for item in self.portfolio.workloads
+        }
         for use, value in self.account.solution.used():
             job, mode = problem.jobs[use.job], self.account.mode(use)
             where = mode.title if mode.supply is None else problem.supplies[mode.supply].title
@@ -216,7 +217,10 @@ class _Planned:
                     replicas=round(value) if use.slot >= 0 else 0,
                     hosted=mode.hosted,
                     cards=mode.cards,
+                    serves=serves[job.name],
                     hours=mode.hours,
+                    run_usd=mode.usd if use.slot < 0 else 0.0,
+                    slow=mode.slow,
                     detail=mode.detail,
                 )
             )
@@ -264,6 +268,16 @@ class _Planned:
         return kwh, grams / 1e3
 
     @property
+    def _unattended(self) -> int:
+        """Most machines at a time of which nobody's work is counted."""
+        number = 0
+        for machine, there in zip(self.built.machines, self.account.there, strict=True):
+            if machine is not None:
+                upkeep = Upkeep.of(machine, self.portfolio.owning, self.economy)
+                number += 0 if upkeep.staff_usd_per_machine_month else max(there)
+        return number
+
+    @property
     def _peak_kw(self) -> float:
         """Rated power of all machines on site, at its highest. [kW]"""
         problem = self.problem
@@ -301,6 +315,11 @@ class _Planned:
                 f"{title} stops {duration(pauses.kept_s)} after the last request; the next answer "
                 f"then waits up to {duration(pauses.start_s)}. 'means: {{serverless: false}}' "
                 "plans without."
+            )
+        if (machines := self._unattended) > DESKS:
+            notes.append(
+                f"No staff and no spare is counted for {machines:,} machines: "
+                "'owning: {staff_usd_per_machine_month: 20}' adds the time of those who keep them."
             )
         if self.account.solution.timed_out:
             notes.append(

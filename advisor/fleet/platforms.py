@@ -69,34 +69,35 @@ def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:
             others.append((" and ".join(allowed), usd))
     if best is None:
         found = solve(problem, rough=rough)
-        if found.feasible:
-            return Chosen(problem, found, tuple(names), forced=True)
-        allowed = next(_candidates(problem, names))
-        return Chosen(on_platforms(problem, allowed), found, allowed, single=True)
+        return Chosen(problem, found, tuple(names), forced=found.feasible)
     used = bool(_used(best))
     return replace(best, others=tuple(others) if used else (), single=used)
 
 
+def most_work(problem: Problem, means: Means) -> Chosen:
+    """Solve a problem whose limits do not allow all work: what matters most, on one platform.
+
+    The first of those that leave the least out, as ``means`` allow.
+    """
+    names = _platforms(problem)
+    mixed = means.mixed_vendors or len(names) < 2
+    plans: list[tuple[float, Chosen]] = []
+    for allowed in [tuple(names)] if mixed else _candidates(problem, names):
+        changed = on_platforms(problem, allowed)
+        found = solve(changed, leave_out=True)
+        left = sum(problem.jobs[left.job].weight * share for left, share in found.left())
+        plans.append((left, Chosen(changed, found, allowed, single=not mixed)))
+    return min(plans, key=lambda plan: round(plan[0], 6))[1]
+
+
 def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
     """Return a problem without machines and rentals of other platforms; owned ones stay."""
-    supplies = tuple(
-        replace(supply, barred="platform")
-        if supply.way is not Way.OWNED and supply.platform and supply.platform not in allowed
-        else supply
-        for supply in problem.supplies
+    allowed = {"", *allowed}
+    return problem.only(
+        "platform",
+        lambda supply: supply.way is Way.OWNED or supply.platform in allowed,
+        lambda mode: mode.platform in allowed,
     )
-    jobs = tuple(
-        replace(
-            job,
-            modes=tuple(
-                mode
-                for mode in job.modes
-                if mode.supply is not None or not mode.platform or mode.platform in allowed
-            ),
-        )
-        for job in problem.jobs
-    )
-    return replace(problem, supplies=supplies, jobs=jobs)
 
 
 def _used(chosen: Chosen) -> set[str]:

@@ -194,6 +194,12 @@ class Portfolio(Noun):
     owning: Owning = Owning()
     """Horizon (``months``), place, power and capital; see ``OWNING_FIELDS``."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether the budget says how much is done: rent would carry any work."""
+        rents = self.means.rent and not all(item.on_premises for item in self.workloads)
+        return self.budget.purchase_usd is not None and not rents
+
     @model_validator(mode="before")
     @classmethod
     def _owning_that_applies(cls, content: Any) -> Any:

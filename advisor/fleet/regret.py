@@ -152,19 +152,7 @@ def _ramped(problem: Problem, factor: float) -> Problem:
         (start + length / 2) / problem.horizon
         for start, length in zip(problem.starts, problem.months, strict=True)
     ]
-    times = [1 + (factor - 1) * middle for middle in middles]
-
-    def changed(job: Job) -> Job:
-        return replace(
-            job,
-            runs=tuple(one * runs for one, runs in zip(times, job.runs, strict=False)),
-            load=tuple(
-                (one * office, one * quiet)
-                for one, (office, quiet) in zip(times, job.load, strict=False)
-            ),
-        )
-
-    return replace(problem, jobs=tuple(changed(job) for job in problem.jobs))
+    return problem.scaled([1 + (factor - 1) * middle for middle in middles])
 
 
 def _new_generation(problem: Problem) -> Problem:

@@ -3,12 +3,13 @@
 from advisor.fleet.portfolio import Portfolio
 from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.noun import Noun
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
 
 WHOLE = 0.995
 """Larger shares are shown as all of it."""
-ROOM = 1.05
-"""Least multiple of the work that is told; it is known to within a tenth."""
+NOTICED = 1.01
+"""A slow end nearer to the expected value is not told."""
 WORTH_TELLING = 1e-3
 """Savings below this share of the cost are none: the solver's own gap is of that size."""
 
@@ -33,6 +34,17 @@ class Purchase(Noun):
     """Facts of the machine that no source states."""
     why: tuple[str, ...]
     """Reasons in words: memory, software, condition."""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of a table, by column."""
+        return {
+            "How": "Rent for a term" if self.committed else "Buy",
+            "Machine": f"{self.count} x {self.title}",
+            "Price": money(self.usd),
+            "Ready": f"in month {self.month}" if self.month else "at the start",
+            "Order": f"{self.order_weeks:.0f} weeks before" if self.order_weeks else "-",
+        }
 
 
 class FleetMachine(Noun):
@@ -81,25 +93,47 @@ class Assignment(Noun):
     hosted: bool
     cards: float
     """Together in one run or replica; below 1: a slice of a card."""
+    serves: str
+    """What a replica serves: a ``person``, a ``site``, or ``replica``: a part of the load."""
     hours: float
-    """Of a run; 0 for services. [h]"""
+    """Of a run, as counted; 0 for services. [h]"""
+    run_usd: float
+    """Rent of a run, as counted; 0 on own machines. [USD]"""
+    slow: float
+    """Hours and rent of a run over the expected ones: 1 where runs on such cards are published."""
     detail: str
 
     @property
-    def words(self) -> str:
-        """Where it runs, how much of it there and when."""
+    def when(self) -> str:
+        """The hours in which a service is there; empty for runs."""
+        if not self.slot:
+            return ""
+        return "in office hours" if self.slot == "office" else "in other hours"
+
+    @property
+    def place(self) -> str:
+        """Where it runs, and how much of it there."""
         where = f"{'rented: ' if self.rented and not self.hosted else ''}{self.where}"
         if not self.slot:
             part = "" if self.share > WHOLE else f"{percent(self.share)} of the runs on "
-            return f"{part}{where}, {duration(self.hours * HOUR_S)} a run"
-        hours = "in office hours" if self.slot == "office" else "in other hours"
+            text = f"{part}{where}, {self._run(1.0)}"
+            if self.slow > NOTICED:
+                text += " (the slow end: no run on this card is published; expected: "
+                text += f"{self._run(self.slow)})"
+            return text
         if self.hosted:
-            return f"{where} for {self.replicas} requests at a time {hours} ({self.detail})"
-        copies = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
-        cards = f" on {self.cards:g} cards" if self.cards > 1 else ""
+            return f"{where} for {self.replicas} requests at a time ({self.detail})"
+        many = {"person": "people"}.get(self.serves, f"{self.serves}s")
+        copies = f"{self.replicas:,} {self.serves if self.replicas == 1 else many}"
+        each = ", each on" if self.replicas > 1 else " on"
         if self.cards < 1:
-            cards = f", {'each ' if self.replicas > 1 else ''}on a {self.detail}"
-        return f"{where}: {copies}{cards} {hours}"
+            return f"{where}: {copies}{each} a {self.detail}"
+        return f"{where}: {copies}{f'{each} {self.cards:g} cards' if self.cards > 1 else ''}"
+
+    def _run(self, over: float) -> str:
+        """Return hours and rent of a run in words, over a factor."""
+        text = f"{duration(self.hours * HOUR_S / over)} a run"
+        return f"{text} for {money(self.run_usd / over)}" if self.run_usd else text
 
 
 class Charge(Noun):
@@ -161,11 +195,23 @@ class Alternative(Noun):
     usd: float | None
     """Present value. [USD]"""
     purchase_usd: float | None
+    machines: str = ""
+    """What it buys, in words."""
     gap: float = 0.0
     """How much less another plan of this kind may cost, over its cost."""
     timed_out: bool = False
     """The search ended before it found such a plan, or that there is none."""
     sentence: str
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of a table, by column."""
+        return {
+            "Way": self.title,
+            "Cost": "not possible" if self.usd is None else money(self.usd),
+            "Spent on machines": "-" if self.purchase_usd is None else money(self.purchase_usd),
+            "Machines": self.machines or "-",
+        }
 
 
 class ConstraintPrice(Noun):
@@ -249,19 +295,18 @@ class FleetPlan(Noun):
     """Simulated queues of the first and the last period, if asked for."""
     regret: RegretTable | None = None
     """Plans under other futures, if asked for."""
-    headroom: float | None = None
-    """How many times this work the purchase budget carries; None without a budget."""
     notes: tuple[str, ...] = ()
 
     @property
-    def room(self) -> str:
-        """How much more work the budget for machines carries, in words; empty without a budget."""
-        budget = self.portfolio.budget.purchase_usd
-        if self.headroom is None or budget is None:
+    def energy(self) -> str:
+        """Energy and carbon of the machines on site, in words; empty if they take none."""
+        if not self.energy_kwh:
             return ""
-        more = f"up to {self.headroom:.1f} times this work"
-        carried = more if self.headroom > ROOM else "this work, and less than a tenth more"
-        return f"{money(budget)} for machines carries {carried}."
+        kwh, kg = round_significant(self.energy_kwh, 3), round_significant(self.carbon_kg, 3)
+        return (
+            f"Machines on site take {kwh:,.0f} kWh and cause {kg:,.0f} kg of CO2 over "
+            f"{self.horizon_months} months; rated power {self.peak_kw:.1f} kW."
+        )
 
     @property
     def looser(self) -> tuple[str, ...]:
@@ -272,11 +317,17 @@ class FleetPlan(Noun):
             return ("No looser limit would save anything.",)
         return saving
 
-    @property
-    def at_first(self) -> dict[str, str]:
-        """Where each workload runs in the first period, in words."""
-        places: dict[str, list[str]] = {}
+    def places(self, month: int = 0) -> dict[str, str]:
+        """Return where each workload runs in the period that starts in a month, in words."""
+        found: dict[str, dict[str, list[str]]] = {}
         for item in self.assignments:
-            if item.month == 0:
-                places.setdefault(item.workload, []).append(item.words)
-        return {name: "; ".join(words) for name, words in places.items()}
+            if item.month == month:
+                places = found.setdefault(item.workload, {})
+                places.setdefault(item.place, []).append(item.when)
+        return {
+            name: "; ".join(
+                f"{place} {'day and night' if len(when) > 1 else when[0]}".rstrip()
+                for place, when in places.items()
+            )
+            for name, places in found.items()
+        }

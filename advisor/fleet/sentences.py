@@ -1,6 +1,6 @@
 """The answer of a fleet in words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from advisor.fleet.account import Account
 from advisor.fleet.platforms import Chosen
@@ -28,14 +28,14 @@ def answer(
 ) -> str:
     """Return the plan in a few sentences for somebody who decides about money."""
     horizon = years(account.problem.horizon)
-    bought = [item for item in purchases if not item.committed]
+    bought = [(item.title, item.count, item.usd) for item in purchases if not item.committed]
     parts = []
     if bought:
-        usd = sum(item.usd for item in bought)
-        parts.append(f"Buy {_counted(bought)} for {money(usd)}")
-    terms = [item for item in purchases if item.committed]
+        usd = sum(usd for _, _, usd in bought)
+        parts.append(f"Buy {counted(bought)} for {money(usd)}")
+    terms = [(item.title, item.count, item.usd) for item in purchases if item.committed]
     if terms:
-        parts.append(f"rent {_counted(terms)} for a term")
+        parts.append(f"rent {counted(terms)} for a term")
     modes = [(use.job, account.mode(use)) for use, _ in account.solution.used()]
     hosts = sorted({mode.title for _, mode in modes if mode.hosted})
     if hosts:
@@ -55,16 +55,20 @@ def answer(
             f"{money(account.worth_usd)} that the machines are worth at the end, "
             "in today's money."
         )
+    if account.caution_usd > WORTH_TELLING * account.total_usd:
+        text += (
+            " Rents of cards without published runs count with the slow end of their range: "
+            f"{money(account.total_usd - account.caution_usd)} is expected in all."
+        )
     text += _platforms(account.total_usd, others, chosen)
     for item in others:
         if item.name in (FASTER, MIXED) or item.name.startswith(MORE):
             continue
+        words = "Renting everything" if item.name == "rent" else "Buying everything"
         if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
-            words = "Renting everything" if item.name == "rent" else "Buying everything"
             most = "at most " * (item.gap > WORTH_TELLING)
             text += f" {words} would cost {most}{money(item.usd)}."
         elif not item.feasible:
-            words = "Renting everything" if item.name == "rent" else "Buying everything"
             text += f" {words}: {none_found(item.timed_out)}."
     text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:
@@ -95,18 +99,18 @@ def _rest(portfolio: Portfolio, account: Account, others: Sequence[Alternative])
         return ""
     text = f" The work needs no more: {money(budget - spent)} of the budget are left."
     steps = [
-        f"{item.title.removesuffix(' this work')} for {money(item.purchase_usd)}"
+        (item.title, money(item.purchase_usd))
         for item in others
         if item.name.startswith(MORE) and item.purchase_usd and item.purchase_usd > spent
     ]
     if steps:
-        text += f" Machines would carry this work {', '.join(steps)}."
+        text += f" {steps[0][0]} would need machines for {steps[0][1]}"
+        text += "".join(f", {title.partition(' the ')[0]} {usd}" for title, usd in steps[1:])
+        text += "; each run takes as long as before."
     for item in others:
         if item.name == FASTER and item.purchase_usd and item.usd:
-            return (
-                f"{text} Every run would take at most half its time for {money(item.usd)} in all, "
-                f"with {money(item.purchase_usd)} for machines."
-            )
+            text += f" {item.title} would need {item.machines} for {money(item.purchase_usd)}"
+            text += f", and cost {money(item.usd)} in all."
     return text
 
 
@@ -140,11 +144,11 @@ def years(months: int) -> str:
     return f"{whole} year{'s' * (whole > 1)}"
 
 
-def _counted(purchases: Sequence[Purchase]) -> str:
-    """Return machines with their numbers, the dearest first, over all times."""
+def counted(bought: Iterable[tuple[str, int, float]]) -> str:
+    """Return machines in words, the dearest first, from title, number and price at each time."""
     numbers: dict[str, int] = {}
-    for item in sorted(purchases, key=lambda each: -each.usd):
-        numbers[item.title] = numbers.get(item.title, 0) + item.count
+    for title, number, _ in sorted(bought, key=lambda each: -each[2]):
+        numbers[title] = numbers.get(title, 0) + number
     shown = [f"{number} x {title}" for title, number in list(numbers.items())[:SHOWN]]
     others = sum(list(numbers.values())[SHOWN:])
     if others:

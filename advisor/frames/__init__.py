@@ -46,6 +46,7 @@ from advisor.frames.fleet import (
     purchases_table,
     use_table,
     ways_table,
+    week_months,
     weeks_frame,
 )
 from advisor.frames.machine import (

@@ -5,7 +5,7 @@ from typing import Final
 import pandas as pd
 
 from advisor.fleet.results import FleetPlan
-from advisor.foundation.formatting import money, percent
+from advisor.foundation.formatting import percent
 from advisor.frames.rows import Rows, tabled
 
 LEAST_LEFT_OUT: Final = 0.005
@@ -16,14 +16,7 @@ LEAST_LEFT_OUT: Final = 0.005
 def purchases_table(plan: FleetPlan) -> Rows:
     """Return what is bought or committed to, in order of time."""
     for item in plan.purchases:
-        yield {
-            "How": "Rent for a term" if item.committed else "Buy",
-            "Machine": f"{item.count} x {item.title}",
-            "Price": money(item.usd),
-            "Ready": f"in month {item.month}" if item.month else "at the start",
-            "Order": f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "-",
-            "Why": " ".join(item.why) or "-",
-        }
+        yield item.cells | {"Why": " ".join(item.why) or "-"}
 
 
 @tabled
@@ -42,7 +35,7 @@ def use_table(plan: FleetPlan) -> Rows:
 @tabled
 def places_table(plan: FleetPlan) -> Rows:
     """Return where each workload runs in the first period."""
-    for name, words in plan.at_first.items():
+    for name, words in plan.places().items():
         yield {"Workload": name, "Runs on": words}
 
 
@@ -64,6 +57,20 @@ def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
         ],
         columns=["row", "workload", "share"],
     )
+
+
+def week_months(plan: FleetPlan) -> list[int]:
+    """Return the months from which a week differs from the one before."""
+    weeks: dict[int, dict[tuple[str, str, str], str]] = {}
+    for item in sorted(plan.weeks, key=lambda one: one.month):
+        week = weeks.setdefault(item.month, {})
+        week[item.machine, item.slot, item.workload] = percent(item.share)
+    months = list(weeks)
+    return [
+        month
+        for place, month in enumerate(months)
+        if not place or weeks[month] != weeks[months[place - 1]]
+    ]
 
 
 @tabled
@@ -88,8 +95,4 @@ def cash_table(plan: FleetPlan) -> Rows:
 def ways_table(plan: FleetPlan) -> Rows:
     """Return the other ways and the plans under smaller budgets."""
     for item in (*plan.alternatives, *plan.curve):
-        yield {
-            "Way": item.title,
-            "Cost": "not possible" if item.usd is None else money(item.usd),
-            "Spent on machines": "-" if item.purchase_usd is None else money(item.purchase_usd),
-        }
+        yield item.cells

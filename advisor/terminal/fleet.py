@@ -1,6 +1,6 @@
 """The plan of a fleet, in text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from advisor.fleet.machines import Machine
-from advisor.fleet.results import Assignment, FleetPlan, Purchase
+from advisor.fleet.results import FleetMachine, FleetPlan, Purchase
 from advisor.fleet.solving.problem import starts_of
 from advisor.foundation.formatting import count, duration, money, percent
 from advisor.foundation.units import HOUR_S
@@ -26,45 +26,22 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     console.print(plan.sentence, style="bold")
     if plan.purchases:
         heading(console, "Machines")
-        console.print(_purchases(plan.purchases))
+        console.print(_table([item.cells for item in plan.purchases], right=[2]))
         bullets(console, "Why", _reasons(plan.purchases))
-    heading(console, "Use of the machines")
-    console.print(
-        table(
-            ["Machine", "From month", "Number", "In use"],
-            [
-                (machine.title, str(start), count(number), percent(share))
-                for machine in plan.fleet
-                for start, number, share in zip(
-                    starts_of(plan.period_months), machine.count, machine.utilisation, strict=True
-                )
-            ],
-            right=[1, 2, 3],
-        )
-    )
+    if plan.fleet:
+        heading(console, "Use of the machines")
+        uses = [row for machine in plan.fleet for row in _uses(machine, plan.period_months)]
+        console.print(table(["Machine", "From month", "Number", "In use"], uses, right=[1, 2, 3]))
     heading(console, "Where each workload runs")
-    console.print(_jobs(plan.assignments))
+    console.print(_jobs(plan))
     heading(console, "Cost by workload (present value)")
-    console.print(
-        table(
-            ["Workload", "Total", "Own machines", "Rent"],
-            [tuple(item.cells.values()) for item in plan.charges],
-            right=[1, 2, 3],
-        )
-    )
+    console.print(_table([item.cells for item in plan.charges], right=[1, 2, 3]))
     heading(console, "Cash by quarter")
-    console.print(
-        table(
-            ["From month", "Machines", "Rent", "Power, place, staff"],
-            [tuple(item.cells.values()) for item in plan.cash],
-            right=[0, 1, 2, 3],
-        )
-    )
+    console.print(_table([item.cells for item in plan.cash], right=[0, 1, 2, 3]))
     bullets(console, "Present value", (f"{line.title}: {money(line.usd)}" for line in plan.lines))
     bullets(console, "Other ways", (item.sentence for item in (*plan.alternatives, *plan.curve)))
     bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
-    bullets(console, "Energy", filter(None, (_energy(plan),)))
-    bullets(console, "Room to grow", filter(None, (plan.room,)))
+    bullets(console, "Energy", filter(None, (plan.energy,)))
     _regret(console, plan)
     bullets(console, "Waiting for cards, simulated", _waits(plan))
     bullets(console, "Notes", plan.notes)
@@ -113,21 +90,20 @@ def _short(console: Console, plan: FleetPlan) -> None:
     screen = Screen(console, "'--all' shows every period, the cash by quarter and each charge.")
     screen.add(0, Text(plan.sentence, style="bold"))
     if plan.purchases:
-        screen.add(1, _purchases(plan.purchases))
+        screen.add(1, _table([item.cells for item in plan.purchases], right=[2]))
         for reason in _reasons(plan.purchases)[:SHOWN_LIMITS]:
             screen.say(6, reason)
-    for place, (name, words) in enumerate(plan.at_first.items()):
+    for place, (name, words) in enumerate(plan.places().items()):
         screen.say(2 if place < SHOWN_JOBS else 7, f"{words}.", title=name)
     for item in plan.alternatives:
         screen.say(3, item.sentence)
-    screen.say(2, plan.room)
     for text in plan.looser[:SHOWN_LIMITS]:
         screen.say(5, text)
     if plan.regret is not None:
         screen.say(1, plan.regret.sentence)
     for text in _waits(plan)[:SHOWN_LIMITS]:
         screen.say(3, text)
-    screen.say(6, _energy(plan))
+    screen.say(6, plan.energy)
     if plan.gap > 0.005:
         screen.say(
             1, f"Another plan may cost up to {percent(plan.gap)} less: the search proved no more."
@@ -135,42 +111,38 @@ def _short(console: Console, plan: FleetPlan) -> None:
     screen.show()
 
 
-def _purchases(purchases: Iterable[Purchase]) -> Padding:
-    rows = [
-        (
-            "rent" if item.committed else "buy",
-            f"{item.count} x {item.title}",
-            money(item.usd),
-            f"month {item.month}",
-            f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "",
-        )
-        for item in purchases
-    ]
-    made = table(["", "Machine", "USD", "There in", "Order"], rows, right=[2])
+def _table(rows: Sequence[Mapping[str, str]], *, right: Sequence[int]) -> Padding:
+    made = table(list(rows[0]), [tuple(row.values()) for row in rows], right=right)
     return Padding(made, (0, 0, 0, INDENT))
 
 
-def _jobs(assignments: Iterable[Assignment]) -> Padding:
-    changes: dict[tuple[str, int], list[tuple[str, str, str]]] = {}
-    for item in assignments:
-        if item.slot:
-            amount = f"{item.replicas} x {item.cards:g} card{'s' * (item.cards > 1)}"
-            if item.hosted:
-                amount = f"{item.replicas} requests at a time"
-            when = "office hours" if item.slot == "office" else "other hours"
-        else:
-            amount = f"{percent(item.share)} of runs, {duration(item.hours * HOUR_S)} each"
-            when = ""
-        where = f"{'rented: ' if item.rented else ''}{item.where}"
-        changes.setdefault((item.workload, item.month), []).append((when, where, amount))
-    rows: list[tuple[str, ...]] = []
-    last: dict[str, list[tuple[str, str, str]]] = {}
-    for (name, month), there in changes.items():
-        if last.get(name) != there:
-            rows += [(name, f"month {month}", *cells) for cells in there]
-        last[name] = there
-    made = table(["Workload", "From", "When", "Where", "How much"], rows)
-    return Padding(made, (0, 0, 0, INDENT))
+def _jobs(plan: FleetPlan) -> Padding:
+    """Return where each workload runs, again from each month in which that changes."""
+    rows: list[tuple[str, str, str]] = []
+    last: dict[str, str] = {}
+    for month in starts_of(plan.period_months):
+        there = plan.places(month)
+        rows += [
+            (name, f"month {month}", words)
+            for name, words in there.items()
+            if last.get(name) != words
+        ]
+        last = there
+    order = {item.name: place for place, item in enumerate(plan.portfolio.workloads)}
+    rows.sort(key=lambda row: order[row[0]])
+    return Padding(table(["Workload", "From", "Runs on"], rows), (0, 0, 0, INDENT))
+
+
+def _uses(machine: FleetMachine, months: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """Yield number and use of machines, again from each month in which they change."""
+    last = "0", percent(0.0)
+    for start, number, share in zip(
+        starts_of(months), machine.count, machine.utilisation, strict=True
+    ):
+        there = count(number), percent(share)
+        if there != last:
+            yield (machine.title, str(start), *there)
+        last = there
 
 
 def _reasons(purchases: Iterable[Purchase]) -> list[str]:
@@ -186,12 +158,3 @@ def _waits(plan: FleetPlan) -> list[str]:
         f"under {duration(item.p99_h * HOUR_S)}; {percent(item.late_share)} end late."
         for item in plan.waiting
     ]
-
-
-def _energy(plan: FleetPlan) -> str:
-    if not plan.energy_kwh:
-        return ""
-    return (
-        f"Machines on site take {plan.energy_kwh:,.0f} kWh and cause "
-        f"{plan.carbon_kg:,.0f} kg of CO2; rated power {plan.peak_kw:.1f} kW."
-    )

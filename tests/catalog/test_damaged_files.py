@@ -45,6 +45,7 @@ from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import descriptions
 from advisor.export.versions import read_versions
 from advisor.fleet.machines import machines
+from advisor.fleet.quick import common_questions
 from advisor.foundation import resources
 from advisor.foundation.references import references
 from advisor.foundation.resources import data_path
@@ -340,6 +341,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "usual_machines.yaml": usual_machines,
     "serving_defaults.yaml": serving_defaults,
     "unlike_cards.yaml": lambda: load_catalog().accelerator("rtx-3090+rtx-3060-12gb"),
+    "common_questions.yaml": common_questions,
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
     "quality_loss.csv": quality_losses,
     "references.csv": references,

@@ -123,4 +123,4 @@ def test_three_small_services_share_a_card() -> None:
     held = sum(item.cards * item.replicas for item in first)
     assert held <= 1
     assert all(item.cards < 1 for item in plan.assignments)
-    assert "slice" in plan.assignments[0].words or "shared card" in plan.assignments[0].words
+    assert "slice" in plan.assignments[0].place or "shared card" in plan.assignments[0].place

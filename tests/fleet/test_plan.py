@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from advisor import InputError, estimate, load_portfolio, plan_fleet
+from advisor import InputError, estimate, load_portfolio, plan_fleet, recommend
 from advisor.api import fleet_report
 from tests.cases import serve, tune
 
@@ -175,3 +175,56 @@ def test_the_report_says_what_the_plan_says(to: str, mark: str) -> None:
 def test_a_report_in_another_format_is_refused() -> None:
     with pytest.raises(InputError, match="unknown report"):
         fleet_report(plan_fleet(portfolio(CHATBOT), alternatives=False), "vllm")
+
+
+def test_a_run_on_a_card_without_published_runs_says_what_the_advisor_says() -> None:
+    """A fleet counts the slow end of the range; the answer of ``recommend`` stands beside it."""
+    plan = plan_fleet(
+        portfolio(TUNE, means={"buy": False, "spot": False, "commit": False}), alternatives=False
+    )
+    [run] = [item for item in plan.assignments if item.month == 0]
+    best = recommend(TUNE["case"]).plans[0]
+    rent = best.estimate.cost.rent_usd
+    assert rent is not None
+    expected = rent.expected
+
+    assert run.run_usd / run.slow == pytest.approx(expected, rel=1e-3)
+    told = "the slow end: no run on this card is published" in run.place
+    assert told == (run.slow > 1.01)
+    assert f"for ${expected:.2f}" in run.place
+
+
+def test_people_and_hours_of_a_place_are_told_as_such() -> None:
+    people = {"name": "people", "case": TUNE["case"], "people": 3}
+    alike = {**CHATBOT, "quiet_share": 1, "on_premises": True}
+    plan = plan_fleet(portfolio(people, alike, means={"rent": False}), alternatives=False)
+
+    assert "people in office hours" in plan.places()["people"]
+    assert plan.places()["chatbot"].endswith("day and night")
+
+
+def test_a_kit_for_the_edge_serves_many_sites_and_no_office() -> None:
+    """Nobody runs a service of one place on a developer kit, unless the portfolio names it."""
+    small = serve("llama-3.2-1b", concurrency=2, weight_format="w4a16")
+    work = {"name": "till", "case": small, "on_premises": True}
+    kit = "edge-kit/jetson-orin-nano-super"
+
+    def bought(**more: Any) -> set[str]:
+        asked = portfolio({**work, **more.pop("work", {})}, **more)
+        return {item.key for item in plan_fleet(asked, alternatives=False).purchases}
+
+    assert bought(work={"sites": 20}) == {kit}
+    assert kit not in bought()
+    assert bought(means={"machines": [kit]}) == {kit}
+
+
+def test_many_machines_without_staff_are_told() -> None:
+    small = serve("llama-3.2-1b", concurrency=1, weight_format="w4a16")
+    shops = {"name": "till", "case": small, "on_premises": True, "sites": 30}
+
+    def notes(**owning: float) -> str:
+        asked = portfolio(shops) | {"owning": {"months": 12, **owning}}
+        return " ".join(plan_fleet(asked, alternatives=False).notes)
+
+    assert "No staff and no spare is counted for 30 machines" in notes()
+    assert "No staff" not in notes(staff_usd_per_machine_month=20)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scipy import optimize
 
-from advisor.fleet import alternatives
+from advisor.fleet import alternatives, build
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Variant
 from advisor.fleet.results import FleetPlan
@@ -251,6 +251,40 @@ def test_the_relaxed_program_never_costs_more_than_the_best_plan(
         assert found.timed_out or math.isinf(best)
 
 
+@pytest.mark.parametrize("seed", range(0, 50, 5))
+def test_the_least_budget_is_the_price_of_the_cheapest_machines_that_do_all_work(
+    seed: int,
+) -> None:
+    """Services may not be rented here; the runs may."""
+    problem = random_problem(seed)
+    jobs = tuple(
+        replace(job, modes=job.modes[1:]) if job.load and len(job.modes) > 1 else job
+        for job in problem.jobs
+    )
+    problem = replace(problem, jobs=jobs, limits=Limits())
+    enough = [
+        sum(one.capital_usd * count for one, count in zip(problem.supplies, there, strict=True))
+        for there in itertools.product(range(MOST + 1), repeat=len(problem.supplies))
+        if all(math.isfinite(period_cost(problem, at, there, split=True)) for at in range(2))
+    ]
+
+    assert solver.least_purchase(problem, solver.Programs()) == pytest.approx(
+        min(enough, default=math.inf), rel=1e-4
+    )
+
+
+def test_budgets_that_buy_the_same_stand_once_in_a_curve() -> None:
+    problem = random_problem(3)
+    plans = [
+        Variant(str(at), f"With ${at}", problem, Solution({Buy(0, 0): number}, feasible=True))
+        for at, number in enumerate((0.0, 0.0, 1.0, 1.0, 2.0))
+    ]
+
+    shown = alternatives.unlike(plan.result(1.0) for plan in plans)
+
+    assert [item.name for item in shown] == ["0", "2", "4"]
+
+
 def test_a_part_of_a_server_is_no_way_out_of_the_relaxed_program() -> None:
     """A service on one of eight cards needs the server: 8,000 USD, and not an eighth of it."""
     server = Supply("s", "s", Way.BUY, cards=8, capital_usd=8000.0, life_months=12.0)
@@ -381,6 +415,19 @@ def test_what_matters_least_is_left_out_first() -> None:
     charges = {charge.workload: charge.left_out for charge in Account(problem, found).charges()}
 
     assert charges == pytest.approx({"night shift": 1.0, "hospital ward": 0.0}, abs=1e-6)
+
+
+@pytest.mark.parametrize("barred", ["", "noise"])
+def test_a_machine_that_may_not_be_bought_replaces_none(barred: str) -> None:
+    """A loud one that costs less is no reason to leave out the quiet one."""
+    loud = Supply("l", "l", Way.BUY, cards=1, capital_usd=900.0, barred=barred)
+    quiet = Supply("q", "q", Way.BUY, cards=1, capital_usd=1000.0)
+    job = Job("job", (Mode(0, "", serves=1.0), Mode(1, "", serves=1.0)), load=((1.0, 1.0),))
+    problem = Problem(jobs=(job,), supplies=(loud, quiet), months=(12,))
+
+    kept = build._reduced(problem, (None, None), ()).problem
+
+    assert [item.key for item in kept.supplies] == (["l", "q"] if barred else ["l"])
 
 
 def test_a_commitment_ends_with_its_term() -> None:

@@ -89,7 +89,7 @@ def test_the_terminal_tells_a_place_once_until_it_changes() -> None:
     console = Console(record=True, width=160, file=io.StringIO())
     show_fleet(console, answer, everything=True)
     text = console.export_text().partition("Where each workload runs")[2]
-    assert text.count("office hours") == 1
+    assert text.count("day and night") == 1
 
 
 def test_an_alternative_whose_search_ended_early_says_so() -> None:

@@ -74,12 +74,19 @@ def test_the_page_shows_names_and_no_keys() -> None:
 
 
 def test_the_week_that_is_shown_stands_in_the_address() -> None:
-    page = opened("fleet", {"ask": "home", "month": "7"})
+    page = opened("fleet", {"growth": "300", "here": "yes", "month": "7"})
     [week] = [item for item in page.select_slider if item.key == "fleet_month"]
 
     assert week.value == 6  # the period that is nearest
     assert page.query_params["month"] == "6"
+    assert "in use, most of it by LoRA fine-tuning of Llama 3.1 8B." in text(page)
+
+
+def test_weeks_that_are_all_alike_need_no_choice() -> None:
+    page = opened("fleet", {"ask": "home"})
+
     assert "in use, most of it by chat with Qwen3 32B." in text(page)
+    assert not [item for item in page.select_slider if item.key == "fleet_month"]
 
 
 def test_the_question_is_added_to_a_portfolio_under_a_name_of_its_own() -> None:

@@ -55,6 +55,11 @@ def estimating_stacks() -> frozenset[str]:
     return frozenset(name for tool in tools for name in (tool.stack, *tool.stacks_too) if name)
 
 
+def for_few(workload: Serving) -> bool:
+    """Return whether so few ask at once that tools for a card of one's own come first."""
+    return workload.requests_per_s is None and workload.concurrency <= tool_choice().few.users
+
+
 @record
 class Lack:
     """Why no tool does the work on a card."""
@@ -197,13 +202,8 @@ class ToolRules:
         usual = usual_tools(card, self.duty, self.architecture.total_parameters)
         few = tool_choice().few
         workload = self.case.workload
-        if (
-            self.duty is Duty.GENERATE
-            and isinstance(workload, Serving)
-            and workload.requests_per_s is None
-            and workload.concurrency <= few.users
-            and few.on(card)
-        ):
+        text = self.duty is Duty.GENERATE
+        if text and isinstance(workload, Serving) and for_few(workload) and few.on(card):
             return tuple(sorted(usual, key=lambda tool: tool.name not in few.tools))
         return usual
 

@@ -1,22 +1,24 @@
 """Rows that every plan of whole machines keeps, and that the relaxed program breaks."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.fleet.solving.columns import Column, Cover, Use, uses_of
+from advisor.fleet.solving.columns import Column, Cover, Use
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import Problem
 
-There = Callable[[int, int], Mapping[int, float]]
-"""From a supply and a period to the columns that bring machines there."""
+Uses = Sequence[tuple[Use, int]]
+"""Replicas or runs of a column, with their number."""
 
 
 def whole_machines(
-    problem: Problem, columns: Sequence[Column], there: There
+    problem: Problem,
+    columns: Iterable[tuple[Column, Uses]],
+    there: Mapping[tuple[int, int], Mapping[int, float]],
 ) -> tuple[Any, NDArray[np.float64]]:
     r"""Return rows over the columns, and their upper bounds: work needs machines as a whole.
 
@@ -40,33 +42,36 @@ def whole_machines(
     places: dict[tuple[int, int, int, int], int] = {}
     entries: list[tuple[int, int, float]] = []
     most: list[float] = []
-    for at, column in enumerate(columns):
-        for supply, use, machines in _machines(problem, column):
-            key = supply, use.period, use.job, use.slot
+    for at, (column, parts) in enumerate(columns):
+        if not parts:
+            continue
+        job, _, period, slot = parts[0][0]
+        for supply, machines in _machines(problem, column, parts):
+            key = supply, period, job, slot
             if key not in places:
                 places[key] = len(most)
                 owned = problem.supplies[supply].owned
-                most.append(float(owned[use.period]) if owned else 0.0)
-                bought = there(supply, use.period)
+                most.append(float(owned[period]) if owned else 0.0)
+                bought = there.get((supply, period), {})
                 entries += [(places[key], buy, -number) for buy, number in bought.items()]
             entries.append((places[key], at, machines))
     rows, places_of, values = zip(*entries, strict=True) if entries else ((), (), ())
-    shape = len(most), len(columns)
+    shape = len(most), at + 1
     return csr_array((values, (rows, places_of)), shape=shape), np.array(most)
 
 
-def _machines(problem: Problem, column: Column) -> Iterator[tuple[int, Use, float]]:
-    """Yield the supplies that a column works on, one of its uses there, and the machines."""
+def _machines(problem: Problem, column: Column, parts: Uses) -> Iterator[tuple[int, float]]:
+    """Yield the supplies that a column works on, and the machines."""
+    modes = problem.jobs[parts[0][0].job].modes
     if isinstance(column, Use) and column.slot < 0:
-        mode = problem.jobs[column.job].modes[column.mode]
+        mode = modes[column.mode]
         if mode.supply is not None:
-            yield mode.supply, column, float(mode.machines)
+            yield mode.supply, float(mode.machines)
     elif isinstance(column, Cover):
         held: dict[int, float] = {}
-        for use, number in uses_of(column):
-            mode = problem.jobs[use.job].modes[use.mode]
+        for use, number in parts:
+            mode = modes[use.mode]
             if mode.supply is not None:
                 held[mode.supply] = held.get(mode.supply, 0.0) + number * mode.cards
         for supply, cards in held.items():
-            machines = math.ceil(cards / problem.supplies[supply].cards - SLACK)
-            yield supply, use, float(machines)
+            yield supply, float(math.ceil(cards / problem.supplies[supply].cards - SLACK))

@@ -1,10 +1,10 @@
 """The planning problem in plain numbers: jobs, ways to supply them, periods and limits."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from advisor.equations.owning import discounted, residual_share
 from advisor.foundation.record import record
@@ -102,6 +102,9 @@ class Mode:
     machines: int = 1
     hours: float = 0.0
     """Of a run on these cards. [h]"""
+    slow: float = 1.0
+    """Hours and price of a run over the expected ones: above 1 where no run on the cards is
+    published, which counts with the slow end of its range."""
     serves: float = 0.0
     """Load that one replica serves, in the unit of the job's demand."""
     usd: float = 0.0
@@ -213,3 +216,31 @@ class Problem:
         """Present cost of a dollar of machines bought in a period, less their worth at the end."""
         worth = self.worth_at_end(supply, period)
         return self.factor(self.starts[period]) - worth * self.factor(self.horizon)
+
+    def only(
+        self, reason: str, supply: Callable[[Supply], bool], rental: Callable[[Mode], bool]
+    ) -> Self:
+        """Return the problem with some supplies barred for a reason, and with some rentals only."""
+        return replace(
+            self,
+            supplies=tuple(
+                item if supply(item) else replace(item, barred=reason) for item in self.supplies
+            ),
+            jobs=tuple(
+                replace(
+                    job,
+                    modes=tuple(one for one in job.modes if one.supply is not None or rental(one)),
+                )
+                for job in self.jobs
+            ),
+        )
+
+    def scaled(self, times: Sequence[float]) -> Self:
+        """Return the problem with so many times the work in each period."""
+
+        def changed(job: Job) -> Job:
+            load = tuple((one * a, one * b) for one, (a, b) in zip(times, job.load, strict=False))
+            runs = tuple(one * runs for one, runs in zip(times, job.runs, strict=False))
+            return replace(job, load=load, runs=runs)
+
+        return replace(self, jobs=tuple(changed(job) for job in self.jobs))

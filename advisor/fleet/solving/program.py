@@ -53,6 +53,8 @@ class Program:
         self.cost: list[float] = []
         self.upper: list[float] = []
         self.integral: list[int] = []
+        self.uses: list[tuple[tuple[Use, int], ...]] = []
+        """Replicas or runs that each column stands for; none for purchases."""
         self.rows: list[tuple[float, float]] = []
         self.entries: tuple[list[int], list[int], list[float]] = ([], [], [])
         self.impossible = not leave_out and any(
@@ -60,6 +62,8 @@ class Program:
         )
         if self.impossible:
             return
+        self.there: dict[tuple[int, int], dict[int, float]] = {}
+        """Columns that bring machines of a supply into a period."""
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -86,10 +90,20 @@ class Program:
         changed._add_limits()
         return changed
 
+    def priced(self) -> Self:
+        """Return the program that costs nothing but the price of its machines."""
+        changed = copy(self)
+        changed.cost = [
+            self.problem.supplies[key.supply].capital_usd if isinstance(key, Buy) else 0.0
+            for key in self.columns
+        ]
+        return changed
+
     def column(self, key: Column, cost: float, upper: float, *, whole: bool) -> int:
         """Add a column and return its place."""
         self.places[key] = len(self.columns)
         self.columns.append(key)
+        self.uses.append(uses_of(key))
         self.cost.append(cost)
         self.upper.append(upper)
         self.integral.append(int(whole))
@@ -138,7 +152,7 @@ class Program:
     @cached_property
     def _whole_machines(self) -> tuple[Any, Floats]:
         """The rows of ``whole_machines``; they do not depend on the limits."""
-        return whole_machines(self.problem, self.columns, self.there)
+        return whole_machines(self.problem, zip(self.columns, self.uses, strict=True), self.there)
 
     def _add_purchases(self) -> None:
         problem = self.problem
@@ -152,7 +166,9 @@ class Program:
                     continue
                 upper = min(most[place], math.inf if supply.most is None else supply.most)
                 cost = present_usd(problem, supply, period)
-                self.column(Buy(place, period), cost, upper, whole=True)
+                at = self.column(Buy(place, period), cost, upper, whole=True)
+                for later in lasting(problem, supply, period):
+                    self.there.setdefault((place, later), {})[at] = 1.0
 
     def _add_jobs(self, leave_out: bool, whole_loads: bool) -> float:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
@@ -200,9 +216,11 @@ class Program:
     def _covers(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for each good choice of replicas that serves the whole load."""
         job, terms = self.problem.jobs[index], {}
-        for replicas in covers(job, dict(self._allowed(job)), need):
+        modes = dict(self._allowed(job))
+        each = {at: self.use_usd(Use(index, at, period, slot)) for at in modes}
+        for replicas in covers(job, modes, need):
             cover = Cover(index, period, slot, replicas)
-            usd = sum(count * self.use_usd(use) for use, count in cover.uses)
+            usd = sum(count * each[at] for at, count in replicas)
             terms[self.column(cover, usd, 1.0, whole=True)] = need
         return terms
 
@@ -213,27 +231,18 @@ class Program:
             if isinstance(key, Left):
                 self.cost[place] = each * self.problem.jobs[key.job].weight
 
-    def there(self, supply: int, period: int) -> dict[int, float]:
-        """Columns that bring machines of a supply into a period."""
-        item = self.problem.supplies[supply]
-        return {
-            self.places[Buy(supply, bought)]: 1.0
-            for bought in range(period + 1)
-            if Buy(supply, bought) in self.places and period in lasting(self.problem, item, bought)
-        }
-
     def _add_capacity(self) -> None:
         problem = self.problem
         uses: dict[tuple[int, int], list[tuple[int, Use, int]]] = {}
-        for at, column in enumerate(self.columns):
-            for use, number in uses_of(column):
+        for at, column in enumerate(self.uses):
+            for use, number in column:
                 mode = problem.jobs[use.job].modes[use.mode]
                 if mode.supply is not None:
                     uses.setdefault((mode.supply, use.period), []).append((at, use, number))
         for (supply, period), parts in uses.items():
             item = problem.supplies[supply]
             owned = float(item.owned[period]) if item.owned else 0.0
-            there = self.there(supply, period)
+            there = self.there.get((supply, period), {})
             busy: dict[int, dict[int, float]] = {slot: {} for slot in (OFFICE, QUIET, -1)}
             for place, use, number in parts:
                 job = problem.jobs[use.job]
@@ -296,7 +305,9 @@ class Program:
             if not item.on_site or not size:
                 continue
             there += size * (item.owned[period] if item.owned else 0)
-            terms.update({at: size * one for at, one in self.there(supply, period).items()})
+            terms.update(
+                {at: size * one for at, one in self.there.get((supply, period), {}).items()}
+            )
         if terms:
             self.row(terms, -math.inf, max(0.0, limit - there))
 
@@ -312,13 +323,13 @@ class Program:
                     months = problem.months[period]
                     if item.owned:
                         paid += item.owned[period] * item.month_usd * months
-                    for at in self.there(place, period):
+                    for at in self.there.get((place, period), {}):
                         terms[at] = terms.get(at, 0.0) + item.month_usd * months
                     if Buy(place, period) in self.places:
                         at = self.places[Buy(place, period)]
                         terms[at] = terms.get(at, 0.0) + item.capital_usd
-            for key, at in self.places.items():
-                for use, number in uses_of(key):
+            for at, parts in enumerate(self.uses):
+                for use, number in parts:
                     if use.period in periods:
                         job = problem.jobs[use.job]
                         month = use_usd(problem, job, job.modes[use.mode], use.period, use.slot)

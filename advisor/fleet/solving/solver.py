@@ -95,7 +95,7 @@ def solve(
        doi:10.1007/s12532-017-0130-5 (HiGHS, through ``scipy.optimize.milp``).
     """
     programs = programs or Programs()
-    if _ways(problem) > MANY:
+    if is_large(problem):
         program = programs.of(problem, leave_out=leave_out, whole_loads=True)
         found = _by_covers(program, gap=gap, fixed=fixed or {}, rough=rough)
         if found is not None:
@@ -104,7 +104,7 @@ def solve(
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
     lower, upper = _bounds(program, fixed or {})
-    if _ways(problem) > MANY and rough:
+    if is_large(problem) and rough:
         # What covers cannot do, single replicas hardly can: proven at once, or left open.
         return Solution(timed_out=_relaxed(program, lower, upper) is not None)
     best = _best(program, lower, upper, gap=gap)
@@ -113,21 +113,33 @@ def solve(
 
 def least_cost(problem: Problem, programs: Programs) -> float:
     """Return a cost that no plan stays under; infinite if nothing meets the limits. [USD]"""
-    program = programs.of(problem, leave_out=False, whole_loads=_ways(problem) > MANY)
-    if program.impossible:
-        return math.inf
-    if not program.columns:
-        return 0.0
-    found = _relaxed(program, *_bounds(program, {}))
+    return _bound(programs.of(problem, leave_out=False, whole_loads=is_large(problem)))
+
+
+def least_purchase(problem: Problem, programs: Programs) -> float:
+    """Return the price of machines below which no plan does all work; infinite if none does. [USD]
+
+    That of the cheapest machines that do it; a lower bound in a large problem.
+    """
+    large = is_large(problem)
+    program = programs.of(problem, leave_out=False, whole_loads=large).priced()
+    if large or program.impossible or not program.columns:
+        return _bound(program, rounds=1)
+    return _best(program, *_bounds(program, {}), gap=GAP).cost * THOUSAND
+
+
+def _bound(program: Program, *, rounds: int = ROUNDS) -> float:
+    """Return what the relaxed program costs at least. [USD]"""
+    if program.impossible or not program.columns:
+        return math.inf if program.impossible else 0.0
+    found = _relaxed(program, *_bounds(program, {}), rounds=rounds)
     return math.inf if found is None else found.cost * THOUSAND
 
 
-def _ways(problem: Problem) -> int:
-    """Return the number of ways to do work, over all periods and slots."""
-    return sum(
-        len(job.modes) * len(problem.months) * (len(SLOT_HOURS) if job.serves else 1)
-        for job in problem.jobs
-    )
+def is_large(problem: Problem) -> bool:
+    """Return whether a problem has so many ways to do work that covers solve it, within a gap."""
+    ways = (len(job.modes) * (len(SLOT_HOURS) if job.serves else 1) for job in problem.jobs)
+    return len(problem.months) * sum(ways) > MANY
 
 
 def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Floats]:
@@ -226,13 +238,15 @@ class _Relaxed:
     """What one more of each column adds to the cost at the program's prices. [thousand USD]"""
 
 
-def _relaxed(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
+def _relaxed(
+    program: Program, lower: Floats, upper: Floats, *, rounds: int = ROUNDS
+) -> _Relaxed | None:
     """Solve the relaxed program, with the rows that it breaks; None if nothing meets the limits."""
     from scipy.optimize import linprog
     from scipy.sparse import vstack
 
     relaxed: _Relaxed | None = None
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         matrix, row_lower, row_upper = program.matrix()
         below, above = np.isfinite(row_upper), np.isfinite(row_lower)
         found = linprog(
@@ -241,6 +255,7 @@ def _relaxed(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
             b_ub=np.concatenate([row_upper[below], -row_lower[above]]),
             bounds=np.stack([lower, upper], axis=1),
             method="highs",
+            options={"presolve": False},
         )
         if found.x is None:
             return None

@@ -131,6 +131,10 @@ class _Served:
     def _duty(self) -> Duty:
         return duty_of(self.workload, self.asked.architecture)
 
+    @cached_property
+    def _parameters(self) -> int:
+        return self.asked.architecture.total_parameters
+
     def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
         """Try each system's ways in order until one fits; return its place in the ladder.
 
@@ -166,7 +170,7 @@ class _Served:
         """Whether the weights could fit all cards, with the host's memory if they may be there."""
         # Of a mixture's experts in MXFP4, the format's own size is that of a dense model.
         form = WEIGHT_FORMATS[way.weight_format.removesuffix("_moe")]
-        least = SMALLEST_FILE * form.bytes_per_parameter * self.asked.architecture.total_parameters
+        least = SMALLEST_FILE * form.bytes_per_parameter * self._parameters
         cards = system.accelerator.memory_raised_bytes * system.counts[-1]
         machines = -(-system.counts[-1] // system.node.accelerators)
         host = system.node.host_memory_bytes or inf

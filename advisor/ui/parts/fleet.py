@@ -51,34 +51,19 @@ MOST_WORKLOADS: Final = 30
 MOST_BYTES: Final = 1_000_000
 """Of an uploaded portfolio."""
 MONTH: Final = "fleet_month"
-EXAMPLE: Final = """\
-workloads:
-  - name: chatbot
-    case:
-      model: {preset: llama-3.1-8b}
-      workload: {kind: serving, concurrency: 32}
-      limits: {max_tpot_ms: 50}
-    growth_per_year: 0.5
-  - name: weekly fine-tune
-    case:
-      model: {preset: llama-3.1-8b}
-      workload: {kind: fine_tuning, method: lora, tokens: 50e6}
-      limits: {deadline_hours: 24}
-    runs_per_month: 4.3
-    preemptible: true
-"""
 
 
 @functools.cache
 def inputs() -> Page:
     """Return the inputs as they stand in the address."""
+    example = api.example_portfolio()
     own = Field(
         "fleet_text",
         "Portfolio",
-        EXAMPLE,
-        lambda given: (_unpacked(given), None),
+        example,
+        lambda given: (unpack(given) or example, None),
         write=packed,
-        title=lambda value: "the example" if value == EXAMPLE else "your own",
+        title=lambda value: "the example" if value == example else "your own",
     )
     return state.beside(
         "fleet",
@@ -97,10 +82,6 @@ def inputs() -> Page:
             "month": number(MONTH, "Month of the week", 0, 0, MOST_MONTH),
         },
     )
-
-
-def _unpacked(given: str) -> str:
-    return unpack(given) or EXAMPLE
 
 
 def ask() -> api.Portfolio | None:
@@ -313,22 +294,15 @@ def show(portfolio: api.Portfolio) -> None:
     if plan.alternatives:
         st.header("Other ways", anchor=False)
         text_table(frames.ways_table(plan))
-    _limits(plan)
+    for text in plan.looser:
+        st.markdown(plain(text))
     with st.expander("Cash by quarter"):
         text_table(frames.cash_table(plan))
     with st.expander("Energy, and what the plan leaves out"):
-        energy = f"{plan.energy_kwh:,.0f} kWh and {plan.carbon_kg:,.0f} kg of CO2"
-        st.markdown(plain(f"Machines on site: {energy} over the horizon."))
-        for note in plan.notes:
+        for note in filter(None, (plan.energy, *plan.notes)):
             st.markdown(plain(note))
     with st.container(horizontal=True):
         _files(plan)
-
-
-def _limits(plan: api.FleetPlan) -> None:
-    """Say what looser limits would save, and whether the budget has room."""
-    for text in (*plan.looser, plan.room):
-        st.markdown(plain(text))
 
 
 def _files(plan: api.FleetPlan) -> None:
@@ -361,15 +335,13 @@ def _files(plan: api.FleetPlan) -> None:
 
 def _week(plan: api.FleetPlan) -> None:
     """Draw who holds the machines in a week of a period."""
-    months = sorted({item.month for item in plan.weeks})
+    months = frames.week_months(plan)
     if not months:
         return
     month = min(months, key=lambda one: abs(one - int(st.session_state.get(MONTH) or 0)))
     if len(months) > 1:
         st.session_state[MONTH] = month
-        st.select_slider(
-            "Week of the period that starts in month", months, key=MONTH, persist_state="session"
-        )
+        st.select_slider("A week from month", months, key=MONTH, persist_state="session")
         state.write(inputs())
     frame = frames.weeks_frame(plan, month)
     st.markdown(plain(weeks_finding(frame)))
