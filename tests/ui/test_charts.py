@@ -332,6 +332,15 @@ def test_no_label_crosses_the_wall() -> None:
     assert placed.xanchor == "right"
 
 
+def test_a_plan_in_a_crowd_hides_points_rather_than_the_wall() -> None:
+    crowd = [(x / 2, y) for x in range(20, 100) for y in range(1, 100)]
+    label = Label(50, 10, ("1x NVIDIA L40S 48GB",), required=True)
+
+    [placed] = place([label], PLOT, at_most=1, avoid=crowd, wall=55)
+
+    assert placed.xanchor == "right"
+
+
 def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
     columns = ["card", "count", "time", "usd", "text_time", "text_usd", "why"]
     rows = [
