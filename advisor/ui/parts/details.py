@@ -213,8 +213,10 @@ def grid(recommendation: api.Recommendation) -> None:
 
 def computed(found: Answer) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
+    if not found.recommendation.plans:
+        return
     part = folded("How the numbers are computed", key="computed", icon="functions")
-    if not part.open or not found.recommendation.plans:
+    if not part.open:
         return
     with part:
         estimate = plan_asked(frames.picks(state.whole(found)), key="computed_plan")
@@ -271,6 +273,8 @@ def _download(found: Answer, link: str) -> None:
 
 def set_up(found: Answer) -> None:
     """Show the set-up checklist of the first plan, and offer the script that checks a machine."""
+    if not found.recommendation.plans:
+        return
     part = folded("Set it up", key="set_up", icon="build")
     if not part.open:
         return
@@ -293,7 +297,8 @@ def set_up(found: Answer) -> None:
             show_mistake(error, blocked=True)
             return
         download_file("Script that checks a machine", script, key="check_script")
-        st.markdown(_shown(steps.content))
+        _, _, sections = steps.content.partition("\n## ")  # the answer and options stand before
+        st.markdown(_shown(f"## {sections}"))
 
 
 def _shown(text: str) -> str:
