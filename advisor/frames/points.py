@@ -189,7 +189,7 @@ def _bounds(value: Range | None) -> tuple[float, float, float]:
 
 def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
     """Return points as text for people: hardware, time and cost with ranges."""
-    rows = [
+    rows = [  # machines that differ in nothing shown are one row
         (
             item.label,
             _spread((item.time_low, item.time, item.time_high), shown.time_unit),
@@ -199,7 +199,7 @@ def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
         for item in as_points(frame)
     ]
     columns = ["Hardware", shown.time_title, shown.cost_title, "Best trade-off"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(list(dict.fromkeys(rows)), columns=columns)
 
 
 @columns("Hardware", "Time of the run", "Cost of the run")

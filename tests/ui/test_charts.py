@@ -360,7 +360,7 @@ def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
     assert [list(row) for row in small.data[0].text] == [["2 h", ""], ["", "1.5 h"]]
     assert charts.grid_finding(frame) == (
         "Cheapest: 1x NVIDIA GeForce RTX 4090, about $1.00, 2 h. Fastest shown: 2x NVIDIA L4, "
-        "1.5 h, about $4.00. 2 of 4 do not work: 1 too small, 1 too slow."
+        "1.5 h, about $4.00. 2 of 4 cells have no plan: 1 too small, 1 too slow."
     )
 
 

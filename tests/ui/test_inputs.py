@@ -465,6 +465,7 @@ def test_errors_are_the_projects_own() -> None:
     ("said", "shown"),
     [
         ("model.shape.hidden_size is not usable", "Hidden size is not usable"),
+        ("config field hidden_size is missing", "config field hidden_size is missing"),
         (
             "model.shape alone holds more than model.parameters",
             "shape alone holds more than Parameters",

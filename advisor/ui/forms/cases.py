@@ -25,9 +25,11 @@ SAME: Final = {
 }
 """Fields that are entered where others are."""
 FIELD: Final = re.compile(
-    r"\b(?:model|workload|limits|hardware|layout)(?:\.[a-z_]+)+\b|\b[a-z]+(?:_[a-z]+)+\b"
+    r"(?<!config field )\b"
+    r"(?:(?:model|workload|limits|hardware|layout)(?:\.[a-z_]+)+|[a-z]+(?:_[a-z]+)+)\b"
 )
-"""A field of the case by its path, or by its last name where that has several words."""
+"""A field of the case by its path, or by its last name where that has several words. Those of a
+config.json stay as the file spells them."""
 OF_THE_COMMAND_LINE: Final = re.compile(
     r" \(--[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
 )

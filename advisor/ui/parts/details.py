@@ -133,9 +133,9 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
         estimate = plan_asked(chosen, key="scaling_plan")
         found = _scaled(recommendation.case, estimate.accelerator, estimate.count)
         st.caption(
-            "The best layout of each number, with the same batch: smaller shares per accelerator "
-            "leave more traffic, bubbles and failures for each second of computing, and a number "
-            "that does not share the batch evenly waits for its fullest ranks."
+            "The best layout of each number, with the same batch. Smaller shares mean more "
+            "traffic, waiting and failures for each second of computing; a number that does not "
+            "divide the batch evenly waits for the cards with most of it."
         )
         frame = frames.scaling_frame(found)
         if len(frame) == 1:
@@ -201,7 +201,7 @@ def grid(recommendation: api.Recommendation) -> None:
             return
         ways = {"usd": "Cost", "time": "Time"} if (frame["usd"] > 0).any() else {"time": "Time"}
         by = select("Show", ways, key="grid_by")
-        found = f"{grid_finding(frame)} An empty cell has no offer, or no layout for that number."
+        found = grid_finding(frame)
         st.markdown(plain(found))
         draw(
             grid_chart(frame, by=by or "time", theme=theme(), compact=on_phone()),
