@@ -175,9 +175,8 @@ def _card(pick: frames.Pick) -> None:
     st.header(pick.title, anchor=False)
     lines = [f"**{plain(pick.plan.title)}**"]
     lines += [f"{label}: **{plain(value)}**" for label, value in _plan_lines(estimate)]
-    st.markdown("  \n".join(lines))
-    st.markdown(plain(_price_note(estimate)))
-    st.markdown(plain(pick.plan.why))
+    notes = (plain(_price_note(estimate)), plain(pick.plan.why))
+    st.markdown("\n\n".join(("  \n".join(lines), *notes)))
 
 
 def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
