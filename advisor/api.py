@@ -26,7 +26,6 @@ from advisor.nouns.case_files import parse_case as parse_case
 from advisor.nouns.hardware import Accelerator
 from advisor.planning.placed import explained
 from advisor.planning.prepared import as_case, prepared
-from advisor.planning.prepared import shorter_lengths as shorter_lengths
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation as Recommendation
 from advisor.planning.results import Rejection as Rejection

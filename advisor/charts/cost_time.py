@@ -71,7 +71,7 @@ def cost_time_chart(
         _labels(frontier, plans, compact=compact),
         plot,
         at_most=COMPACT_LABELS if compact else LABELS,
-        avoid=[(item.time, item.cost) for item in (*plans, *frontier)],
+        avoid=[(item.time, item.cost) for item in (*plans, *shown)],
         wall=axes.time_limit,
     )
     color, gold = theme.hues[0], theme.hues[3]

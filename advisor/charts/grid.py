@@ -85,7 +85,9 @@ def grid_finding(frame: pd.DataFrame) -> str:
     works = frame[frame["why"] == ""]
     counts = frame.loc[frame["why"] != "", "why"].value_counts()
     fails = ", ".join(f"{number} {why}" for why, number in counts.items())
-    out = f" {len(frame) - len(works)} of {len(frame)} do not work: {fails}." if fails else ""
+    out = (
+        f" {len(frame) - len(works)} of {len(frame)} cells have no plan: {fails}." if fails else ""
+    )
     if works.empty:
         return f"Nothing shown works.{out}"
     fast = works.sort_values("time").iloc[0]

@@ -37,7 +37,7 @@ class Label:
     y: float
     lines: tuple[str, ...]
     required: bool = False
-    """Always placed, even if it covers another."""
+    """Always placed, where it covers least."""
 
 
 @record
@@ -89,7 +89,8 @@ def place(
     Labels without a free place are left out, unless required. They cover no point of ``avoid`` and
     do not cross the vertical line ``wall``, all in axis units.
     """
-    taken = [_around(*plot.pixel(x, y)) for x, y in avoid]
+    points = [_around(*plot.pixel(x, y)) for x, y in avoid]
+    taken: list[Box] = []
     if wall is not None:
         x, _ = plot.pixel(wall, plot.y_range[0])
         taken.append((x - 2, 0.0, x + LINE_PX + 4, plot.height_px))
@@ -103,10 +104,14 @@ def place(
             for anchor in PLACES
         ]
         inside = [item for item in options if _inside(item[1], plot)] or options[:1]
-        free = [item for item in inside if not any(_overlap(item[1], box) for box in taken)]
-        if not free and not label.required:
+        # Text on text reads worse than text on a point.
+        covered = [
+            tuple(sum(_overlap(box, other) for other in others) for others in (taken, points))
+            for _, box in inside
+        ]
+        if any(min(covered)) and not label.required:
             continue
-        best, box = free[0] if free else inside[0]
+        best, box = inside[covered.index(min(covered))]
         taken.append(box)
         placed.append(best)
     return placed

@@ -98,15 +98,15 @@ def flips_table(found: Ownership) -> Rows:
 def flips_sentence(found: Ownership) -> str:
     """Return which input turns the answer with the smallest change."""
     owning = found.saving_usd is not None and found.saving_usd.expected >= 0
-    now = f"Now {'owning' if owning else 'renting'} costs less."
+    now = f"{'Owning' if owning else 'Renting'} costs less now."
     nearest = next(iter(_flips(found)), None)
     if nearest is None:
         return f"{now} No plausible value of one input alone turns this."
     item, value, at = nearest
     return (
-        f"{now} Nearest to turning this: {item.title.lower()}, now {input_text(value, item.unit)}, "
-        f"{'above' if at > value else 'below'} {input_text(at, item.unit)}. Each value in the "
-        "table does so alone."
+        f"{now} The smallest change that turns this: {item.title.lower()} "
+        f"{'above' if at > value else 'below'} {input_text(at, item.unit)} instead of "
+        f"{input_text(value, item.unit)}. Each value in the table does so alone."
     )
 
 

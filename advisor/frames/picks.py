@@ -26,7 +26,6 @@ class Pick:
 
     objectives: tuple[Objective, ...]
     plan: Plan
-    runner_up: Plan | None
 
     @property
     def title(self) -> str:
@@ -43,14 +42,13 @@ def picks(recommendation: Recommendation) -> tuple[Pick, ...]:
         if not ranking.plans:
             continue
         best = ranking.plans[0]
-        runner_up = ranking.plans[1] if len(ranking.plans) > 1 else None
         for index, pick in enumerate(found):
             if pick.plan.estimate == best.estimate:
                 objectives = (*pick.objectives, ranking.objective)
-                found[index] = Pick(objectives, pick.plan, pick.runner_up)
+                found[index] = Pick(objectives, pick.plan)
                 break
         else:
-            found.append(Pick((ranking.objective,), best, runner_up))
+            found.append(Pick((ranking.objective,), best))
     return tuple(found)
 
 

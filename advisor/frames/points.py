@@ -132,18 +132,25 @@ def picks_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
 
 
 def charted(points: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the points that the chart shows.
+    """Return the points that the chart shows: the frontier, and each card's best beside it.
 
     Extreme points would squeeze all others into a corner. So a point that costs or takes more than
     `FARTHEST` times as much as every chosen plan is only in the table.
     """
-    if chosen.empty:
-        return points
-    near: pd.Series[bool] = points["time"] <= FARTHEST * chosen["time"].max()
-    if chosen["cost"].notna().any():
-        near &= points["cost"] <= FARTHEST * chosen["cost"].max()
-    kept: pd.DataFrame = points.loc[near].reset_index(drop=True)
-    return kept
+    dearest, slowest = chosen["cost"].max(), chosen["time"].max()
+    kept: dict[object, Point] = {}
+    for item in as_points(points):
+        if item.time > FARTHEST * slowest or item.cost > FARTHEST * dearest:
+            continue
+        place = item if item.on_frontier else item.accelerator
+        if place not in kept or _worth(item) < _worth(kept[place]):
+            kept[place] = item
+    return _frame(sorted(kept.values(), key=lambda item: (item.time, item.cost)))
+
+
+def _worth(item: Point) -> float:
+    """Return cost times time; the cards used stand for an unknown cost."""
+    return item.time * (item.cost if item.priced else item.cards)
 
 
 def within_reach(shown: Axes, points: pd.DataFrame) -> tuple[Axes, str]:
@@ -182,7 +189,7 @@ def _bounds(value: Range | None) -> tuple[float, float, float]:
 
 def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
     """Return points as text for people: hardware, time and cost with ranges."""
-    rows = [
+    rows = [  # machines that differ in nothing shown are one row
         (
             item.label,
             _spread((item.time_low, item.time, item.time_high), shown.time_unit),
@@ -192,7 +199,7 @@ def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
         for item in as_points(frame)
     ]
     columns = ["Hardware", shown.time_title, shown.cost_title, "Best trade-off"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(list(dict.fromkeys(rows)), columns=columns)
 
 
 @columns("Hardware", "Time of the run", "Cost of the run")

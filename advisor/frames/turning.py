@@ -181,7 +181,7 @@ def _results(found: Recommendation) -> dict[str, str]:
     return shown
 
 
-@columns("What if", "Time", "Less time", "Cost", "What limits it then")
+@columns("What if", "Time", "Time saved", "Cost", "What limits it then")
 def what_if_table(found: Sequence[WhatIf]) -> Cells:
     """Return each change with its time, cost and what limits it then; as it is, first."""
     for item in found:
@@ -227,5 +227,5 @@ def _faster(item: WhatIf, now: WhatIf) -> str:
         return ""
     share = _share(item, now)
     if abs(share) < LITTLE:
-        return "no"
-    return percent(share) if share > 0 else f"{percent(-share)} more"
+        return "none"
+    return percent(share) if share > 0 else f"none, {percent(-share)} more"

@@ -249,19 +249,6 @@ def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
     return case.changed(workload=workload), architecture
 
 
-def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> dict[str, int]:
-    """Return the lengths of requests that exceed the model's positions, shortened to fit. [tokens]
-
-    New values by field of the workload; empty if all fit.
-
-    ``given``: fields of the workload that the user gave; they stay.
-    """
-    case = as_case(case)
-    if not isinstance(case.workload, Serving):
-        return {}
-    return shortened(case.workload, resolve_model(case.model), given)
-
-
 def with_demand(workload: Workload) -> Workload:
     """Return a workload with the peak of its demand as the rate, and what a trace says of lengths.
 

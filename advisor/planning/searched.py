@@ -66,15 +66,13 @@ class Searched:
         found = cls._of(asked.of(paced), advising=advising)
         if paced is asked.case:
             return found
+        pace, flags = _pace(paced.limits, asked.case.limits)
         if found.feasible:
-            flags = (
-                "--max-tpot-ms, --max-ttft-ms" if found.case.limits.max_tpot_ms else "--max-ttft-ms"
-            )
-            return replace(found, pace=f"{_pace(paced.limits)}, since no limit is stated ({flags})")
+            return replace(found, pace=f"{pace}, since no limit is stated ({flags})")
         slower = cls._of(asked, advising=advising)
         if not slower.feasible:
             return slower
-        return replace(slower, pace=f"nothing within the limits answers {_pace(paced.limits)}")
+        return replace(slower, pace=f"nothing within the limits answers {pace}")
 
     @classmethod
     def _of(cls, asked: PricedCase, *, advising: bool) -> Searched:
@@ -258,14 +256,18 @@ class Searched:
         )
 
 
-def _pace(limits: Constraints) -> str:
+def _pace(limits: Constraints, stated: Constraints) -> tuple[str, str]:
+    """Return the limits that nobody stated in words, and their options."""
     first, later = limits.max_ttft_ms, limits.max_tpot_ms
-    assert first is not None
-    if later is None:
-        return f"with all images of a batch within {trimmed(first * MILLISECOND, 3)} s"
-    rate = 1.0 / (later * MILLISECOND)
-    soon = trimmed(first * MILLISECOND, 3)
-    return f"with {trimmed(rate, 3)} tokens/s or more and the first token within {soon} s"
+    parts, flags = [], []
+    if later is not None and stated.max_tpot_ms is None:
+        parts.append(f"{trimmed(1.0 / (later * MILLISECOND), 3)} tokens/s or more")
+        flags.append("--max-tpot-ms")
+    if first is not None and stated.max_ttft_ms is None:
+        what = "the first token" if later is not None else "all images of a batch"
+        parts.append(f"{what} within {trimmed(first * MILLISECOND, 3)} s")
+        flags.append("--max-ttft-ms")
+    return f"with {' and '.join(parts)}", ", ".join(flags)
 
 
 def placement(option: Option, system: System) -> Placement:

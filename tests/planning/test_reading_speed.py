@@ -34,6 +34,13 @@ def test_an_answer_comes_as_fast_as_people_read(concurrency: int) -> None:
     assert "since no limit is stated" in found.assumptions[0]
 
 
+def test_only_the_limit_that_is_open_is_called_so() -> None:
+    found = advisor.recommend(case(1, max_tpot_ms=100))
+
+    assert found.assumptions[0].startswith("with the first token within 11 s, since no limit")
+    assert "--max-tpot-ms" not in found.assumptions[0]
+
+
 def test_a_stated_limit_is_taken_as_it_is() -> None:
     limits = {"max_tpot_ms": 20_000, "max_ttft_ms": 1e6}
     found = advisor.recommend(case(100, **limits))

@@ -128,6 +128,15 @@ def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
     assert hosted.needed_bytes <= hosted.usable_bytes
 
 
+def test_a_change_that_is_faster_says_so() -> None:
+    """A fraction of a time says nothing to a reader: "takes 0.036 times as long"."""
+    found = changed(LORA, hardware={"accelerator": "rtx-3060-12gb", "count": 1})
+    told = [way_out_sentence(item, found) for item in found.ways_out if item.time_ratio < 0.9]
+
+    assert told
+    assert all(text.endswith(" times as fast") for text in told)
+
+
 def test_fewer_requests_are_called_fewer_not_faster() -> None:
     many = {**LARGE_SERVING, "hardware": {"accelerator": "h100-sxm", "count": 4}}
     long = {**many["workload"], "input_tokens": 30_000, "concurrency": 64}

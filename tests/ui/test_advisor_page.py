@@ -104,7 +104,7 @@ def test_serving_shows_latencies_and_a_monthly_cost(page: AppTest) -> None:
     assert [item.value for item in page.metric] == ["25", "400 ms", "0.50", "$730", "27 GiB"]
     assert re.search(r"Output: \*\*[\d,]+ tokens/s from 1 replica\*\*", texts(page))
     [caption] = [item.value for item in page.caption if "Assumed" in item.value]
-    assert "prompts of 7,168 and answers of 1,024 tokens" in caption
+    assert "prompts of 1,024 and answers of 256 tokens" in caption
 
 
 def test_a_changed_input_changes_the_answer(page: AppTest) -> None:
@@ -521,8 +521,9 @@ def test_the_plan_has_a_set_up_checklist_for_each_platform(page: AppTest) -> Non
     assert any("#### Driver" in item.value for item in page.markdown)
     page.selectbox(key="platform").set_value("kubernetes").run()
     assert not page.exception
-    [steps] = [item.value for item in page.markdown if "### Set-up" in item.value]
+    [steps] = [item.value for item in page.markdown if "#### Driver" in item.value]
     assert "kubectl" in steps
+    assert "--" not in steps.partition("#### Driver")[0], "an option of the command line"
 
 
 def test_the_answer_downloads_as_report_and_as_launch_configuration(page: AppTest) -> None:

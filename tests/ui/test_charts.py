@@ -332,6 +332,15 @@ def test_no_label_crosses_the_wall() -> None:
     assert placed.xanchor == "right"
 
 
+def test_a_plan_in_a_crowd_hides_points_rather_than_the_wall() -> None:
+    crowd = [(x / 2, y) for x in range(20, 100) for y in range(1, 100)]
+    label = Label(50, 10, ("1x NVIDIA L40S 48GB",), required=True)
+
+    [placed] = place([label], PLOT, at_most=1, avoid=crowd, wall=55)
+
+    assert placed.xanchor == "right"
+
+
 def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
     columns = ["card", "count", "time", "usd", "text_time", "text_usd", "why"]
     rows = [
@@ -351,7 +360,7 @@ def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
     assert [list(row) for row in small.data[0].text] == [["2 h", ""], ["", "1.5 h"]]
     assert charts.grid_finding(frame) == (
         "Cheapest: 1x NVIDIA GeForce RTX 4090, about $1.00, 2 h. Fastest shown: 2x NVIDIA L4, "
-        "1.5 h, about $4.00. 2 of 4 do not work: 1 too small, 1 too slow."
+        "1.5 h, about $4.00. 2 of 4 cells have no plan: 1 too small, 1 too slow."
     )
 
 

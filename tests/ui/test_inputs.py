@@ -9,12 +9,16 @@ from dataclasses import asdict, fields, replace
 import pandas as pd
 import pytest
 
+import advisor
+from advisor.cli import main
 from advisor.errors import InputError
 from advisor.nouns.case import Case
+from advisor.nouns.inputs import ADAPTERS, Network, Task
 from advisor.nouns.workload import Serving
 from advisor.ui.forms.cases import case_of, in_words, input_field
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
-from advisor.ui.forms.reading import problem_of, read
+from advisor.ui.forms.networks import EXAMPLES
+from advisor.ui.forms.reading import problem_of, read, used
 from advisor.ui.forms.rules import RULES
 from advisor.ui.parts.wording import listed, plain, span
 from advisor.ui.session import links
@@ -87,15 +91,46 @@ def test_the_page_asks_for_spares_and_the_load_balancer() -> None:
     assert workload.load_balancer is True
 
 
-def test_serving_opens_with_eight_users_of_8k_context() -> None:
-    found = case(task="serve")
+FLAGS = {
+    "tokens": "--tokens",
+    "pretrain_tokens": "--tokens",
+    "samples": "--samples",
+    "deadline": "--deadline",
+    "pretrain_deadline": "--deadline",
+    "users": "--concurrency",
+    "speed": "--max-tpot-ms",
+}
+"""Options of what the page's question says in words; it says tokens/s, the command the time."""
 
-    assert found.workload.kind == "serving"
-    assert found.workload.concurrency == 8
-    assert found.workload.input_tokens + found.workload.output_tokens == 8192
-    # 20 tokens per second are 50 ms for each.
-    assert found.limits.max_tpot_ms == pytest.approx(50)
-    assert found.limits.max_ttft_ms == pytest.approx(2000)
+
+@pytest.mark.parametrize(
+    ("network", "task"),
+    [
+        (network, task)
+        for network in Network
+        for task in Task
+        if network in (Network.LANGUAGE, Network.ENCODER) or task not in ADAPTERS
+    ],
+)
+def test_what_the_question_leaves_open_is_the_same_on_the_command_line(
+    network: Network, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = replace(DEFAULTS, network=network, model=EXAMPLES[network], task=task)
+    words = ["recommend", "--model", EXAMPLES[network]]
+    words += ["--task", "finetune" if task is Task.FULL else task]
+    for name, flag in FLAGS.items():
+        if used(name, entered) and (value := getattr(entered, name)):
+            words += [flag, f"{1000 / float(value):g}" if name == "speed" else value]
+    asked: list[Case] = []
+
+    def stop(found: Case, **_: object) -> None:
+        asked.append(found)
+        raise SystemExit
+
+    monkeypatch.setattr(advisor, "recommend", stop)
+    with pytest.raises(SystemExit):
+        main(words)
+    assert case(**asdict(entered)).model_dump() == asked[0].model_dump()
 
 
 def test_pretraining_has_its_own_tokens_and_deadline() -> None:
@@ -430,6 +465,7 @@ def test_errors_are_the_projects_own() -> None:
     ("said", "shown"),
     [
         ("model.shape.hidden_size is not usable", "Hidden size is not usable"),
+        ("config field hidden_size is missing", "config field hidden_size is missing"),
         (
             "model.shape alone holds more than model.parameters",
             "shape alone holds more than Parameters",
@@ -464,7 +500,6 @@ def test_a_rate_or_a_day_takes_the_place_of_the_users() -> None:
     assert asked[1]["demand"] == {
         "day_shape": "office",
         "peak_requests_per_s": 20,
-        "growth": 1,
         "min_replicas": 0,
     }
     assert not any("concurrency" in workload for workload in asked)

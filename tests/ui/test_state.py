@@ -36,7 +36,7 @@ EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
             lambda page: page.selectbox(key="fits_context_shown").set_value(32768).run(),
             lambda page: page.selectbox(key="fits_context_model").set_value("llama-3.1-8b").run(),
         ],
-        {"card": "h100-sxm", "count": "2", "prompt": "31744", "curve": "llama-3.1-8b"},
+        {"card": "h100-sxm", "count": "2", "prompt": "32512", "curve": "llama-3.1-8b"},
     ),
     "rent_or_buy": (
         [

@@ -7,7 +7,7 @@ from typing import Any, Final
 from advisor.architecture.config.fields import load_config_text
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.inputs import Reads, Task
-from advisor.ui.forms.inputs import EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.reading import EXAMPLES, typed_size, used
 from advisor.ui.forms.rules import NO, OWN, RULES, SHAPE, YES
 
@@ -25,16 +25,22 @@ SAME: Final = {
 }
 """Fields that are entered where others are."""
 FIELD: Final = re.compile(
-    r"\b(?:model|workload|limits|hardware|layout)(?:\.[a-z_]+)+\b|\b[a-z]+(?:_[a-z]+)+\b"
+    r"(?<!config field )\b"
+    r"(?:(?:model|workload|limits|hardware|layout)(?:\.[a-z_]+)+|[a-z]+(?:_[a-z]+)+)\b"
 )
-"""A field of the case by its path, or by its last name where that has several words."""
+"""A field of the case by its path, or by its last name where that has several words. Those of a
+config.json stay as the file spells them."""
 OF_THE_COMMAND_LINE: Final = re.compile(
     r" \(--[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
 )
 
 
 def case_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, Any]:
-    """Return the case of inputs without problems; ``numbers`` are what `read` returns of them."""
+    """Return the case of inputs without problems; ``numbers`` are what `read` returns of them.
+
+    An advanced input at its default is left open, as it is on the command line: the engine fits
+    some of them to the model.
+    """
     limits: dict[str, object] = {}
     workload: dict[str, object] = dict(Task(inputs.task).workload)
     case: dict[str, Any] = {
@@ -46,7 +52,9 @@ def case_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, An
     sections = {"": case, "workload": workload, "limits": limits, "workload.demand": demand}
     for name, rules in RULES.items():
         section, _, field = rules.path.rpartition(".")
-        value = value_of(name, inputs, numbers) if field and used(name, inputs) else None
+        left = rules.advanced and getattr(inputs, name) == getattr(DEFAULTS, name)
+        asked = field and not left and used(name, inputs)
+        value = value_of(name, inputs, numbers) if asked else None
         if value is not None and section in sections:
             sections[section][field] = value
     if demand:

@@ -99,14 +99,16 @@ def show_problems(
 def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
     grid = st.grid(columns, min_column_width=NARROWEST_PX)
     for name in names:
-        with grid.cell():
-            field(name, slots)
+        with grid.cell() as cell:
+            field(name, slots, below=cell)
 
 
-def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
+def field(
+    name: str, slots: Slots, *, blank: str | None = None, below: DeltaGenerator | None = None
+) -> None:
     """Draw one field by its rules; ``blank`` is what it means when empty, if not the rules'.
 
-    Of a card, ``blank`` names what stands in for it.
+    Of a card, ``blank`` names what stands in for it. ``below``: a cell of its own, if it has one.
     """
     rules = RULES[name]
     key = state.key(name)
@@ -143,7 +145,7 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
             help=rules.explained or None,
             persist_state="session",
         )
-    slots[name] = st.container()
+    slots[name] = below or st.container()
 
 
 def _open_select(name: str, titles: Mapping[str, str]) -> None:

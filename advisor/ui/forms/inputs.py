@@ -55,10 +55,7 @@ class Inputs:
     rent: str = PriceKind.ON_DEMAND
     own_accelerator: str = ""
     own_count: str = "1"
-    prompt: str = "7168"
-    answer: str = "1024"
-    first_token: str = "2 s"
-    steps: str = "50"
+    first_token: str = ""
 
 
 DEFAULTS: Final = Inputs()

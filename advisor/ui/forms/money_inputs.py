@@ -98,13 +98,14 @@ def ask() -> controls.Slots:
     slots: controls.Slots = {}
     places, item = state.place_names(), case_inputs()["owning.hours_per_month"]
     with st.container(border=True):
-        first = st.columns([3, 1, 1, 1, 2])
-        with first[0]:
+        known = bool(state.current(page()).own_accelerator)
+        card, *counted, hours, horizon, place = st.columns([3, *[1] * known, 1.5, 1, 2])
+        with card:
             controls.field("own_accelerator", slots, blank=CHOSEN_FOR_YOU)
-        if state.current(page()).own_accelerator:
-            with first[1]:
+        for column in counted:
+            with column:
                 controls.field("own_count", slots)
-        first[2].number_input(
+        hours.number_input(
             item.title,
             1,
             int(item.high or 0),
@@ -114,11 +115,11 @@ def ask() -> controls.Slots:
             key=key("hours"),
             persist_state="session",
         )
-        with first[3]:
+        with horizon:
             select("Horizon", YEARS, key=key("months"))
-        with first[4]:
-            place = places[DEFAULT_PLACE]
-            select("Place", places, key=key("place"), index=None, placeholder=place)
+        with place:
+            usual = places[DEFAULT_PLACE]
+            select("Place", places, key=key("place"), index=None, placeholder=usual)
         for column, path in zip(st.columns(len(MAIN)), MAIN, strict=True):
             with column:
                 _box(path)

@@ -134,7 +134,7 @@ _OWN: Final = {
     ),
     "own_count": _of("limits.owned.count"),
     "first_token": _of("limits.max_ttft_ms", networks=WRITING),
-    "steps": _of("workload.denoising_steps", blank=""),
+    "steps": _of("workload.denoising_steps"),
     "shape_like": _of(
         "model.shape.like",
         kind=Reads.CHOICE,

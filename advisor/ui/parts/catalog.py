@@ -341,6 +341,8 @@ def _spread(catalog: api.Catalog, keys: Sequence[str], metric: Metric) -> None:
             icon=":material/help:",
         )
         return
+    told = frames.verdict_sentences(metric, verdicts(metric, keys, catalog))
+    st.markdown("\n".join(f"- {plain(line)}" for line in told))
     draw(
         spread_chart(
             frame, title=metric.title, unit=metric.unit, theme=theme(), compact=on_phone()
@@ -348,8 +350,6 @@ def _spread(catalog: api.Catalog, keys: Sequence[str], metric: Metric) -> None:
         key=f"catalog_chart_{metric.title}",
         alt=spread_alt(frame, title=metric.title, unit=metric.unit),
     )
-    told = frames.verdict_sentences(metric, verdicts(metric, keys, catalog))
-    st.markdown("\n".join(f"- {plain(line)}" for line in told))
     if metric.priced:
         st.caption(
             "The dot is the median over providers of the cheapest offer of each. A difference "

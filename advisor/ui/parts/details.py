@@ -133,9 +133,9 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
         estimate = plan_asked(chosen, key="scaling_plan")
         found = _scaled(recommendation.case, estimate.accelerator, estimate.count)
         st.caption(
-            "The best layout of each number, with the same batch: smaller shares per accelerator "
-            "leave more traffic, bubbles and failures for each second of computing, and a number "
-            "that does not share the batch evenly waits for its fullest ranks."
+            "The best layout of each number, with the same batch. Smaller shares mean more "
+            "traffic, waiting and failures for each second of computing; a number that does not "
+            "divide the batch evenly waits for the cards with most of it."
         )
         frame = frames.scaling_frame(found)
         if len(frame) == 1:
@@ -201,7 +201,7 @@ def grid(recommendation: api.Recommendation) -> None:
             return
         ways = {"usd": "Cost", "time": "Time"} if (frame["usd"] > 0).any() else {"time": "Time"}
         by = select("Show", ways, key="grid_by")
-        found = f"{grid_finding(frame)} An empty cell has no offer, or no layout for that number."
+        found = grid_finding(frame)
         st.markdown(plain(found))
         draw(
             grid_chart(frame, by=by or "time", theme=theme(), compact=on_phone()),
@@ -213,8 +213,10 @@ def grid(recommendation: api.Recommendation) -> None:
 
 def computed(found: Answer) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
+    if not found.recommendation.plans:
+        return
     part = folded("How the numbers are computed", key="computed", icon="functions")
-    if not part.open or not found.recommendation.plans:
+    if not part.open:
         return
     with part:
         estimate = plan_asked(frames.picks(state.whole(found)), key="computed_plan")
@@ -271,6 +273,8 @@ def _download(found: Answer, link: str) -> None:
 
 def set_up(found: Answer) -> None:
     """Show the set-up checklist of the first plan, and offer the script that checks a machine."""
+    if not found.recommendation.plans:
+        return
     part = folded("Set it up", key="set_up", icon="build")
     if not part.open:
         return
@@ -293,7 +297,8 @@ def set_up(found: Answer) -> None:
             show_mistake(error, blocked=True)
             return
         download_file("Script that checks a machine", script, key="check_script")
-        st.markdown(_shown(steps.content))
+        _, _, sections = steps.content.partition("\n## ")  # the answer and options stand before
+        st.markdown(_shown(f"## {sections}"))
 
 
 def _shown(text: str) -> str:

@@ -19,6 +19,7 @@ from advisor.foundation.formatting import memory_against
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.inputs import Task
+from advisor.nouns.workload import Serving
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
@@ -40,6 +41,9 @@ CALLED: Final = {"own_accelerator": "card", "own_count": "count", "users": "requ
 CONTEXT, LINKED_CONTEXT = "fits_context_shown", "fits_context"
 """Session's keys of the context in sight, and of one that a link states."""
 CURVE_MODEL: Final = "fits_context_model"
+USUAL_LENGTHS: Final = Serving().input_tokens + Serving().output_tokens
+USUAL_CONTEXT: Final = 8192
+"""Of a question that is not about serving, as on the command line. [tokens]"""
 NUMBER_FORMATS: Final = (
     "Weights: the largest format that fits. bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 "
     "as published; q8_0 to q3_k_m are GGUF files for llama.cpp. To spare: with one request of the "
@@ -88,6 +92,8 @@ def ask() -> tuple[Inputs, api.Fits]:
     usable, problems = _usable(inputs)
     numbers = read(usable).numbers
     context = int((numbers["prompt"] or 0) + (numbers["answer"] or 0))
+    if inputs.task != Task.SERVE and context == USUAL_LENGTHS:
+        context = USUAL_CONTEXT
     with st.container(border=True):
         grid = st.grid(5, min_column_width=controls.NARROWEST_PX)
         with grid.cell(column_span=2):

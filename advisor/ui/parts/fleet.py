@@ -74,10 +74,10 @@ def inputs() -> Page:
             "growth": number("fleet_growth", "Growth a year (%)", 0.0, -90.0, 900.0),
             "here": flag("fleet_here", "Must stay on premises"),
             "most": number("fleet_most", "Most for machines (USD)", None, 0.0, MOST_BUDGET),
-            "budget": number("fleet_budget", "Budget", 2500.0, 0.0, MOST_BUDGET),
+            "budget": number("fleet_budget", "Budget", None, 0.0, MOST_BUDGET),
             "people": number("fleet_people", "People", 12.0, 1.0, MOST_PEOPLE),
             "tune": choice("fleet_tune", "Fine-tuned model", "llama-3.1-8b", state.preset_titles),
-            "serve": choice("fleet_serve", "Served model", "qwen3-32b", state.preset_titles),
+            "serve": choice("fleet_serve", "Served model", None, state.preset_titles),
             "portfolio": own,
             "month": number(MONTH, "Month of the week", 0, 0, MOST_MONTH),
         },
@@ -172,14 +172,16 @@ def _ask_how_often(asked: Inputs) -> None:
 def _ask_group(plan: str) -> None:
     columns = st.columns(3 if plan == "home" else 4)
     with columns[0]:
-        _number("Budget for machines (USD)", 0.0, MOST_BUDGET, key="fleet_budget")
+        most = "Budget for machines (USD)"
+        _number(most, 0.0, MOST_BUDGET, key="fleet_budget", placeholder="no limit")
     if plan != "home":
         with columns[1]:
             _number("People", 1.0, MOST_PEOPLE, key="fleet_people")
     with columns[-2]:
         select("Fine-tuned model", state.preset_titles(), key="fleet_tune")
     with columns[-1]:
-        select("Served model", state.preset_titles(), key="fleet_serve")
+        titles, usual = state.preset_titles(), "Usual for this plan"
+        select("Served model", titles, key="fleet_serve", index=None, placeholder=usual)
 
 
 def _number(label: str, low: float, high: float, *, key: str, **more: Any) -> None:
@@ -201,10 +203,10 @@ def _portfolio(asked: Inputs, values: Mapping[str, Any]) -> api.Portfolio:
         return load_sent(api.Portfolio, content)
     return api.quick_portfolio(
         str(values["ask"]),
-        budget_usd=float(values["budget"] or 0.0),
+        budget_usd=values["budget"],
         people=float(values["people"] or 1.0),
         tune=str(values["tune"]),
-        serve=str(values["serve"]),
+        serve=values["serve"],
     )
 
 

@@ -45,8 +45,10 @@ def ways_out_of(estimate: api.Estimate) -> None:
 
 def how_far(found: Answer, chosen: Sequence[frames.Pick]) -> None:
     """Draw memory and speed against batch and length, computed when opened."""
+    if not chosen:
+        return
     part = folded("How far batch and length can go", key="curves", icon="show_chart")
-    if not part.open or not chosen:
+    if not part.open:
         return
     with part:
         estimate = plan_asked(chosen, key="curves_plan")

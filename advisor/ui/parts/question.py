@@ -21,9 +21,7 @@ from advisor.ui.session.links import Page
 ONE_CARD: Final[dict[str, Any]] = {"max_accelerators": "1"}
 EXAMPLES: Final = {
     "Fine-tune an 8B on one card": replace(DEFAULTS, task=Task.QLORA, **ONE_CARD),
-    "Serve a chat to 500 users": replace(
-        DEFAULTS, task=Task.SERVE, users="500", prompt="1024", answer="256"
-    ),
+    "Serve a chat to 500 users": replace(DEFAULTS, task=Task.SERVE, users="500"),
     "Plan an 8-GPU server": replace(
         DEFAULTS,
         task=Task.FULL,

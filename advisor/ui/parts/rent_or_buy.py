@@ -66,9 +66,7 @@ def _budget(found: api.Ownership) -> None:
         money_inputs.ask_budget()
         bought = found.budget
         if bought is None:
-            st.markdown(
-                "Enter a budget: every machine that can be bought is tried for the work below."
-            )
+            st.markdown("Enter a budget: every machine that can be bought is tried for this work.")
         elif not bought.best:
             st.markdown(plain(bought.sentence))
         else:

@@ -143,8 +143,8 @@ def _out_of_sight(found: Answer) -> list[str]:
         shown = f"prompts of {workload.input_tokens:,} and answers of {workload.output_tokens:,}"
         if found.recommendation.batches:
             shown = f"sequences of {workload.input_tokens:,}"
-        held = zip(state.LENGTHS, (workload.input_tokens, workload.output_tokens), strict=True)
-        whole = all(numbers.get(name, length) == length for name, length in held)
+        held = {"prompt": workload.input_tokens, "answer": workload.output_tokens}
+        whole = all(numbers.get(name, length) == length for name, length in held.items())
         cut = "" if whole else ", which is what the model's positions hold"
         stated.append(f"{shown} tokens{cut}")
         if inputs.first_token:
@@ -175,9 +175,8 @@ def _card(pick: frames.Pick) -> None:
     st.header(pick.title, anchor=False)
     lines = [f"**{plain(pick.plan.title)}**"]
     lines += [f"{label}: **{plain(value)}**" for label, value in _plan_lines(estimate)]
-    st.markdown("  \n".join(lines))
-    st.markdown(plain(_price_note(estimate)))
-    st.markdown(plain(pick.plan.why))
+    notes = (plain(_price_note(estimate)), plain(pick.plan.why))
+    st.markdown("\n\n".join(("  \n".join(lines), *notes)))
 
 
 def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
@@ -223,7 +222,8 @@ def _price_note(estimate: api.Estimate) -> str:
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
         return f"Your own hardware: no rent.{_energy_note(estimate)}"
-    where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
+    known = cost.region and cost.region != "unspecified"
+    where = f"{cost.provider}, {cost.region}" if known else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     committed = f" Committed for {cost.commitment}." if cost.commitment else ""
     return (
@@ -335,10 +335,10 @@ def _cost_time(
         st.markdown(plain(finding))
     note = (
         "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "
-        "best trade-offs; a hollow point is beaten on cost and time at once."
+        "best trade-offs; a hollow point, the best of its card, is beaten on cost and time at once."
     )
     if left_out := len(points) - len(shown):
-        note += f" {left_out} far dearer or slower configurations are in the table only."
+        note += f" {left_out} more configurations are in the table only."
     st.caption(plain(f"{note} {far_limits}"))
     draw(
         cost_time_chart(shown, selected, axes, theme=theme(), compact=on_phone()),

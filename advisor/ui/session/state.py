@@ -39,8 +39,6 @@ VALID: Final = "valid"
 """Session's key of the last inputs that had an answer."""
 MODEL: Final = {"model", "config", "parameters", *SHAPE}
 """Inputs that name a model together: where one is wrong, none is new."""
-LENGTHS: Final = {"prompt": "input_tokens", "answer": "output_tokens"}
-"""Inputs whose defaults are cut to what the model holds, and their fields of the workload."""
 LOGGER: Final = logging.getLogger(__name__)
 
 
@@ -205,16 +203,11 @@ def measured(inputs: Inputs) -> OwnedHardware | None:
 
 
 def case_mapping(inputs: Inputs) -> dict[str, object]:
-    """Return the case of inputs without problems; lengths left at their default fit the model."""
+    """Return the case of inputs without problems."""
     case = case_of(inputs, read(inputs).numbers)
     if found := measured(inputs):
         case["limits"]["owned"][0]["measured"] = found.model_dump(mode="json")["measured"]
-    left = [name for name in LENGTHS if getattr(inputs, name) == getattr(DEFAULTS, name)]
-    if inputs.task != Task.SERVE or not left or not used("prompt", inputs):
-        return case
-    given = [field for name, field in LENGTHS.items() if name not in left]
-    shorter = api.shorter_lengths(load_sent(Case, case), given)
-    return case | {"workload": case["workload"] | shorter}
+    return case
 
 
 def asked_case(inputs: Inputs, **more: object) -> Case:
