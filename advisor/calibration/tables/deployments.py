@@ -129,14 +129,6 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
     return tuple(found.items())
 
 
-def _small_limits(facts: ServingFacts) -> tuple[tuple[str, float], ...]:
-    """Return the limits that an engine takes by itself on cards where it keeps steps small."""
-    return (
-        ("batched_tokens", facts.small_batched_tokens),
-        ("sampled_sequences", facts.small_sampled_sequences),
-    )
-
-
 def row_kind(row: Row) -> str:
     """Return a row's kind: a finite burst is apart from an engine that stays full."""
     kind, arrival = cell(row, "kind"), cell(row, "arrival")
@@ -144,11 +136,6 @@ def row_kind(row: Row) -> str:
         return BURST
     arrives = kind == ONLINE and arrival in ARRIVALS and number(row, "requests_per_s") is not None
     return ARRIVING if arrives else kind
-
-
-def at_percentile(row: Row) -> float | None:
-    """Return the share of the requests that are faster than a row's latencies; None: the mean."""
-    return choice(row, "percentile", PERCENTILE)
 
 
 def row_group(row: Row) -> str:
@@ -189,7 +176,12 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
     settings = _settings(row)
     if name == FIRST_ENGINE and accelerator.architecture in facts.small_step_cards:
-        settings = (*_small_limits(facts), *settings)
+        # The limits that the engine takes by itself on cards where it keeps steps small.
+        settings = (
+            ("batched_tokens", facts.small_batched_tokens),
+            ("sampled_sequences", facts.small_sampled_sequences),
+            *settings,
+        )
     strange = name != FIRST_ENGINE and name not in engines
     if row_kind(row) == SINGLE and not facts.backends:
         # Bare generation has no scheduler.
@@ -214,7 +206,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         settings=settings,
         routed=architecture.num_experts > 1,
         measured=measured and (name == FIRST_ENGINE or name in engine.calibration.engines),
-        percentile=at_percentile(row),
+        percentile=choice(row, "percentile", PERCENTILE),
         widening=shape_widening(architecture),
     )
 

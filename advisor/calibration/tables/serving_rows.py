@@ -19,7 +19,6 @@ from advisor.calibration.tables.deployments import (
     SINGLE,
     BenchmarkTimes,
     Deployment,
-    at_percentile,
     benchmark_times,
     row_deployment,
     row_group,
@@ -277,7 +276,7 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
         deployment.served, workload, deployment.candidates, engine.calibration, deployment.engine
     )
     found = queued(curve, arrivals_of(workload, layout.data))
-    at = at_percentile(row)
+    at = deployment.percentile
     token, first = found.latencies("mean" if at is None else cell(row, "percentile"))
     if not found.stable[0]:
         requests = integer(row, "burst_requests", BURST_REQUESTS)
