@@ -88,6 +88,38 @@ def test_the_slowest_of_a_closed_loop_came_with_the_first_wave(engine: Engine) -
     assert slowest > 2 * mean
 
 
+def test_a_scheduler_that_looks_for_requests_after_some_steps_lets_them_wait(
+    engine: Engine,
+) -> None:
+    load = {"arrival": "closed", "concurrency": "16", "burst_requests": "160"}
+    # Answers of 4,000 tokens: hardly another prompt comes meanwhile.
+    load |= {"output_tokens": "4000"}
+    (first, token), (later, _) = times(engine, **load), times(engine, **load, gathering_steps="15")
+    assert later - first == pytest.approx(15 * token, rel=0.1)
+
+
+def test_runs_that_predicted_tokens_are_those_of_such_configurations() -> None:
+    """Pairs of runs of one day and one setting: the one with the heads writes faster."""
+    rows = [
+        row
+        for row in shipped_rows("serving_runs.csv")
+        if row["engine"] == "sglang" and row["measured_date"] == "2026-03-25"
+    ]
+    settings = ("model", "weight_precision", "concurrency", "input_tokens", "output_tokens")
+    settings += ("num_accelerators", "expert_parallel")
+    kinds = {
+        word: {
+            tuple(row[name] for name in settings): float(row["tpot_ms"])
+            for row in rows
+            if row["speculation"] == word
+        }
+        for word in ("", "mtp")
+    }
+    pairs = [(kinds[""][key], token) for key, token in kinds["mtp"].items() if key in kinds[""]]
+    assert len(pairs) >= 5
+    assert all(1.05 < plain / heads < 2 for plain, heads in pairs)
+
+
 def test_the_last_of_a_burst_waits_nearly_twice_as_long_as_the_mean(engine: Engine) -> None:
     mean, slowest = (
         times(engine, arrival="burst", burst_requests="4000", percentile=name)[0]

@@ -113,8 +113,10 @@ BENCH: Final = "llama-bench"
 
 
 def _settings(row: Row) -> tuple[tuple[str, float], ...]:
-    """Return what a run set: tokens of a step, places of a burst, and no sampling."""
+    """Return what a run set: its steps, places of a burst, and no sampling."""
     found: dict[str, float] = {}
+    if cell(row, "gathering_steps"):
+        found["gathering_steps"] = integer(row, "gathering_steps", 1)
     if cell(row, "step_tokens"):
         tokens = integer(row, "step_tokens", 1)
         found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}

@@ -166,7 +166,8 @@ def serving_times(
         prompt = _prompt(served, at_once, load, layout, engine)
         tpot = _token_s(at_once, prompt, load)
         routed_s = served.routed_layers * engine.routed_request_overhead_s
-        arrival_s = engine.request_overhead_s + routed_s + load.image_host_s
+        gathered_s = engine.gathering_steps * at_once.alone_s
+        arrival_s = engine.request_overhead_s + routed_s + load.image_host_s + gathered_s
         ttft, latency = _answer_s(at_once, prompt, load, tpot, arrival_s)
         # Infinite steps have no difference, so a missing link makes every time infinite.
         ttft, tpot, latency = (

@@ -125,6 +125,9 @@ class ServingFacts(Noun):
     """Time from a request's arrival to its first step: transport, tokenisation, scheduling. [s]"""
     routed_request_overhead_s: Seconds = 0.0
     """What each layer of routed experts adds to that time. [s]"""
+    gathering_steps: NonNegative = 0.0
+    """Steps of the others for which the scheduler leaves a prompt on average: it collects prompts,
+    or looks for new ones after every few steps only."""
     admission_s: Seconds = 0.0
     """Time of the host to take in one of many requests that arrive together. [s]"""
     burst_slowdown: Positive = 1.0
