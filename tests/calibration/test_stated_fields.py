@@ -166,6 +166,7 @@ FACTS = (
     "adapter_dropout",
     "unpacked_base",
     "update_in_backward",
+    "zero_grad",
     "adapter_format",
 )
 NOUNS = (Pretraining, FineTuning, ParallelLayout)

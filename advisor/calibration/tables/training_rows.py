@@ -49,6 +49,7 @@ WORK: dict[str, type[Training]] = {
 }
 """Workload of a case by the table's name of the work."""
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
+KEPT_GRADIENTS = {"": False, "none": False, "zero": True}
 LEAN_BITSANDBYTES = (0, 44)
 """From this release on, a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
 UNSHIFTED = (4, 49)
@@ -201,6 +202,7 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
     switches = replace(
         run.switches,
         flat_units=number(row, "fsdp_version") == 1,
+        kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
         base_inputs_kept=release(row, "bitsandbytes_version", LEAN_BITSANDBYTES)
         < LEAN_BITSANDBYTES,
         adapter_dropout=bool(number(row, "adapter_dropout")),
