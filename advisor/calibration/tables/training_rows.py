@@ -242,13 +242,8 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     if not states_outcome or outcome not in OUTCOMES or ON_PAPER in cell(row, "flags").split(";"):
         return None
     run, layout = settled_run(row, engine)
-    memory = describe_memory(
-        run,
-        layout,
-        engine.accelerator(row),
-        engine.calibration,
-        row_interval(row, engine.calibration),
-    )
+    interval = row_interval(row, engine.calibration)
+    memory = describe_memory(run, layout, engine.accelerator(row), engine.calibration, interval)
     needed = memory.total_bytes.scaled(1 / GIB)
     return FitVerdict(
         id=cell(row, "id"),
