@@ -19,6 +19,7 @@ from advisor.calibration.fitting.serving import (
     values_of,
     with_values,
 )
+from advisor.calibration.scoring.report import next_interval
 from advisor.calibration.scoring.serving_errors import ServedReading, fit_serving_intervals
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.served_runs import Reading, predicted_s
@@ -204,3 +205,17 @@ def test_a_fit_takes_the_rate_of_the_host_that_a_run_states(engine):
         )
         usual = predicted_s([pack], engine.calibration, facts)
         assert (predicted_s([replace(pack, nodes=halved)], engine.calibration, facts) > usual).all()
+
+
+def test_a_source_weighs_one_in_a_range_however_many_runs_it_has() -> None:
+    """Two sources: one of 180 runs, all at 1, and one of 20 spread over 0.5 to 1.5."""
+    narrow, wide = [1.0] * 180, [0.5 + i / 19 for i in range(20)]
+    values = [*narrow, *wide]
+    groups = [str(index) for index in range(len(values))]
+    sources = ["a"] * len(narrow) + ["b"] * len(wide)
+
+    assert next_interval(values, groups) == pytest.approx([1.0, 1.0], abs=0.06)
+    low, high = next_interval(values, groups, sources=sources)
+    # Half of the weight is at 1, so a fifth of the wide source lies beyond each bound at most.
+    assert low < 0.75
+    assert high > 1.25

@@ -86,6 +86,9 @@ def predicted(path: Path, row: dict[str, str]) -> float:
         # Whole gradients wait for the last micro-batch, in fp32 twice their size.
         (RUN, {"gradient_sync": "last"}, 1),
         (RUN, {"gradient_sync": "last", "reduce_format": "fp32"}, 1),
+        # Without accumulation the last step's gradients are there while the loss is computed.
+        (RUN | {"global_batch": "8"}, {"zero_grad": "zero"}, 1),
+        (RUN, {"zero_grad": "zero"}, 0),
         (RUN, {"optimizer": "adamw_8bit"}, -1),
         (RUN, {"offload": "optimizer"}, -1),
         (RUN, {"recompute": "none"}, 1),
@@ -166,6 +169,7 @@ FACTS = (
     "adapter_dropout",
     "unpacked_base",
     "update_in_backward",
+    "zero_grad",
     "adapter_format",
 )
 NOUNS = (Pretraining, FineTuning, ParallelLayout)

@@ -50,11 +50,7 @@ def test_a_person_asks_for_a_group(
         box.press("Enter")
         settle(page)
 
-    plan = plan_fleet(
-        quick_portfolio(
-            ask, budget_usd=budget, people=people, tune="llama-3.1-8b", serve="qwen3-32b"
-        )
-    )
+    plan = plan_fleet(quick_portfolio(ask, budget_usd=budget, people=people))
     expect(page.locator(STATUS).first).to_contain_text(plan.sentence, timeout=60_000)
     runs = page.get_by_role("table").filter(has_text="Runs on")
     expect(runs).to_contain_text(next(iter(plan.places().values())))

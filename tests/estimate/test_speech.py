@@ -92,6 +92,38 @@ def test_beams_share_the_encoders_output_but_not_their_own_tokens() -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "card", "weights", "windows", "seconds"),
+    [
+        ("whisper-large-v2", "v100s-pcie-32gb", "fp16", 1, 54),
+        ("whisper-large-v2", "rtx-3070-ti", "fp16", 1, 63),
+        ("whisper-large-v2", "rtx-3070-ti", "int8", 8, 16),
+        ("whisper-large-v3-turbo", "rtx-2080-ti", "fp16", 1, 19.155),
+    ],
+)
+def test_faster_whisper(model: str, card: str, weights: str, windows: int, seconds: float) -> None:
+    """13 minutes with five beams: READMEs of SYSTRAN/faster-whisper of 2023 and 2024, and
+    huggingface.co/deepdml/faster-whisper-large-v3-turbo-ct2, discussion 3. vLLM's constants gave
+    2.4 to 3.4 times as much."""
+    asked = {"engine": "faster-whisper", "weight_format": weights, "beam_size": 5}
+    found = served(model, card, concurrency=windows, **asked)
+    assert found.memory.fits
+    assert found.serving is not None
+    assert found.serving.sound_s_per_s is not None
+    assert found.serving.sound_s_per_s.expected == pytest.approx(780 / seconds, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("windows", "weights", "megabytes"),
+    [(1, "fp16", 4525), (8, "fp16", 6090), (1, "int8", 2926), (8, "int8", 4500)],
+)
+def test_memory_of_faster_whisper(windows: int, weights: str, megabytes: float) -> None:
+    """Large-v2 on an RTX 3070 Ti (README of SYSTRAN/faster-whisper 1.1.0)."""
+    asked = {"engine": "faster-whisper", "weight_format": weights, "beam_size": 5}
+    found = served("whisper-large-v2", "rtx-3070-ti", concurrency=windows, **asked)
+    assert found.memory.total_bytes.expected / 2**20 == pytest.approx(megabytes, rel=0.12)
+
+
+@pytest.mark.parametrize(
     ("model", "field", "value"),
     [
         ("llama-3.1-8b", "audio_hours", 100),

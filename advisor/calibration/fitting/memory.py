@@ -33,7 +33,7 @@ RESERVES: Final = tuple(percent / 100 for percent in range(4, 13))
 """Reserved over allocated, as observed on cards. [fraction]"""
 START: Final[Section] = {"fragmentation": {"expected": 0.08}}
 """Middle of the bounds; it fills in a row's open settings while the reserve is fitted."""
-NAMES: Final = ("training_memory", "training_memory_4bit", "training_memory_guessed")
+NAMES: Final = tuple(f"training_memory{kind}" for kind in ("", "_4bit", "_guessed", "_samples"))
 LEAST_GROUPS: Final = 3
 """With fewer groups of fully stated runs, an interval also uses guessed settings."""
 TRUTH: Final = tuple(f"memory_{name}" for name in ("train", "fsdp", "ddp", "tp", "lora", "vision"))

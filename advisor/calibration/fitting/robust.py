@@ -62,18 +62,10 @@ def fit_log_times(
 
     The best over all starts.
 
-    Parameters
-    ----------
-    predict : callable
-        Times for an array of constants, in the order of ``parameters``. [s]
-    measured_s : ndarray, shape (rows,)
-        [s]
-    parameters : sequence of Parameter
-        The fit starts from every combination of the constants' starts.
-    weights : ndarray, shape (rows,), optional
-        Of the measurements; equal by default.
-    tolerance : float, optional
-        Relative gain below which the fit has converged.
+    ``predict``: times for an array of constants, in the order of ``parameters``. [s]
+    ``parameters``: the fit starts from every combination of the constants'
+    starts. ``weights``: of the measurements; equal by default. ``tolerance``: relative gain below
+    which the fit has converged.
 
     Notes
     -----

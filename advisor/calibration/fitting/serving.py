@@ -166,14 +166,9 @@ def fit_engine(
     By name, in the order of ``fit.parameters``. Every group of like runs weighs one; of a host's
     memory, all runs of one site, which are those of one machine.
 
-    Parameters
-    ----------
-    facts : ServingFacts or mapping
-        Everything that is not fitted; of several engines, by name.
-    without : int, optional
-        Part of the readings to leave out, see :func:`folds_of`.
-    tolerance : float, optional
-        Relative gain below which the fit has converged.
+    ``facts``: everything that is not fitted; of several engines, by name. ``without``: part of the
+    readings to leave out, see :func:`folds_of`. ``tolerance``: relative gain below which the fit
+    has converged.
     """
     each = facts if isinstance(facts, Mapping) else {one.engine: facts for one in packs}
     engines = [(own, [one for one in packs if one.engine == name]) for name, own in each.items()]

@@ -55,18 +55,11 @@ def accuracy_markdown(
 ) -> str:
     """Text of ``docs/accuracy.md``.
 
-    Parameters
-    ----------
-    reports : dict of str to ValidationReport
-        From :func:`score_tables`.
-    speeds : iterable of SpeedErrors
-        From :func:`advisor.calibration.scoring.training_errors.speed_errors`.
-    peaks : iterable of Summary
-        From :func:`advisor.calibration.fitting.memory.peak_errors`.
-    served : iterable of SpeedErrors
-        From :func:`advisor.calibration.scoring.serving_errors.serving_errors`.
-    curves : iterable of CurveError
-        From :func:`advisor.calibration.scoring.training_errors.scaling_errors`.
+    ``reports``: from :func:`score_tables`. ``speeds``: from
+    :func:`advisor.calibration.scoring.training_errors.speed_errors`. ``peaks``: from
+    :func:`advisor.calibration.fitting.memory.peak_errors`. ``served``: from
+    :func:`advisor.calibration.scoring.serving_errors.serving_errors`. ``curves``: from
+    :func:`advisor.calibration.scoring.training_errors.scaling_errors`.
     """
     overview, unseen = (
         "\n".join(

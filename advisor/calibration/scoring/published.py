@@ -167,16 +167,9 @@ def similar_runs(
     much, another card of the same generation half a doubling, another generation three, a mixture
     of experts for a dense model or the reverse two. It orders what is shown and enters no estimate.
 
-    Parameters
-    ----------
-    workload : Pretraining, FineTuning or Serving
-        Only measurements of the same kind of work are returned.
-    parameters : float
-        Of the model.
-    active_parameters : float, optional
-        Those that one token uses; all by default.
-    most : int
-        At most this many, one of each group of similar measurements.
+    ``workload``: only measurements of the same kind of work are returned. ``parameters``: of the
+    model. ``active_parameters``: those that one token uses; all by default. ``most``: at most this
+    many, one of each group of similar measurements.
     """
     serving = isinstance(workload, Serving)
     runs = published_runs(

@@ -156,8 +156,12 @@ def percentile(values: Sequence[float], share: float) -> float:
     return cuts[min(98, max(0, round(share * 100) - 1))]
 
 
-def group_quantile(values: Sequence[float], groups: Sequence[str], share: float) -> float:
+def group_quantile(
+    values: Sequence[float], groups: Sequence[str], share: float, sources: Sequence[str] = ()
+) -> float:
     """Return the value below which ``share`` of the groups lie; every group weighs one.
+
+    ``sources``: of the values. If they are given, every source weighs one.
 
     Examples
     --------
@@ -166,36 +170,52 @@ def group_quantile(values: Sequence[float], groups: Sequence[str], share: float)
     >>> group_quantile([1.0, 2.0, 3.0, 9.0], ["a", "a", "a", "b"], 0.5)
     3.0
     """
+    weights = _group_weights(groups, sources)
     sizes = Counter(groups)
-    passed = 0.0
+    total, passed = sum(weights.values()), 0.0
     ordered = sorted(zip(values, groups, strict=True))
     for value, group in ordered:
-        passed += 1 / sizes[group]
-        if passed >= share * len(sizes) - 1e-9:
+        passed += weights[group] / sizes[group]
+        if passed >= share * total - 1e-9:
             return value
     return ordered[-1][0]
 
 
+def _group_weights(groups: Sequence[str], sources: Sequence[str]) -> dict[str, float]:
+    """Return the weight of every group: one, or its share of its source."""
+    if not sources:
+        return dict.fromkeys(groups, 1.0)
+    origins = dict(zip(groups, sources, strict=True))
+    sizes = Counter(origins.values())
+    return {group: 1 / sizes[source] for group, source in origins.items()}
+
+
 def next_interval(
-    values: Sequence[float], groups: Sequence[str], share: float = 0.8
+    values: Sequence[float],
+    groups: Sequence[str],
+    share: float = 0.8,
+    sources: Sequence[str] = (),
 ) -> list[float]:
     r"""Bounds between which the values of a group not yet seen lie with probability ``share``.
 
     Low and high bound.
 
     ``values``: values of runs that their prediction had not seen. ``groups``: runs of a group were
-    held out together; every group weighs one.
+    held out together; every group weighs one. ``sources``: where the values were published; if they
+    are given, every source weighs one, so that a large table speaks for itself only.
 
     Notes
     -----
     After :math:`n` exchangeable groups, the next lies below the :math:`k`-th with probability
     :math:`k / (n + 1)`. So tails are taken at :math:`(1 + 1/n)(1 + \mathrm{share}) / 2`, and for
-    few groups at the farthest value.
+    few groups at the farthest value. With sources, :math:`n` is the number of groups of equal
+    weight that tell as much: :math:`(\sum w)^2 / \sum w^2`.
 
     References
     ----------
     .. [1] Lei et al., Distribution-Free Predictive Inference for Regression, 2018,
        arXiv:1604.04173, section 2.2.
+    .. [2] Kish, Survey Sampling, 1965, section 11.7 (groups of unequal weight).
 
     Examples
     --------
@@ -204,10 +224,11 @@ def next_interval(
     >>> next_interval([float(i) for i in range(1, 10)], list("abcdefghi"))
     [1.0, 9.0]
     """
-    number = len(set(groups))
+    weights = _group_weights(groups, sources).values()
+    number = sum(weights) ** 2 / sum(weight**2 for weight in weights)
     level = min(1.0, (1 + 1 / number) * (1 + share) / 2)
-    low = -group_quantile([-value for value in values], groups, level)
-    return [low, group_quantile(values, groups, level)]
+    low = -group_quantile([-value for value in values], groups, level, sources)
+    return [low, group_quantile(values, groups, level, sources)]
 
 
 def scored(

@@ -1,5 +1,6 @@
 """Errors of serving times with models of a site held out, and ranges from these errors."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -50,6 +51,7 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 
+REPOSITORY: Final = re.compile(r"(?:github )?([\w.-]+/[\w.-]+)")
 NEARLY: Final = 1e-3
 """Tolerance of fits that start from the constants of all runs."""
 CACHE: Final = "serving_memory"
@@ -192,20 +194,11 @@ def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedRea
     """
     known = {fit.name for fit in (*SERVERS, *CALLED)}
     packs = [pack for pack in read_packs(engine, (SINGLE,)) if pack.engine not in known]
-    times = predicted_s(packs, calibration, calibration.serving)
-    places = [(pack, reading) for pack in packs for reading in pack.readings]
-    return tuple(
-        ServedReading(
-            reading=reading,
-            interval=interval_name(pack.kind, reading.quantity, pack.deployment),
-            card_measured=pack.deployment.measured,
-            engine=pack.engine,
-            online=False,
-            seen_s=float(time),
-            unseen_s=float(time),
-        )
-        for (pack, reading), time in zip(places, times, strict=True)
-    )
+    found: list[ServedReading] = []
+    for name in dict.fromkeys(pack.engine for pack in packs):
+        own = [pack for pack in packs if pack.engine == name]
+        found += held_out(EngineFit(name, (SINGLE,), ()), calibration.serving, {}, own, calibration)
+    return tuple(found)
 
 
 def fit_serving_intervals(
@@ -214,7 +207,8 @@ def fit_serving_intervals(
     """80 % intervals of serving times, from residuals of runs that the fit has not seen.
 
     By name. Of first tokens, servers but the first have their own, with their name behind; bounds
-    are drawn towards those of all servers, the fewer models at a site stand behind them. Those of
+    are drawn towards those of all servers, the fewer models at a site stand behind them. Of
+    decoding without a server, sources take the place of models: a few hold most runs. Those of
     engines with kernels of their own hold for cards whose vendor kernels nobody measured too; for
     servers wider ones are stated.
 
@@ -227,7 +221,8 @@ def fit_serving_intervals(
         own = [item for item in sure if item.interval == name]
         if name in DIRECT:
             for called in dict.fromkeys(item.engine for item in own):
-                bounds = _interval([item for item in own if item.engine == called], own)
+                runs = [item for item in own if item.engine == called]
+                bounds = _interval(runs, own, by_source=name == DIRECT_TIME)
                 if called == CALLED[0].name:
                     found[name] = found[f"{name}{UNMEASURED}"] = bounds
                 else:
@@ -248,20 +243,37 @@ def fit_serving_intervals(
     return found
 
 
-def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Interval:
+def _interval(
+    own: Sequence[ServedReading], kin: Sequence[ServedReading], *, by_source: bool = False
+) -> Interval:
     """Interval of runs, moved towards the interval of similar runs."""
-    bounds, pool = (
-        next_interval([item.residual for item in items], [item.reading.group for item in items])
-        for items in (own, kin)
-    )
+
+    def next_one(items: Sequence[ServedReading]) -> list[float]:
+        values = [item.residual for item in items]
+        groups = [item.reading.group for item in items]
+        if not by_source:
+            return next_interval(values, groups)
+        sources = [_repository(item) for item in items]
+        places = [" | ".join(pair) for pair in zip(sources, groups, strict=True)]
+        return next_interval(values, places, sources=sources)
+
+    bounds, pool = next_one(own), next_one(kin)
     models = len({model_at_site(item.reading) for item in own})
     groups = len({item.reading.group for item in own})
+    sources = len({_repository(item) for item in own})
+    behind = f"; each of {sources} sources weighs one" if by_source else ""
     return range_of_groups(
-        pulled_to_pool(bounds, pool, models),
+        pulled_to_pool(bounds, pool, sources if by_source else models),
         f"range for one more group, from {groups} groups of published runs: measured over "
-        f"predicted time, each of {models} models at a site held out in turn",
+        f"predicted time, each of {models} models at a site held out in turn{behind}",
         groups,
     )
+
+
+def _repository(item: ServedReading) -> str:
+    """Return the repository or site of a reading, without the file or the request in it."""
+    found = REPOSITORY.match(item.reading.source)
+    return found[1] if found else item.reading.source
 
 
 def serving_errors() -> tuple[SpeedErrors, ...]:

@@ -148,14 +148,9 @@ class EngineRelease:
     ) -> float:
         """Return the bytes left for the cache.
 
-        Parameters
-        ----------
-        fraction : float
-            The engine's share.
-        device, held : float
-            Memory of the card, and of it the driver's context and collective buffers. [bytes]
-        weights, transient : float
-            Weights; activations, sampler, graphs and workspaces. [bytes]
+        ``fraction``: the engine's share. ``device`` and ``held``: memory of the card, and of it the
+        driver's context and collective buffers. [bytes] ``weights`` and ``transient``: weights;
+        activations, sampler, graphs and workspaces. [bytes]
         """
         if self.share is Share.AT_END:
             return fraction * (device - held - weights - transient)
@@ -167,15 +162,9 @@ class EngineRelease:
 def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> EngineRelease:
     """Return how the engine of a row's log differs from today's vLLM.
 
-    Parameters
-    ----------
-    row : mapping
-        ``engine``, ``engine_release`` or ``engine_version``, ``max_model_len`` and ``accelerator``
-        are read.
-    facts : ServingFacts
-        Facts of today's engine.
-    memory_bytes : float
-        What the driver reports. [bytes]
+    ``row``: ``engine``, ``engine_release`` or ``engine_version``, ``max_model_len`` and
+    ``accelerator`` are read. ``facts``: facts of today's engine. ``memory_bytes``: what the driver
+    reports. [bytes]
     """
     history = histories().get(cell(row, "engine"), EngineHistory())
     version, accelerator = history.release_of(row), cell(row, "accelerator")

@@ -161,12 +161,8 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
 
     By column, and by field of a case if a column states one.
 
-    Parameters
-    ----------
-    table : {"shape", "training", "serving"}
-        Section of the file.
-    unit : str, optional
-        What the row's network takes: ``token``, ``image`` or ``sample``.
+    ``table``: section of the file. ``unit``: what the row's network takes: ``token``, ``image`` or
+    ``sample``.
     """
     guesses: Guesses = getattr(_file(), table)
     found = {column: _meaning(cell(row, column), words) for column, words in guesses.words.items()}

@@ -17,6 +17,7 @@ from advisor.calibration.tables.reading import (
     number,
     stated,
 )
+from advisor.calibration.tables.training_rows import ADAPTER_FORMATS, KEPT_GRADIENTS
 from advisor.errors import InputError
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.sample import SIZES
@@ -74,8 +75,6 @@ ATTENTION: Final = {
     "flash": AttentionKernel.FLASH,
     "eager": AttentionKernel.EAGER,
 }
-KEPT_GRADIENTS: Final = {"": False, "none": False, "zero": True}
-ADAPTER_FORMATS: Final = {"fp32": "fp32", "bf16": "bf16"}
 LOSSES: Final = {"": False, "lp": False, "gather": True}
 TENSORS: Final = {
     "one card": "tensors_alone",

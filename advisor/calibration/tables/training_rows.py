@@ -49,6 +49,7 @@ WORK: dict[str, type[Training]] = {
 }
 """Workload of a case by the table's name of the work."""
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
+KEPT_GRADIENTS = {"": False, "none": False, "zero": True}
 LEAN_BITSANDBYTES = (0, 44)
 """From this release on, a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
 UNSHIFTED = (4, 49)
@@ -201,6 +202,7 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
     switches = replace(
         run.switches,
         flat_units=number(row, "fsdp_version") == 1,
+        kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
         base_inputs_kept=release(row, "bitsandbytes_version", LEAN_BITSANDBYTES)
         < LEAN_BITSANDBYTES,
         adapter_dropout=bool(number(row, "adapter_dropout")),
@@ -240,13 +242,8 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     if not states_outcome or outcome not in OUTCOMES or ON_PAPER in cell(row, "flags").split(";"):
         return None
     run, layout = settled_run(row, engine)
-    memory = describe_memory(
-        run,
-        layout,
-        engine.accelerator(row),
-        engine.calibration,
-        row_interval(row, engine.calibration),
-    )
+    interval = row_interval(row, engine.calibration)
+    memory = describe_memory(run, layout, engine.accelerator(row), engine.calibration, interval)
     needed = memory.total_bytes.scaled(1 / GIB)
     return FitVerdict(
         id=cell(row, "id"),

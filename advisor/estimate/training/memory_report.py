@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from advisor.architecture.table.model import Unit
 from advisor.equations.training.peaks import reserved_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import trainable_parameters
@@ -44,7 +45,9 @@ def outside_bytes(layout: LayoutArrays, facts: MemoryFacts, bound: str) -> Float
 
 
 def interval_name(run: TrainingRun) -> str:
-    """Return the name of a run's interval: one for adapters on a 4-bit base, one for the rest."""
+    """Return the name of a run's interval: images and samples, a 4-bit base, or the rest."""
+    if run.unit is not Unit.TOKEN:
+        return "training_memory_samples"
     four_bit = run.method is FineTuningMethod.QLORA
     return "training_memory_4bit" if four_bit else "training_memory"
 

@@ -136,9 +136,9 @@ class Calibration(Noun):
     intervals: dict[str, Interval]
     """By quantity: training_time, serving_time, serving_first_token, serving_memory,
     training_memory. Suffixes name special cases: ``_routed`` (mixture of experts, for both
-    times), ``_adapters``, ``_samples`` and ``_encoder`` (training_time), ``_unmeasured``
-    (generations without measurements; not for training_memory, which does not depend on the
-    card), ``_4bit`` and ``_guessed`` (training_memory)."""
+    times), ``_samples`` (training), ``_adapters`` and ``_encoder`` (training_time),
+    ``_unmeasured`` (generations without measurements; not for training_memory, which does not
+    depend on the card), ``_4bit`` and ``_guessed`` (training_memory)."""
     reliability: Reliability
     delivery: Delivery
     trained: dict[str, Trained] = Field(default_factory=dict)

@@ -92,6 +92,7 @@ class Tool(Noun):
             "whisper_cpp",
             "exllamav2",
             "exllamav3",
+            "faster_whisper",
             "mlx",
         ]
         | None
