@@ -105,8 +105,10 @@ def test_runs_that_predicted_tokens_are_those_of_such_configurations() -> None:
         for row in shipped_rows("serving_runs.csv")
         if row["engine"] == "sglang" and row["measured_date"] == "2026-03-25"
     ]
-    settings = ("model", "weight_precision", "concurrency", "input_tokens", "output_tokens")
-    settings += ("num_accelerators", "expert_parallel")
+    settings = (
+        *("model", "weight_precision", "concurrency", "input_tokens", "output_tokens"),
+        *("num_accelerators", "expert_parallel"),
+    )
     kinds = {
         word: {
             tuple(row[name] for name in settings): float(row["tpot_ms"])

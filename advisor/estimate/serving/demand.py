@@ -197,6 +197,13 @@ class ServedModel:
         return sum(row.layers for row in self.attention if row.state_elements_per_sequence)
 
     @property
+    def index_layers(self) -> int:
+        """Layers whose attention picks keys by an index."""
+        return max(
+            (row.layers for row in self.attention if row.name.endswith("index_scores")), default=0
+        )
+
+    @property
     def encoder_layers(self) -> int:
         """Layers that run over the prompt alone."""
         return max((row.layers for row in self.attention if row.phase is Phase.PROMPT), default=0)

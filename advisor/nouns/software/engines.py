@@ -116,6 +116,9 @@ class ServingFacts(Noun):
     of a product are filled only in part."""
     expert_imbalance: Annotated[Positive, Field(ge=1)] = 1.0
     """Time of the busiest rank of an expert group relative to even routing."""
+    index_overhead_s: Seconds = 0.0
+    """Fixed cost per step of each layer whose attention picks keys by an index, beyond the index's
+    products: kernels that round, score and pick the keys of every sequence. [s]"""
     sequence_overhead_s: Seconds = 0.0
     """Host time per running sequence and step: scheduling, sampling, detokenisation. [s]"""
     prompt_overhead_s: Seconds = 0.0
