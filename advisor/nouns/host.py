@@ -15,7 +15,7 @@ class Host(Noun):
 
     memory_bytes: Bytes | None = asked(
         "serving with layers or experts in the host's memory: its size, 64GB (a desktop "
-        "computer: 64 GB, a server: 512 GB)",
+        "computer: 64 GB, a server: 512 GB); of a named Mac, chip or processor, its memory",
         "--host-memory",
         "Host memory",
         unit="bytes",

@@ -131,8 +131,9 @@ def as_case(case: Case | Mapping[str, Any]) -> Case:
 def priced(case: Case, catalog: Catalog | None) -> Catalog:
     """Return the catalog as the case finds it.
 
-    At its euro rate, commitment and quote, and for training without the memory that a screen takes.
-    Serving subtracts that under its engine's rules.
+    At its euro rate, commitment and quote, with the memory that it states of a named machine whose
+    accelerator shares it, and for training without the memory that a screen takes. Serving
+    subtracts that under its engine's rules.
     """
     catalog = catalog or load_catalog()
     rate, months = case.limits.usd_per_eur, case.limits.commitment_months
@@ -141,6 +142,8 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
     if months is not None:
         run = not isinstance(case.workload, Serving)
         catalog = with_commitments(catalog, load_economy(), months, run=run)
+    if case.host.memory_bytes:
+        catalog = _with_memory(catalog, case, case.host.memory_bytes)
     if case.host.display_bytes and not isinstance(case.workload, Serving):
         catalog = _without_screens(catalog, case.host.display_bytes)
     usd = case.renting.usd_per_hour
@@ -149,6 +152,25 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
     from advisor.catalog.overlay import with_quote
 
     return with_quote(catalog, case.hardware.accelerator, case.hardware.count, usd)
+
+
+def _with_memory(catalog: Catalog, case: Case, memory_bytes: float) -> Catalog:
+    """Return the catalog with a memory of this size in named machines with unified memory."""
+    limits = case.limits
+    words = [*limits.accelerators, *(item.accelerator for item in limits.owned)]
+    words += [case.hardware.accelerator] if case.hardware else []
+    named = {catalog.accelerator(word).key for word in words}
+    cards = (
+        card.changed(
+            memory_marketed_bytes=memory_bytes,
+            memory_reported_bytes=card.memory_reported_bytes
+            * (memory_bytes / card.memory_marketed_bytes),
+        )
+        if card.key in named and card.shares_host_memory
+        else card
+        for card in catalog.accelerators
+    )
+    return catalog.changed(accelerators=tuple(cards)) if named else catalog
 
 
 def _without_screens(catalog: Catalog, display_bytes: float) -> Catalog:
