@@ -68,13 +68,13 @@ def test_an_unknown_question_is_refused() -> None:
 
 def test_a_lab_hears_why_its_budget_is_left_and_what_more_would_buy() -> None:
     """Full fine-tunes take half as long on dearer machines, which the budget also holds."""
-    plan = plan_fleet(quick_portfolio("lab", people=12, budget_usd=250_000))
+    plan = plan_fleet(quick_portfolio("lab", people=40, budget_usd=400_000))
     bought = sum(item.usd for item in plan.purchases)
     [faster] = [item for item in plan.alternatives if item.name == "faster"]
 
-    assert bought < 0.75 * 250_000
-    assert f"${250_000 - bought:,.0f} of the budget are left" in plan.sentence
-    assert bought < (faster.purchase_usd or 0) <= 250_000
+    assert bought < 0.75 * 400_000
+    assert f"${400_000 - bought:,.0f} of the budget are left" in plan.sentence
+    assert bought < (faster.purchase_usd or 0) <= 400_000
     assert f"${faster.purchase_usd:,.0f}" in plan.sentence
     # The question buys: renting is not an option that the limits forbid.
     assert "enting everything" not in plan.sentence

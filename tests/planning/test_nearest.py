@@ -14,7 +14,7 @@ FULL: dict[str, Any] = tune(
     "llama-3.1-8b",
     method="full",
     tokens=1e7,
-    sequence_length=2048,
+    sequence_length=4096,
     limits={"owned": [{"accelerator": "rtx-4090", "count": 1}]},
 )
 
