@@ -20,7 +20,8 @@ from advisor.estimate.refusals import (
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
 from advisor.estimate.tools.duty import duty_of
-from advisor.estimate.tools.software import able_tools, constants_of
+from advisor.estimate.tools.engine import constants_of
+from advisor.estimate.tools.software import able_tools
 from advisor.estimate.training.delivered import interrupted_time
 from advisor.estimate.training.loading import host_note
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator

@@ -26,7 +26,7 @@ from advisor.estimate.serving.demand import ServedModel
 from advisor.estimate.serving.queue import queued
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.tools.duty import duty_of
-from advisor.estimate.tools.software import constants_of
+from advisor.estimate.tools.engine import constants_of
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH

@@ -222,10 +222,9 @@ def fit_sentence(estimate: Estimate) -> str:
     if breakdown.fits:
         return f"Fits: needs {needed} of {usable}."
     if breakdown.total_bytes.high <= breakdown.usable_bytes:
-        if estimate.crowded:
-            return f"Does not fit: {estimate.crowded}."
         held = memory(breakdown.host_bytes.expected)
-        return f"Does not fit: {held} for each accelerator is too much for the host's memory."
+        host = f"{held} for each accelerator is too much for the host's memory"
+        return f"Does not fit: {estimate.crowded or host}."
     if breakdown.total_bytes.expected <= breakdown.usable_bytes:
         return f"May not fit: needs {needed}, {usable}."
     # The high end of the range decides whether it fits.

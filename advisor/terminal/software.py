@@ -6,11 +6,10 @@ from rich.console import Console
 
 from advisor.nouns.hardware import Accelerator, SoftwareSupport
 from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tool_choice import Duty, Term
 from advisor.nouns.software.tool_offers import Support, TrainingOffer
 from advisor.nouns.software.tools import (
-    Duty,
     Status,
-    Term,
     Tool,
     known_tools,
     tool_choice,

@@ -3,7 +3,8 @@
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.nouns.software.tools import Duty, tool_choice
+from advisor.nouns.software.tool_choice import Duty
+from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.workload import FineTuning, Serving, Workload
 
 

@@ -7,8 +7,9 @@ from advisor.estimate.hardware.card_formats import SIXTEEN_BIT, serves_in, store
 from advisor.estimate.hardware.rates import matmul_peak
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
+from advisor.nouns.software.tool_choice import FormatLadder
 from advisor.nouns.software.tool_offers import Support
-from advisor.nouns.software.tools import FormatLadder, Tool, tool_choice
+from advisor.nouns.software.tools import Tool, tool_choice
 from advisor.nouns.workload import Serving
 
 Program = tuple[Tool, Support]

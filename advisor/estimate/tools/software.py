@@ -23,14 +23,13 @@ from advisor.estimate.training.run import TrainingRun, offer_for
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
+from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tool_offers import Kind, Support
 from advisor.nouns.software.tools import (
-    Duty,
     Status,
     Tool,
     known_tools,
@@ -41,8 +40,6 @@ from advisor.nouns.software.tools import (
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving, Training
 
-DEFAULT_ENGINE: Final = "vllm"
-"""Its constants are the default ones."""
 NARROWER: Final = 1.2
 """A tool that serves narrower weights is tried with formats of up to this share of the first tool's
 narrowest: GGUF mixtures quantise embeddings too, so they need less than their mean size says."""
@@ -364,28 +361,6 @@ def served_format(
         return own
     ways = ways_of((tool, found[1]), card, workload, architecture)
     return ways[0].weight_format if ways else own
-
-
-def constants_of(
-    calibration: Calibration, tool: Tool | None, card: Accelerator, duty: Duty
-) -> Calibration:
-    """Return the constants under which a serving tool is estimated on a card."""
-    found = calibration.under(engine_of(tool, card))
-    most = tool and tool.at_once(duty)
-    if not most:
-        return found
-    return found.changed(serving=found.serving.changed(most_sequences=most))
-
-
-def engine_of(tool: Tool | None, card: Accelerator) -> str | None:
-    """Return the engine whose constants estimate a serving tool on a card.
-
-    None takes the default. A processor takes it too: engines' own kernels were fitted on other
-    accelerators.
-    """
-    if tool is None or card.segment is Segment.CPU or tool.engine == DEFAULT_ENGINE:
-        return None
-    return tool.engine
 
 
 def tool_of(

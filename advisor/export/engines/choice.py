@@ -18,7 +18,8 @@ from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
-from advisor.nouns.software.tools import Duty, Tool, known_tools, tool_choice, usual_tools
+from advisor.nouns.software.tool_choice import Duty
+from advisor.nouns.software.tools import Tool, known_tools, tool_choice, usual_tools
 from advisor.nouns.techniques import Speculation, speculation_facts
 from advisor.nouns.workload import Serving
 

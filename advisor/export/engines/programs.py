@@ -20,7 +20,8 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.software.tools import Duty, Tool, known_tools
+from advisor.nouns.software.tool_choice import Duty
+from advisor.nouns.software.tools import Tool, known_tools
 from advisor.nouns.techniques import Speculation
 
 FILE: Final = "serving_programs.yaml"

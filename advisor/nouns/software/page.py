@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Iterable, Sequence
 
+from advisor.nouns.software.tool_choice import Usual
 from advisor.nouns.software.tool_offers import Support
-from advisor.nouns.software.tools import Status, Tool, Usual, known_tools, tool_choice
+from advisor.nouns.software.tools import Status, Tool, known_tools, tool_choice
 
 INTRODUCTION = """# Software
 

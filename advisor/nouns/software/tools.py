@@ -8,48 +8,20 @@ each duty.
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from math import inf
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field
 
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-from advisor.nouns.hardware import Accelerator, Segment
-from advisor.nouns.inputs import Labelled
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.software.tool_choice import Duty, ToolChoice, Words
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
 from advisor.nouns.training_choices import FineTuningMethod, Preference
 
 TOOLS: Final = "tools.yaml"
 CHOICE: Final = "tool_choice.yaml"
-Words = Annotated[str, Field(min_length=1, max_length=600)]
-
-
-class Duty(Labelled):
-    """Kinds of work, by the tools that do them."""
-
-    PRETRAIN = "pretrain", "pretraining of a language model"
-    TUNE = "tune", "fine-tuning of a language model"
-    TRAIN_SAMPLES = "train_samples", "training on images or samples"
-    TRAIN_DIFFUSION = "train_diffusion", "training of a diffusion model"
-    GENERATE = "generate", "text generation"
-    RECUR = "recur", "serving of a recurrent network"
-    ENCODE = "encode", "text encoding"
-    TRANSCRIBE = "transcribe", "speech recognition"
-    PAIR = "pair", "serving of an encoder-decoder pair"
-    CLASSIFY = "classify", "serving of an image network"
-    DENOISE = "denoise", "image generation"
-
-    @property
-    def trains(self) -> bool:
-        """Whether it is training."""
-        return self in TRAINING_DUTIES
-
-
-TRAINING_DUTIES: Final = frozenset(
-    {Duty.PRETRAIN, Duty.TUNE, Duty.TRAIN_SAMPLES, Duty.TRAIN_DIFFUSION}
-)
 
 
 class Status(StrEnum):
@@ -186,117 +158,6 @@ class Tool(Noun):
             day = "on" if self.since and self.since.count("-") == 2 else "in"
             word = f"was retired {day} {self.since}"
         return f"{self.title} {word}; use {self.instead}."
-
-
-class Backend(Noun):
-    """What carries a tool's kernels to the cards of some vendors."""
-
-    title: str
-    vendors: tuple[str, ...] = ()
-    """Empty: all."""
-    architectures: tuple[str, ...] = ()
-    """Empty: all of these vendors."""
-    processors: bool = False
-    """Whether it is for processors; otherwise it is for all other cards."""
-
-    def reaches(self, vendor: str, architecture: str, *, processor: bool) -> bool:
-        """Whether cards of a vendor and architecture belong to the backend."""
-        return (
-            self.processors is processor
-            and (not self.vendors or vendor in self.vendors)
-            and (not self.architectures or architecture in self.architectures)
-        )
-
-
-class Term(Noun):
-    """A name that people ask about, but that no plan runs: CUDA, cuDNN, ONNX, MLflow."""
-
-    title: str
-    sentence: Words
-    source: Words
-
-
-Usual = dict[Duty, dict[str, tuple[str, ...]]]
-
-
-class SizeClass(Noun):
-    """Which tools are usual for models of some sizes, where they differ from all others'."""
-
-    least: NonNegativeFloat = 0.0
-    most: PositiveFloat = inf
-    """Bounds of their parameters."""
-    usual: Usual
-
-    @property
-    def label(self) -> str:
-        """The sizes in words.
-
-        >>> SizeClass(most=1e9, usual={}).label
-        'up to 1,000,000,000 parameters'
-        """
-        if self.most < inf:
-            return f"up to {self.most:,.0f} parameters"
-        return f"{self.least:,.0f} parameters or more"
-
-
-class FewUsers(Noun):
-    """Cards on which few users of text are served by other tools than many."""
-
-    users: Annotated[int, Field(ge=1)]
-    """Most requests at the same time."""
-    segments: tuple[Segment, ...]
-    shared_memory: tuple[Segment, ...]
-    """Segments of which only cards that share the host's memory count."""
-    tools: tuple[str, ...]
-    """Tools that come first."""
-
-    def on(self, card: Accelerator) -> bool:
-        """Whether a card is one of them."""
-        shared = card.shares_host_memory and card.segment in self.shared_memory
-        return shared or card.segment in self.segments
-
-
-class FormatLadder(Noun):
-    """Weight formats that a plan may choose under an engine, largest first."""
-
-    own: bool = False
-    """The model's own format comes first."""
-    usual: tuple[str, ...] = ()
-    smaller: tuple[str, ...] = ()
-    """Taken if nothing larger fits; the answer says so."""
-    beside: tuple[str, ...] = ()
-    """Faster ones, named where a larger one fits."""
-    host: tuple[str, ...] = ()
-    """With layers or experts in the host's memory; empty if the engine keeps none there."""
-    instead: dict[str, str] = Field(default_factory=dict)
-    """The engine's name of a published format."""
-
-
-class Speech(Noun):
-    """A request to a network that recognises speech."""
-
-    window_s: float
-    """Sound of one request. [s]"""
-    window_tokens: int
-    """Tokens that people speak in it."""
-
-
-class ToolChoice(Noun):
-    """The whole of ``data/tool_choice.yaml``."""
-
-    backends: dict[str, Backend]
-    """A card's first backend counts first."""
-    usual: Usual
-    """Tools by duty and backend, the usual first. The first that runs counts."""
-    sizes: tuple[SizeClass, ...]
-    few: FewUsers
-    formats: dict[str, FormatLadder]
-    """By engine; ``default`` for the others."""
-    speech: dict[str, Speech]
-    """Model families that recognise speech."""
-    experts: dict[str, tuple[str, ...]]
-    """Families of mixtures, by how libraries hold their routed experts."""
-    terms: dict[str, Term]
 
 
 class _Table(Noun):

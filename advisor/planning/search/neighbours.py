@@ -12,7 +12,7 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Neighbour
 from advisor.estimate.tools.duty import duty_of
-from advisor.estimate.tools.software import constants_of
+from advisor.estimate.tools.engine import constants_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun

@@ -12,13 +12,14 @@ from advisor.estimate.hardware.card_formats import cache_format, serves_in
 from advisor.estimate.refusals import check_context
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.engine import constants_of, engine_of
 from advisor.estimate.tools.serving_formats import Way
-from advisor.estimate.tools.software import ToolRules, constants_of, engine_of
+from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
-from advisor.nouns.software.tools import Duty
+from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import Findings, SearchResult
 from advisor.planning.search.layouts import stated_values

@@ -19,15 +19,9 @@ from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.software import tools
 from advisor.nouns.software.page import software_page
 from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tool_offers import TrainingOffer
-from advisor.nouns.software.tools import (
-    Duty,
-    Status,
-    known_tools,
-    tool_choice,
-    tool_named,
-    usual_tools,
-)
+from advisor.nouns.software.tools import Status, known_tools, tool_choice, tool_named, usual_tools
 from advisor.nouns.training_choices import FineTuningMethod
 
 CATALOG = load_catalog()

@@ -1,0 +1,33 @@
+"""The engine whose constants estimate a serving tool on a card."""
+
+from typing import Final
+
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.tool_choice import Duty
+from advisor.nouns.software.tools import Tool
+
+DEFAULT_ENGINE: Final = "vllm"
+"""Its constants are the default ones."""
+
+
+def constants_of(
+    calibration: Calibration, tool: Tool | None, card: Accelerator, duty: Duty
+) -> Calibration:
+    """Return the constants under which a serving tool is estimated on a card."""
+    found = calibration.under(engine_of(tool, card))
+    most = tool and tool.at_once(duty)
+    if not most:
+        return found
+    return found.changed(serving=found.serving.changed(most_sequences=most))
+
+
+def engine_of(tool: Tool | None, card: Accelerator) -> str | None:
+    """Return the engine whose constants estimate a serving tool on a card.
+
+    None takes the default. A processor takes it too: engines' own kernels were fitted on other
+    accelerators.
+    """
+    if tool is None or card.segment is Segment.CPU or tool.engine == DEFAULT_ENGINE:
+        return None
+    return tool.engine
