@@ -44,8 +44,7 @@ BOUNDS = (
     Bound("outside_serving", "prefill_tokens_per_s", 63, 13, 7),
     Bound("outside_serving", "latency_ms", 24, 16, 12),
     Bound("outside_serving", "total_output_tokens_per_s", 44, 10, 2),
-    # 15 runs that predicted tokens stood as plain decoding, and their errors hid those of others.
-    Bound("outside_serving", "tpot_ms", 168, 12, 3),
+    Bound("outside_serving", "tpot_ms", 168, 12, 1),
     Bound("outside_serving", "ttft_ms", 174, 28, 9),
     Bound("outside_desktop", "decode_tokens_per_s", 40, 10, 2),
     Bound("outside_desktop", "total_output_tokens_per_s", 38, 5, 4),

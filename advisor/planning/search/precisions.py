@@ -269,7 +269,10 @@ class _RecipeSearch:
 
     def _try(self, systems: Sequence[System], indices: Sequence[int]) -> None:
         known = self.asked
-        result = search_training(self.run, systems, self.space, known.calibration)
+        deadline = known.case.limits.deadline_hours or float("inf")
+        result = search_training(
+            self.run, systems, self.space, known.calibration, deadline_hours=deadline
+        )
         self.searched += result.searched
         self.found += [(indices[found.system], found) for found in result.found]
         self.misses |= {indices[at]: miss for at, miss in result.misses.items()}

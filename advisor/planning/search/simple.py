@@ -61,7 +61,9 @@ def complexity(layouts: LayoutArrays, *, layers: int) -> Floats:
     )
 
 
-def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> Indices:
+def simplest(
+    points: Floats, steps: Floats, busy: Floats, late: NDArray[np.bool_], segment: Indices
+) -> Indices:
     """Return the simplest layout of each segment that is nearly as fast as its fastest.
 
     Place of one layout of each segment.
@@ -73,14 +75,18 @@ def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> I
     busy : ndarray
         The same without the wait for input, which decides between layouts that are equally simple
         and fast. [s]
+    late : ndarray
+        Whether they miss the deadline. None of these wins over one that meets it.
     segment : ndarray
         Their segments, ascending.
 
     Examples
     --------
     >>> points, steps = np.array([3.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.02, 1.01, 2.0])
-    >>> simplest(points, steps, steps, np.zeros(4, int)).tolist()
+    >>> simplest(points, steps, steps, steps > 1.5, np.zeros(4, int)).tolist()
     [2]
+    >>> simplest(points, steps, steps, steps > 1.0, np.zeros(4, int)).tolist()
+    [0]
     """
     begins = np.flatnonzero(np.diff(segment, prepend=-1))
     place = np.cumsum(np.diff(segment, prepend=-1) > 0) - 1
@@ -88,6 +94,7 @@ def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> I
     ratio = np.full(len(steps), np.inf)
     np.divide(steps, np.minimum.reduceat(steps, begins)[place], ratio, where=np.isfinite(steps))
     near = np.flatnonzero(ratio <= TIE)
-    order = near[np.lexsort((busy[near], ratio[near].round(9), points[near], segment[near]))]
+    keys = (busy, ratio.round(9), points, late, segment)
+    order = near[np.lexsort([key[near] for key in keys])]
     _, first = np.unique(segment[order], return_index=True)
     return np.asarray(order[first])

@@ -86,13 +86,19 @@ class TrainingSearch:
 
 
 def search_training(
-    run: TrainingRun, systems: Sequence[System], space: LayoutSpace, calibration: Calibration
+    run: TrainingRun,
+    systems: Sequence[System],
+    space: LayoutSpace,
+    calibration: Calibration,
+    *,
+    deadline_hours: float = np.inf,
 ) -> TrainingSearch:
     """Evaluate one precision recipe on all systems that have its number format.
 
-    At most one entry per system and count: its fastest layout that fits.
+    At most one entry per system and count: the simplest of its fastest layouts that fit.
 
-    ``space``: holds the layouts of all counts of the systems.
+    ``space``: holds the layouts of all counts of the systems. ``deadline_hours``: a layout that
+    meets it wins over a simpler one that does not.
 
     Three prunings are exact. Recomputing more never takes less time, so of the three policies the
     first that fits is evaluated; the layouts themselves come without dominated sharding levels;
@@ -131,7 +137,9 @@ def search_training(
         keep = policy < NO_POLICY
         system, row, policy = system[keep], row[keep], policy[keep]
         fits_somewhere[system] = True
-        fastest, hours = _fastest(run, grid, hardware, bound, system, policy, row, calibration)
+        fastest, hours = _fastest(
+            run, grid, hardware, bound, system, policy, row, calibration, deadline_hours
+        )
         found.extend(
             Found(
                 system=usable[int(system[index])],
@@ -262,6 +270,7 @@ def _fastest(
     policy: Indices,
     row: Indices,
     calibration: Calibration,
+    deadline_hours: float,
 ) -> tuple[Indices, Floats]:
     """Return the simplest of the fastest configurations of every system and count, and its hours.
 
@@ -295,7 +304,7 @@ def _fastest(
         worth = _worth(bound(), grid, segment, begins, system, policy, row, timed)
     hours, steps, busy = timed(worth)
     points = grid.complexity[row[worth]] + RECOMPUTED[policy[worth]]
-    winners = simplest(points, steps, busy, segment[worth])
+    winners = simplest(points, steps, busy, hours > deadline_hours, segment[worth])
     return worth[winners], hours[winners]
 
 
