@@ -168,12 +168,14 @@ def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
         smaller = tight and most <= WORTH_MEMORY * need and then <= hours * 1.001
         if rescued or (most <= usable and (worth or smaller)):
             told = f"{change.title}: run {duration(hours * HOUR_S)} → {duration(then * HOUR_S)}"
-            told += f", memory up to {memory(need)} → "
-            if most <= usable:
-                told += memory(most)
+            told += f", memory up to {memory(need)}"
+            if memory(most) == memory(need):
+                told += " as before"
+            elif most <= usable:
+                told += f" → {memory(most)}"
             else:
                 ends = memory_against(most, usable)
-                told += f"{ends[0]} of {ends[1]}; {memory(expected)} expected, so it may fit"
+                told += f" → {ends[0]} of {ends[1]}; {memory(expected)} expected, so it may fit"
             found.append((not rescued, then, told))
     return tuple(told for _, _, told in sorted(found)[:MOST_OFFERED])
 
