@@ -14,6 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from advisor import cli
+from advisor.sweeps import sweep  # noqa: F401  its libraries' pages are no input's
 
 ROOM = 1 << 30
 """Address space that a command may take beyond what there is: more is a failure, not a wait."""
