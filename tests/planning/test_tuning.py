@@ -104,3 +104,16 @@ def test_only_the_first_plans_assumptions_stand_beside_it() -> None:
         text for text in answer.plans[0].estimate.assumptions if "whole runs deliver" in text
     ]
     assert set(answer.assumed) < set(answer.assumptions)
+
+
+def test_compiled_kernels_are_offered_where_a_detector_runs_eagerly() -> None:
+    """Ultralytics advises TensorRT on NVIDIA's cards: up to five times as fast as PyTorch
+    (docs.ultralytics.com, model export)."""
+    work = {"kind": "serving", "concurrency": 8}
+    case = {"model": {"preset": "yolov8m"}, "workload": work}
+    told = {item.code: item.message for item in advisor.recommend(case).advice}["same-cards"]
+    before, after = (float(value) for value in re.findall(r"([\d.]+) ms", told))
+    assert "--engine tensorrt" in told
+    assert 1 < before / after < 5
+    asked = advisor.recommend(case | {"workload": work | {"engine": "pytorch"}})
+    assert not any("--engine" in item.message for item in asked.advice)

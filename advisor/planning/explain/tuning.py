@@ -15,6 +15,8 @@ from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.heads import heads_of
+from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.software import tool_of
 from advisor.estimate.training.memory_report import memory_range
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
@@ -31,6 +33,7 @@ from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
+from advisor.nouns.software.tools import usual_tools
 from advisor.nouns.techniques import Speculation, speculation_facts
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -51,18 +54,18 @@ WORTH: Final = 0.95
 def served_improvements(
     asked: ResolvedCase, placement: Placement, plan: Estimate
 ) -> tuple[str, ...]:
-    """Return one sentence for each technique that is worth its effort on a plan.
+    """Return one sentence for each technique or tool that is worth its effort on a plan.
 
-    Each with the speeds before and after; empty for networks that do not write text, and for those
-    whose prompts pass an encoder: engines neither cache nor draft for them.
+    Each with the speeds before and after. For networks that process batches, other usual tools;
+    none for pairs, whose prompts pass an encoder: engines neither cache nor draft for them.
 
     ``asked``: of serving. What it states already is not offered. ``plan``: its estimate.
     """
     architecture, workload = asked.architecture, asked.case.workload
-    if not isinstance(workload, Serving) or not architecture.generates:
+    if not isinstance(workload, Serving) or writes_apart(architecture):
         return ()
-    if writes_apart(architecture):
-        return ()
+    if not architecture.generates:
+        return _faster_tools(asked, workload, placement, plan)
 
     def speeds(estimate: Estimate) -> tuple[Range, Range, Range]:
         found = estimate.serving
@@ -88,6 +91,28 @@ def served_improvements(
         )
         moved = [text.format(old, new) for text, old, new in effects if old != new]
         told.append(f"{title}: {', '.join(moved)}")
+    return tuple(told)
+
+
+def _faster_tools(
+    asked: ResolvedCase, workload: Serving, placement: Placement, plan: Estimate
+) -> tuple[str, ...]:
+    """Return the usual tools on the plan's card that compute batches faster than its own."""
+    limits, card = asked.case.limits, placement.accelerator
+    if workload.engine or limits.software or limits.frameworks:
+        return ()
+    told = []
+    for tool in usual_tools(card, duty_of(workload, asked.architecture)):
+        own = asked.case.changed(workload=workload.changed(engine=tool.name))
+        if tool == placement.tool or tool_of(own, asked.architecture, card) != tool:
+            continue
+        changed = estimate_configuration(asked.of(own), replace(placement, tool=tool))
+        before, after = (one.serving.ttft_ms for one in (plan, changed) if one.serving)
+        if after.expected <= WORTH * before.expected:
+            timed = "an answer" if workload.requests_per_s else "a batch"
+            told.append(
+                f"{tool.title} (--engine {tool.name}): {_ms(before)} → {_ms(after)} {timed}"
+            )
     return tuple(told)
 
 
