@@ -111,12 +111,24 @@ def place_lines(machines: int) -> list[str]:
 
 def needs(launch: Launch) -> tuple[str, ...]:
     """Return the line of a file's head that says what to install, if anything."""
-    return ("Needs: " + "; ".join(installation(launch)),) if launch.install else ()
+    lines = "; ".join(" ".join(map(_spelled, words)) for words in launch.install)
+    return (f"Needs: {lines}",) if lines else ()
 
 
-def installation(launch: Launch) -> list[str]:
-    """Return the shell lines that install the needed packages."""
-    return [" ".join(map(_spelled, words)) for words in launch.install]
+def installation(launch: Launch, *, shared: bool = False) -> list[str]:
+    """Return the shell lines that install the needed packages.
+
+    A repository stays where it is: files start again. One machine fetches it to a folder that
+    is ``shared``.
+    """
+    lines = []
+    for words in launch.install:
+        line = " ".join(map(_spelled, words))
+        if words[0] == "git":
+            line = f"[ -d {words[-1].rpartition('/')[2]} ] || {line}"
+            line = f"flock install.lock -c {shell_word(line)}" if shared else line
+        lines.append(line)
+    return lines
 
 
 def command(program: Iterable[Word], options: Options) -> list[str]:

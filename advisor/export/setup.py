@@ -17,6 +17,7 @@ from advisor.estimate.serving.notes import limit_notes
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.export.engines.programs import Program
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
+from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
 from advisor.export.versions import version_of
 from advisor.foundation.dates import dated
@@ -51,8 +52,6 @@ NATIVE: Final = {
     "export writes other training: export a report.",
 }
 """Vendor -> the software that trains on its cards, and how to get a file for it."""
-GAUDI_EXAMPLES: Final = {Unit.IMAGE: "image-classification", Unit.SAMPLE: "speech-recognition"}
-"""Unit -> folder of optimum-habana v1.20.0 with scripts for such networks."""
 LOG_VARIABLES: Final = {
     "mlflow": {
         "MLFLOW_TRACKING_URI": (
@@ -162,16 +161,28 @@ class Setup:
         return name
 
     @property
+    def gated(self) -> str | None:
+        """What weights need whose publisher asks for consent; None if nothing."""
+        if self.checkpoint or not (terms := launch_models().gated.of(self.named)):
+            return None
+        return f"Gated weights: accept {terms} at huggingface.co/{self.named}, and set HF_TOKEN."
+
+    @property
+    def secret(self) -> list[str]:
+        """How a cluster gets the token, if the weights may need one."""
+        order = "The token: kubectl create secret generic hf --from-literal=HF_TOKEN=..."
+        return [order] if self.gated or self.checkpoint else []
+
+    @property
     def native(self) -> str:
         """What to do instead on cards whose vendor has its own training software."""
         unit = self.model.unit
         if self.accelerator.key.startswith("gaudi"):
             if unit is Unit.TOKEN:
                 return "Gaudi trains with Optimum Habana: choose --to gaudi."
-            kind = "stable-diffusion" if self.model.denoises else GAUDI_EXAMPLES[unit]
             return (
-                f"Optimum Habana's examples/{kind} train it on Gaudi, which no export writes; "
-                "choose an NVIDIA or AMD card, or export a report."
+                "Optimum Habana's examples/stable-diffusion train it on Gaudi, which no export "
+                "writes; choose an NVIDIA or AMD card, or export a report."
             )
         if self.accelerator.vendor == "Google" and unit is not Unit.TOKEN:
             return (
@@ -232,6 +243,8 @@ class Setup:
                     "PyTorch must be built for this card, as in the image "
                     f"{self.tool.image(self)}; plain pip brings the one for CUDA."
                 )
+        if self.gated and (isinstance(self.workload, Serving) or self.run.method is not None):
+            lines.append(self.gated)
         return (*lines, *self.differences)
 
     def _longest(self) -> list[str]:

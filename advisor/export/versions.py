@@ -40,6 +40,8 @@ class Image(Package):
     image: Annotated[str, Field(pattern=r"^[0-9a-z][0-9a-z._/-]{0,254}$")]
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     """Digest of its content, if known."""
+    build: str = ""
+    """Command that makes it, if no registry has it."""
 
     @property
     def name(self) -> str:
@@ -91,6 +93,12 @@ def image_named(name: str) -> str:
     """Return an image with its version."""
     found = _versions().images.get(name)
     return found.name if found else _absent("images", name)
+
+
+def image_source(image: str) -> str:
+    """Return the command that brings an image, named with its version, to a machine."""
+    built = (one.build for one in _versions().images.values() if one.name == image and one.build)
+    return next(built, f"docker pull {image}")
 
 
 def cuda_build(capability: str) -> CudaBuild | None:

@@ -319,7 +319,7 @@ def axolotl(text: str, count: int) -> dict[str, Any]:
         "precision": precision("bfloat16", "bf16", master=master),
         "optimizer": OPTIMIZERS[config["optimizer"]],
         "software": software,
-        **({} if liger else {"cross_entropy": "plain"}),
+        **({} if liger and "rl" not in config else {"cross_entropy": "plain"}),
         **({"gradient_sync": "last"} if "fsdp_config" in config else {}),
         **({"preference": config["rl"]} if "rl" in config else {}),
     }
@@ -355,7 +355,7 @@ def llama_factory(text: str, count: int) -> dict[str, Any]:
         "precision": recipe,
         "optimizer": OPTIMIZERS[config["optim"]],
         "software": software,
-        **({} if liger else {"cross_entropy": "plain"}),
+        **({} if liger and not pairs else {"cross_entropy": "plain"}),
         **({"gradient_sync": "last"} if "fsdp_config" in config else {}),
         **({"preference": loss} if pairs else {}),
     }
@@ -509,7 +509,7 @@ def whisper(text: str, count: int) -> dict[str, Any]:
             "samples": int(one(options, "max_steps")) * batch,
             "global_batch": batch,
             "precision": precision("float32", autocast, master=False),
-            "optimizer": OPTIMIZERS[one(options, "optim")],
+            "optimizer": OPTIMIZERS[one(options, "optim") if "optim" in options else "adamw"],
             "software": "plain",
         },
         "layout": {
@@ -518,6 +518,15 @@ def whisper(text: str, count: int) -> dict[str, Any]:
             "recompute": "full" if on(options, "gradient_checkpointing") else "none",
         },
     }
+
+
+def summaries(text: str, count: int) -> dict[str, Any]:
+    """run_summarization.py pads to the stated lengths with --pad_to_max_length."""
+    found, options = whisper(text, count), read(text).options
+    assert on(options, "pad_to_max_length")
+    found["workload"]["sequence_length"] = int(one(options, "max_source_length"))
+    found["workload"]["decoder_sequence_length"] = int(one(options, "max_target_length"))
+    return found
 
 
 def sdxl(text: str, count: int) -> dict[str, Any]:
@@ -702,6 +711,7 @@ PROGRAMS = {
     "torchtitan.train": torchtitan,
     "pytorch-image-models": timm,
     "speech_recognition": whisper,
+    "run_summarization": summaries,
     "lora_sdxl": sdxl,
     "optimum-habana": gaudi,
     "maxtext.trainers": maxtext,

@@ -31,7 +31,7 @@ CARDS = ("h100-sxm", "mi300x", "gaudi3", "tpu-v6e", "rtx-4090", "apple-m3-ultra"
 SERVED = {
     "h100-sxm": {*MODELS},
     "mi300x": {*MODELS},
-    "gaudi3": set(),
+    "gaudi3": {"llama-3.1-8b", "gpt-oss-120b", "deepseek-r1"},
     "tpu-v6e": {"llama-3.1-8b", "llama-3.1-70b", "deepseek-r1"},
     "rtx-4090": {*MODELS},
     "apple-m3-ultra": {*MODELS},
@@ -43,7 +43,7 @@ NGRAM = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4
 FORMATS = ("shell", "slurm", "kubernetes", "compose", "skypilot", "dstack")
 INSTEAD = {  # named by the refusal, from the documents of the tools
     ("sdxl-unet", "gaudi3"): "Optimum Habana",
-    ("llama-3.1-8b", "gaudi3"): "vllm-gaudi",
+    ("llama-3.1-70b", "gaudi3"): "--checkpoint with weights in fp8",
     ("bert-base", "tpu-v6e"): "JAX",
 }
 
@@ -400,7 +400,9 @@ def test_without_a_card_the_best_plan_that_the_format_can_start_is_written() -> 
         text = advisor.export(case, to).content
         assert "Expect " in text
     only = {**case, "limits": {"owned": [{"accelerator": "gaudi3", "count": 8}]}}
-    with pytest.raises(InputError, match="vllm-gaudi"):
+    assert "habana.ai/gaudi: " in advisor.export(only, "kubernetes").content
+    only = {**case, "limits": {"owned": [{"accelerator": "inferentia2", "count": 6}]}}
+    with pytest.raises(InputError, match="optimum-cli neuron"):
         advisor.export(only, "kubernetes")
 
 
@@ -650,8 +652,9 @@ def test_speech_needs_more_packages_than_text() -> None:
 def test_vllm_on_gaudi_is_built_with_its_plugin() -> None:
     """PyPI's wheel of vLLM is built for CUDA; vllm-gaudi's Dockerfile builds both from source."""
     text = advisor.export(serve("llama-3.1-8b", "gaudi3", 1), "checklist").content
-
-    assert "vLLM 0.26.0 with vllm-gaudi" in text
+    assert "vLLM 0.26.0" in text
+    assert "docker build -t vllm-gaudi:0.26.0" in text
+    assert "docker pull vllm-gaudi" not in text
     assert "pip install vllm" not in text
 
 
@@ -693,3 +696,27 @@ def test_a_job_for_amd_starts_its_server_in_the_image() -> None:
     nvidia = advisor.export(serve("llama-3.1-8b", "h100-sxm", 1), "slurm").content
     assert nvidia.rstrip().endswith("srun bash job.sh")
     assert "with this last line: srun apptainer exec --nv docker://vllm/vllm-openai:" in nvidia
+
+
+def test_a_chat_model_answers_calls_of_tools_and_keeps_thoughts_apart() -> None:
+    """vllm 0.31.0, docs/features/tool_calling.md and reasoning_outputs.md."""
+    told = advisor.export(case_of("gpt-oss-120b", "h100-sxm", 1), "vllm").content
+    for words in ("--enable-auto-tool-choice", "--tool-call-parser openai"):
+        assert words in told
+    thinks = advisor.export(case_of("deepseek-r1", "h200-sxm", 8), "vllm").content
+    assert "--reasoning-parser deepseek_r1" in thinks
+    assert "--tool-call-parser" not in thinks  # its row says no
+
+
+def test_batches_are_those_of_the_estimate() -> None:
+    """A rate of requests: the head counts on batches of up to eight, and so does the file."""
+    case = serve("sdxl-unet", "l40s", 1, requests_per_s=0.1)
+    assert "--batch 8 " in advisor.export(case, "diffusers").content
+
+
+def test_fp8_on_gaudi_comes_from_the_checkpoint() -> None:
+    """vllm-gaudi v0.26.0 calibrates fp8 beforehand; --quantization fp8 is CUDA's."""
+    case = serve("llama-3.1-8b", "gaudi3", 1, weight_format="fp8")
+    with pytest.raises(InputError, match="--checkpoint"):
+        advisor.export(case, "vllm")
+    assert "--quantization" not in advisor.export(case, "vllm", checkpoint="org/fp8").content

@@ -197,7 +197,7 @@ def test_good_values_are_those_of_the_file_that_runs() -> None:
         ("rtx-4090", "windows", ("wsl --install", "Install none inside WSL", "nvidia-smi")),
         ("h100-sxm", "kubernetes", ("kubectl apply -f kubernetes.yaml", "NVIDIA-H100-80GB-HBM3")),
         ("h100-sxm", "slurm", ("sbatch job.sbatch", "srun --nodes=1 --gpus-per-node=1 nvidia-smi")),
-        ("gaudi3", "linux", ("hl-smi", "No file starts this plan")),
+        ("gaudi3", "linux", ("hl-smi", "Dockerfile.ubuntu.pytorch.vllm")),
         ("l40s", None, ("vllm==0.31.0", "dcgmi dmon")),
     ],
 )

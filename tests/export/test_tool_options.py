@@ -112,7 +112,8 @@ PAIRS = {
     for to, vendor, work in (
         *(("torchrun", "NVIDIA", work) for work in ("LoRA 8B", "QLoRA 70B", "full 8B", "DPO 7B")),
         *(("torchrun", "NVIDIA", work) for work in ("pretrain 1B", "pretrain 70B", "ResNet-50")),
-        *(("torchrun", "NVIDIA", work) for work in ("Whisper", "SDXL LoRA")),
+        *(("torchrun", "NVIDIA", work) for work in ("Whisper", "SDXL LoRA", "T5")),
+        *(("torchrun", "Gaudi", work) for work in ("ResNet-50", "Whisper")),
         *(("torchrun", "AMD", work) for work in ("pretrain 1B", "pretrain 70B")),
         ("torchrun", "TPU", "pretrain 70B"),
         ("gaudi", "Gaudi", "full 8B"),
@@ -136,8 +137,11 @@ def program_of(text: str, to: str) -> str:
         "run_lora_clm": "gaudi lora",
         "run_clm": "gaudi full",
         "torchtitan": "torchtitan",
+        "train_hpu_lazy": "gaudi timm",
+        "optimum-habana/examples/speech": "gaudi whisper",
         "pytorch-image-models": "timm",
         "speech": "whisper",
+        "run_summarization": "summaries",
         "sdxl": "sdxl",
         "maxtext": "maxtext",
         "pretrain.py": "transformers",
@@ -200,7 +204,7 @@ def test_lists_are_of_the_releases_that_files_install() -> None:
 
 
 def test_every_program_has_a_reader() -> None:
-    assert len(PROGRAMS) == 9
+    assert len(PROGRAMS) == 10
 
 
 @pytest.mark.parametrize(("to", "words"), [("axolotl", "--sharding ddp"), ("unsloth", "one card")])

@@ -54,6 +54,7 @@ WORK: dict[str, Case] = {
     "ResNet-50": {"model": {"preset": "resnet-50"}, "workload": {"kind": "pretraining"}},
     "Whisper": tuned("whisper-large-v3", "full", samples=100_000),
     "SDXL LoRA": tuned("sdxl-unet", "lora", samples=50_000),
+    "T5": tuned("t5-large", "full", samples=100_000),
 }
 COUNTS = {
     "LoRA 8B": 1,
@@ -65,6 +66,7 @@ COUNTS = {
     "ResNet-50": 8,
     "Whisper": 1,
     "SDXL LoRA": 1,
+    "T5": 1,
 }
 NVIDIA = {"LoRA 8B": "rtx-4090", "QLoRA 70B": "rtx-4090", "SDXL LoRA": "rtx-4090"}
 CARDS = {"AMD": "mi300x", "Gaudi": "gaudi2", "TPU": "tpu-v5p", "Apple": "apple-m4-max"}
@@ -74,9 +76,8 @@ REFUSED = {
     ("torchrun", "Gaudi", "DPO 7B"): "NVIDIA or AMD",
     ("torchrun", "Gaudi", "pretrain 1B"): "NVIDIA or AMD",
     ("torchrun", "Gaudi", "pretrain 70B"): "NVIDIA or AMD",
-    ("torchrun", "Gaudi", "ResNet-50"): "examples/image-classification",
-    ("torchrun", "Gaudi", "Whisper"): "examples/speech-recognition",
     ("torchrun", "Gaudi", "SDXL LoRA"): "examples/stable-diffusion",
+    ("torchrun", "Gaudi", "T5"): "examples/summarization",
     ("torchrun", "TPU", "LoRA 8B"): "pretraining",
     ("torchrun", "TPU", "QLoRA 70B"): "MaxText offers no qlora",
     ("torchrun", "TPU", "DPO 7B"): "pretraining",
@@ -85,6 +86,7 @@ REFUSED = {
     ("torchrun", "TPU", "ResNet-50"): "PyTorch/XLA",
     ("torchrun", "TPU", "Whisper"): "PyTorch/XLA",
     ("torchrun", "TPU", "SDXL LoRA"): "MaxDiffusion",
+    ("torchrun", "TPU", "T5"): "PyTorch/XLA",
 }
 """What a pair that no file starts names instead."""
 TUNES = ("LoRA 8B", "QLoRA 70B", "full 8B", "DPO 7B")
@@ -676,7 +678,7 @@ def test_one_pass_over_images_is_not_all_warm_up() -> None:
 
 @pytest.mark.parametrize(
     ("card", "to", "instead"),
-    [("gaudi3", "gaudi", "image-classification"), ("tpu-v6e", "maxtext", "PyTorch/XLA")],
+    [("tpu-v6e", "maxtext", "PyTorch/XLA")],
 )
 def test_images_on_cards_of_other_makers_are_sent_to_what_trains_them(
     card: str, to: str, instead: str
@@ -684,3 +686,65 @@ def test_images_on_cards_of_other_makers_are_sent_to_what_trains_them(
     """--to torchrun writes for NVIDIA and AMD only."""
     with pytest.raises(InputError, match=instead):
         advisor.export(pretrain("resnet-50", card, 8, samples=1e6), to)
+
+
+def test_gaudi_trains_images_and_sound_with_scripts_of_optimum_habana() -> None:
+    """optimum-habana v1.20.0: examples/pytorch-image-models and speech-recognition, README.md."""
+    images = advisor.export(pretrain("resnet-50", "gaudi2", 8, samples=1e6), "gaudi").content
+    assert "examples/pytorch-image-models/train_hpu_lazy.py" in images
+    assert "--device hpu" in images
+    assert "export PT_HPU_LAZY_MODE=1" in images
+    sound = advisor.export(placed("Whisper", "Gaudi"), "gaudi").content
+    assert "examples/speech-recognition/run_speech_recognition_seq2seq.py" in sound
+    assert "--gaudi_config_name Habana/whisper" in sound
+
+
+def test_a_repository_that_is_there_is_not_cloned_again() -> None:
+    """git-clone(1): a destination that exists must be empty; pods of a volume share it."""
+    case = {**WORK["pretrain 1B"], "hardware": {"accelerator": "h100-sxm", "count": 16}}
+    several = advisor.export(case, "kubernetes").content
+    assert "flock install.lock -c '[ -d Megatron-LM ] || git clone" in several
+    assert "add its RDMA resource" in several
+    one = advisor.export(placed("pretrain 1B", "NVIDIA"), "compose").content
+    assert "      [ -d Megatron-LM ] || git clone" in one
+
+
+def test_a_volume_holds_the_images_that_are_read() -> None:
+    """ILSVRC2012_img_train.tar has 147,897,477,120 bytes."""
+    volume, *_, job = yaml.safe_load_all(
+        advisor.export(placed("ResNet-50", "NVIDIA"), "kubernetes").content
+    )
+    size = volume["spec"]["resources"]["requests"]["storage"]
+    assert int(size.removesuffix("Gi")) > 147_897_477_120 / 2**30
+    [toleration] = job["spec"]["template"]["spec"]["tolerations"]
+    assert toleration == {"key": "nvidia.com/gpu", "operator": "Exists"}
+
+
+def test_gated_weights_say_what_to_accept() -> None:
+    """huggingface.co: Meta's models ask for consent, Qwen's do not; mock data need no weights."""
+    words = "accept Meta's licence at huggingface.co/meta-llama/"
+    assert words in advisor.export(LORA, "torchrun").content
+    assert words not in advisor.export(placed("pretrain 1B", "NVIDIA"), "kubernetes").content
+    own = advisor.export(LORA, "kubernetes", checkpoint="org/own").content
+    assert "Gated" not in own
+    assert "create secret generic hf" in own
+
+
+def test_unsloth_recomputes_as_the_head_says() -> None:
+    """trl 1.16.0, trainer/base_config.py: gradient_checkpointing is True unless told."""
+    one = {**WORK["LoRA 8B"], "hardware": {"accelerator": "h100-sxm", "count": 1}}
+    text = advisor.export({**one, "layout": {"recompute": "none"}}, "unsloth").content
+    assert "\nRECOMPUTE = False\n" in text
+    assert "    gradient_checkpointing=bool(RECOMPUTE)," in text
+
+
+@pytest.mark.parametrize("to", ["axolotl", "llama-factory"])
+def test_pairs_build_the_whole_logits_in_spite_of_liger(to: str) -> None:
+    """llamafactory 0.9.5, liger_kernel.py: no fused loss beyond pt and sft; trl 1.9.0 (Axolotl
+    0.19.0) fuses DPO's loss with use_liger_kernel alone.
+    """
+    case = {**placed("DPO 7B", "NVIDIA"), **EIGHT_BILLION}
+    text = advisor.export(case, to).content
+    read_again = meaning(text, to, 8)
+    assert read_again["workload"]["cross_entropy"] == "plain"
+    agrees(text, to, case)

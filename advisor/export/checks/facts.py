@@ -14,7 +14,7 @@ from advisor.export.hosts.kubernetes import LABELS, RESOURCES
 from advisor.export.hosts.names import node_label
 from advisor.export.script import Launch, installation
 from advisor.export.setup import Setup
-from advisor.export.versions import cuda_build
+from advisor.export.versions import cuda_build, image_source
 from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
 from advisor.foundation.units import GB, KIB, MIB, MILLISECOND
 from advisor.nouns.hardware import Accelerator, Segment
@@ -168,6 +168,7 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
         "install": install,
         "install_note": notes,
         "image": launch.image if launch else None,
+        "image_source": image_source(launch.image) if launch and launch.image else None,
         "whole_image": launch.image if launch and not packages_of(launch, tool, card) else None,
         "tool": tool.named_on(card) if tool else None,
     }

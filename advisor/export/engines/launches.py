@@ -16,7 +16,9 @@ from advisor.export.filling import Filler, at_path
 from advisor.export.formats import cannot
 from advisor.export.quoting import shell_word, yaml_text
 from advisor.export.script import Launch, Options
-from advisor.export.versions import pip_install
+from advisor.export.training.model_names import launch_models
+from advisor.export.training.words import chats
+from advisor.export.versions import image_source, pip_install
 from advisor.foundation.resources import data_path
 from advisor.nouns.techniques import Speculation, drafted, reserved_rank
 
@@ -83,6 +85,13 @@ def _copies_apart(servers: Servers) -> bool:
     return servers.machines > 1 and servers.copies > 1
 
 
+def _parser(servers: Servers, kind: str) -> str | None:
+    """Return how the program reads a part of a chat model's answers; None if nothing is known."""
+    named = servers.setup.named or ""
+    found = launch_models().parsers[f"{servers.program.name}-{kind}"].of(named)
+    return found if found and chats(named) else None
+
+
 def _further(servers: Servers) -> str | None:
     """Return what a shell adds to vLLM's options on each machine but the first."""
     start, local = "--headless", servers.copies // servers.machines
@@ -131,6 +140,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "batch_tokens": lambda one: one.sequences * one.workload.input_tokens,
     "batched": _batched,
     "cache": _cache,
+    "calls_tools": lambda one: _where(_parser(one, "tools")),
     "cache_or_auto": lambda one: _cache(one) or "auto",
     "card_order": gguf.order,
     "chunked": lambda one: _where(one.workload.step_tokens, True),
@@ -196,6 +206,8 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "task": samples.task,
     "tensorrt_drafts": _tensorrt_drafts,
     "text_length": samples.length,
+    "thought_parser": lambda one: _parser(one, "thoughts"),
+    "tool_parser": lambda one: _parser(one, "tools"),
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
     "unpooled": _unpooled,
     "vllm_drafts": _vllm_drafts,
@@ -231,11 +243,14 @@ def server_launch(servers: Servers) -> Launch:
     whole = {name.partition("[")[0] for name in extra if "[" in name}
     packages = (*(name for name in build.install if name not in whole), *extra)
     added = packages if build.bare else extra
+    image = build.image_for(servers.setup.accelerator) or ""
+    made = image_source(image)
+    making = () if made == f"docker pull {image}" else (f"Make the image once: {made}",)
     return Launch(
         program=plan.texts(says.command),
         options=plan.options(says.options),
         install=(pip_install(*packages),) if packages else (),
-        image=build.image_for(servers.setup.accelerator) or "",
+        image=image,
         image_extra=(pip_install(*added),) if added else (),
         once=plan.texts(says.once),
         before=plan.texts(says.before),
@@ -244,7 +259,7 @@ def server_launch(servers: Servers) -> Launch:
         environment={
             name: text for name, value in says.environment.items() for text in plan.texts((value,))
         },
-        notes=(*plan.texts(says.notes), *((build.note,) if build.note else ())),
+        notes=(*making, *plan.texts(says.notes), *((build.note,) if build.note else ())),
     )
 
 
@@ -265,9 +280,10 @@ def _check(servers: Servers) -> None:
     """Refuse machines that the program does not join, and weights that it cannot make."""
     setup, program = servers.setup, servers.program
     wanted = setup.estimate.precision
-    made = [name for name, item in program.weights.items() if not item.stored]
+    kept = {*servers.build.stored, *(n for n, item in program.weights.items() if item.stored)}
+    made = [n for n in program.weights if program.serves(setup.accelerator, n) and n not in kept]
     named = wanted == setup.model.weight_format or setup.checkpoint
-    if weights_of(servers).stored and not named:
+    if wanted in kept and not named:
         raise cannot(
             f"{program.title} cannot convert weights to {wanted} while loading",
             value=setup.weights,

@@ -38,6 +38,8 @@ class Build(Noun):
     """Image by target (gfx942) or lowest compute capability."""
     bare: bool = False
     """Whether the image lacks the program, which is then installed there."""
+    stored: tuple[str, ...] = ()
+    """Weight formats that the checkpoint must hold already, on these cards."""
     device: str = ""
     """The program's own word for the backend."""
     without: tuple[Duty, ...] = ()

@@ -123,7 +123,8 @@ class Servers:
         if estimate.serving is not None and estimate.serving.arrivals is not None:
             # What arrives comes and goes: as many as fit, up to the most that was estimated.
             fitting = estimate.serving.max_concurrency // estimate.layout.data
-            return max(1, min(fitting, MOST_SEQUENCES))
+            most = MOST_SEQUENCES if estimate.serving.streams else self.workload.concurrency
+            return max(1, min(fitting, most))
         return ceil(self.workload.concurrency / estimate.layout.data)
 
     @property

@@ -19,6 +19,7 @@ from advisor.foundation.units import GB, GIB, MIB
 RESOURCES: Final = {
     "cuda": "nvidia.com/gpu",
     "rocm": "amd.com/gpu",
+    "gaudi": "habana.ai/gaudi",
     "xpu": "gpu.intel.com/i915",
     "vulkan": "gpu.intel.com/i915",
 }
@@ -34,6 +35,10 @@ CPUS_PER_CARD: Final = 4
 card, and the server's own."""
 HOST_MEMORY_BYTES: Final = 16 * GIB
 """Host memory of a server beside one copy of its weights. Assumed. [bytes]"""
+RDMA: Final = (
+    "Its pods talk over the cluster's network: for the speed above, add its RDMA resource to their "
+    "limits."
+)
 PROBE_S: Final = 10
 """Time between two probes. [s]"""
 LWS_VARIABLES: Final = {"NODE_RANK": "LWS_WORKER_INDEX", "MASTER_ADDR": "LWS_LEADER_ADDRESS"}
@@ -64,14 +69,9 @@ def kubernetes_file(setup: Setup) -> str:
 
 
 def _notes(servers: Servers) -> list[str]:
-    notes = [
-        "Gated weights need a token: kubectl create secret generic hf --from-literal=HF_TOKEN=..."
-    ]
+    notes = servers.setup.secret
     if servers.machines > 1:
-        notes.append(
-            "Needs the LeaderWorkerSet controller (lws.sigs.k8s.io). Its pods talk over the "
-            "cluster's network: for the speed above, add its RDMA resource to their limits."
-        )
+        notes += ["Needs the LeaderWorkerSet controller (lws.sigs.k8s.io).", RDMA]
     elif servers.program.queue:
         notes += scaling_notes(servers)
     if servers.program.reads_gguf and servers.setup.checkpoint is None:

@@ -76,6 +76,8 @@ def compose_cards(backend: str, ids: list[str]) -> Content:
             "group_add": ["video"],
             "security_opt": ["seccomp:unconfined"],
         }
+    if backend == "gaudi":
+        return {"runtime": "habana", "cap_add": ["SYS_NICE"]}
     if backend in ("vulkan", "xpu"):
         return {"devices": ["/dev/dri"], "group_add": ["video"]}
     return {}

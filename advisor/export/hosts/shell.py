@@ -21,12 +21,17 @@ from advisor.export.script import (
 )
 from advisor.export.setup import Setup
 
-VISIBLE: Final = {"cuda": "CUDA_VISIBLE_DEVICES", "rocm": "HIP_VISIBLE_DEVICES"}
+VISIBLE: Final = {
+    "cuda": "CUDA_VISIBLE_DEVICES",
+    "rocm": "HIP_VISIBLE_DEVICES",
+    "gaudi": "HABANA_VISIBLE_MODULES",
+}
 """Variable that names the accelerators that a program sees, by backend."""
 DOCKER: Final = {
     "cuda": "--gpus all",
     "rocm": "--device /dev/kfd --device /dev/dri --group-add video "
     "--security-opt seccomp=unconfined",
+    "gaudi": "--runtime habana -e HABANA_VISIBLE_DEVICES=all --cap-add sys_nice",
     "vulkan": "--device /dev/dri",
     "xpu": "--device /dev/dri",
 }
@@ -35,6 +40,9 @@ APPTAINER: Final = {"cuda": "--nv", "rocm": "--rocm"}
 """The same for Apptainer, which starts containers on clusters."""
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""
+FABRIC: Final = "--device /dev/infiniband --cap-add IPC_LOCK --ulimit memlock=-1"
+"""Options of ``docker run`` that let NCCL use InfiniBand or RoCE, with locked memory without limit
+(NCCL 2.26.2 user guide, troubleshooting.rst, shared memory)."""
 HUB: Final = '-e HF_TOKEN -v "$HOME/.cache/huggingface:/root/.cache/huggingface"'
 """Options of ``docker run`` that pass the rights to gated weights, and keep what was loaded."""
 JOB: Final = "job.sh"
@@ -86,7 +94,9 @@ def started(servers: Servers, launch: Launch) -> list[str]:
 def _docker(servers: Servers, launch: Launch) -> str:
     """Return the command that starts a script of this folder in the image."""
     hub = "" if servers.program.reads_gguf else HUB
-    words = ("docker run --rm -it", DOCKER.get(servers.backend, ""), hub, IN_IMAGE, launch.image)
+    fabric = FABRIC if servers.machines > 1 else ""
+    card = DOCKER.get(servers.backend, "")
+    words = ("docker run --rm -it", card, fabric, hub, IN_IMAGE, launch.image)
     return " ".join((*filter(None, words), _in_bash(launch, "FILE").removeprefix("bash ")))
 
 

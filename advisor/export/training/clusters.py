@@ -5,7 +5,13 @@ from math import ceil
 from typing import Final
 
 from advisor.export.formats import cannot
-from advisor.export.hosts.kubernetes import CPUS_PER_CARD, HOST_MEMORY_BYTES, LABELS, SHARED_MEMORY
+from advisor.export.hosts.kubernetes import (
+    CPUS_PER_CARD,
+    HOST_MEMORY_BYTES,
+    LABELS,
+    RDMA,
+    SHARED_MEMORY,
+)
 from advisor.export.hosts.names import node_label
 from advisor.export.hosts.orders import (
     Content,
@@ -20,6 +26,7 @@ from advisor.export.hosts.orders import (
 from advisor.export.quoting import kubernetes_text, yaml_file
 from advisor.export.script import STRICT, Launch, Variable, installation, preparation, text_of
 from advisor.export.setup import Setup
+from advisor.export.training.samples import folder_bytes
 from advisor.export.training.starts import launch_of, machines_of, start
 from advisor.foundation.units import GB, GIB
 
@@ -55,11 +62,13 @@ def disk_bytes(setup: Setup) -> float:
     """Return the disk that a run needs on each machine: weights, checkpoints and the rest."""
     counted = setup.estimate.parameters
     loaded = 0 if setup.run.method is None else STORED_BYTES * counted.total
-    return BASE_BYTES + loaded + CHECKPOINTS * STATE_BYTES * counted.trainable
+    kept = loaded + CHECKPOINTS * STATE_BYTES * counted.trainable
+    return BASE_BYTES + kept + folder_bytes(setup)
 
 
 def _script(setup: Setup, launch: Launch, *further: str, **where: Variable | str) -> str:
-    lines = [STRICT, *further, *installation(launch), *preparation(launch)]
+    shared = bool(further) and setup.machines > 1
+    lines = [STRICT, *further, *installation(launch, shared=shared), *preparation(launch)]
     return text_of([*lines, *start(setup, launch, **where)])
 
 
@@ -77,8 +86,11 @@ def kubernetes_file(setup: Setup) -> str:
     """Return a job with a pod for each machine, its volume, and the service of the first pod."""
     _check_vendor(setup)
     launch = launch_of(setup)
-    token = "Gated weights need: kubectl create secret generic hf --from-literal=HF_TOKEN=..."
-    return yaml_file((*setup.header, *launch.notes, token), *_manifests(setup, launch))
+    notes = [*setup.header, *launch.notes, *setup.secret]
+    notes += [RDMA] if setup.machines > 1 else []
+    if folder_bytes(setup):
+        notes.append(f"Fill the volume {setup.slug} with the images before the run, or set DATA.")
+    return yaml_file(notes, *_manifests(setup, launch))
 
 
 def _manifests(setup: Setup, launch: Launch) -> list[Content]:
@@ -147,6 +159,7 @@ def _pod(setup: Setup, launch: Launch) -> Content:
     label = node_label(setup.accelerator)
     if label and vendor in LABELS:
         pod["nodeSelector"] = {LABELS[vendor]: label}
+    pod["tolerations"] = [{"key": RESOURCES[vendor], "operator": "Exists"}]
     return pod
 
 
@@ -156,12 +169,9 @@ def compose_file(setup: Setup) -> str:
     launch = launch_of(setup)
     ids = [str(card) for card in range(setup.per_machine)]
     environment = {"HF_HOME": f"{FOLDER}/hub"}
-    backend = {"NVIDIA": "cuda", "AMD": "rocm"}.get(setup.accelerator.vendor)
-    cards: Content = {"runtime": "habana", "cap_add": ["SYS_NICE"]}
-    if backend is None:
+    backend = {"NVIDIA": "cuda", "AMD": "rocm"}.get(setup.accelerator.vendor, "gaudi")
+    if backend == "gaudi":
         environment["HABANA_VISIBLE_DEVICES"] = "all"
-    else:
-        cards = compose_cards(backend, ids)
     service = compose_service(
         launch.image,
         _script(setup, launch),
@@ -169,7 +179,7 @@ def compose_file(setup: Setup) -> str:
         environment=environment,
         machines=machines_of(setup, launch),
     )
-    services = {"train": {**service, "working_dir": FOLDER, **cards}}
+    services = {"train": {**service, "working_dir": FOLDER, **compose_cards(backend, ids)}}
     notes = (*launch.notes, "Start it with: docker compose up")
     return compose_text_of(setup, services, "training", notes)
 

@@ -78,8 +78,9 @@ def _trl_means(setup: Setup) -> Mapping[str, object]:
 
 
 def _means(setup: Setup) -> Mapping[str, object]:
-    """Return what both decide: without Liger's kernels they build the whole logits."""
-    return _decided(setup, None if _liger(setup) else CrossEntropy.PLAIN)
+    """Return what both decide: without Liger's loss, or of pairs, they build the whole logits."""
+    chunked = _liger(setup) and setup.run.preference is None
+    return _decided(setup, None if chunked else CrossEntropy.PLAIN)
 
 
 def _factory_means(setup: Setup) -> Mapping[str, object]:

@@ -72,6 +72,10 @@ class LaunchModels(Noun):
     megatron_bridge: ModelNames
     llama_factory: ModelNames
     timm: ModelNames
+    gated: ModelNames
+    """What the publisher asks to accept before the hub gives the weights."""
+    parsers: dict[str, ModelNames]
+    """How servers read calls of tools (``vllm-tools``) and thoughts (``vllm-thoughts``)."""
     whisper: ModelNames
     attention: ModelNames
     projections: Projections

@@ -1,10 +1,13 @@
 """Networks that take images or sound: timm, and scripts for Whisper and SDXL."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
+from advisor.architecture.pairs import is_pair
 from advisor.estimate.training.defaults import usual_images
 from advisor.export.setup import Setup
+from advisor.export.training.accelerators import GAUDI
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Tool
 from advisor.nouns.training_choices import AttentionKernel, DataLoading, GradientSync, Optimizer
@@ -21,6 +24,13 @@ def _dataset_size(setup: Setup) -> int:
     images = usual_images().data_set.images
     given = round(getattr(setup.workload, "samples", None) or images)
     return given if given % images else images
+
+
+def folder_bytes(setup: Setup) -> float:
+    """Return the size of the folder of images that timm reads. [bytes]"""
+    usual = usual_images().data_set
+    reads = setup.tool is not None and "epoch_images" in setup.tool.facts
+    return _dataset_size(setup) * usual.bytes / usual.images if reads else 0.0
 
 
 def _images(setup: Setup, _: int) -> float:
@@ -73,6 +83,24 @@ WHISPER: Final = Tool(
     "whisper",
     facts={"whisper": lambda setup: "whisper" in (setup.model.hub_id or setup.checkpoint or "")},
     means=lambda _: ATTENDS,
+)
+SUMMARIES: Final = Tool(
+    "summaries",
+    facts={
+        "pair": lambda setup: is_pair(setup.model),
+        "source_tokens": lambda setup: setup.model.sample and setup.model.sample.sequence_length,
+        "target_tokens": lambda setup: (
+            setup.model.sample and setup.model.sample.decoder_sequence_length
+        ),
+    },
+    means=lambda _: ATTENDS,
+)
+"""T5, BART and their like, on texts with what to write about them."""
+GAUDI_TIMM: Final = replace(TIMM, key="gaudi-timm")
+GAUDI_WHISPER: Final = replace(
+    WHISPER,
+    key="gaudi-whisper",
+    facts={**WHISPER.facts, **SUMMARIES.facts, "spawn": GAUDI.facts["spawn"]},
 )
 SDXL: Final = Tool(
     "sdxl",

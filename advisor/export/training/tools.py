@@ -15,13 +15,20 @@ from advisor.export.training.hugging_face import (
     UNSLOTH,
 )
 from advisor.export.training.megatron import MEGATRON
-from advisor.export.training.samples import SDXL, TIMM, WHISPER
+from advisor.export.training.samples import (
+    GAUDI_TIMM,
+    GAUDI_WHISPER,
+    SDXL,
+    SUMMARIES,
+    TIMM,
+    WHISPER,
+)
 from advisor.export.training.tool import Tool
 from advisor.export.training.torchtitan import TORCHTITAN, knows
 from advisor.export.training.torchtune import TORCHTUNE
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.stacks import known_stacks
-from advisor.nouns.software.tools import known_tools
+from advisor.nouns.software.tools import known_tools, tool_choice
 from advisor.nouns.workload import Serving
 
 OWN: Final = {
@@ -60,7 +67,7 @@ NAMED: Final = {
 
 def tool_for(setup: Setup, to: Format) -> Tool:
     """Return the program that a file in this format starts."""
-    if to in OWN:
+    if to in OWN and not (to is Format.GAUDI and setup.model.unit is not Unit.TOKEN):
         return OWN[to]
     assert not isinstance(setup.workload, Serving)
     asked = setup.workload.software or ""
@@ -74,15 +81,24 @@ def tool_for(setup: Setup, to: Format) -> Tool:
             )
         return NAMED[asked]
     unit, vendor = setup.model.unit, setup.accelerator.vendor
+    gaudi = setup.accelerator.key.startswith("gaudi")
     if unit is not Unit.TOKEN:
-        if setup.model.denoises:
-            return SDXL
-        return TIMM if unit is Unit.IMAGE else WHISPER
-    if setup.accelerator.key.startswith("gaudi"):
+        return _for_samples(setup, gaudi=gaudi)
+    if gaudi:
         return GAUDI
     if vendor in ("Google", "Apple"):
         return MAXTEXT if vendor == "Google" else MLX
     return _for_text(setup)
+
+
+def _for_samples(setup: Setup, *, gaudi: bool) -> Tool:
+    if setup.model.denoises:
+        return SDXL
+    if setup.model.unit is Unit.IMAGE:
+        return GAUDI_TIMM if gaudi else TIMM
+    if gaudi:
+        return GAUDI_WHISPER
+    return WHISPER if setup.model.family in tool_choice().speech else SUMMARIES
 
 
 def trains_on(to: Format, card: Accelerator) -> bool:
