@@ -173,7 +173,12 @@ def with_memory(estimate: Estimate, low: float, expected: float, high: float) ->
         low=low * GIB, expected=expected * GIB, high=high * GIB, evidence=Evidence.CALIBRATED
     )
     memory = estimate.memory.model_copy(
-        update={"total_bytes": total, "usable_bytes": 44.4 * GIB, "fits": high <= 44.4}
+        update={
+            "total_bytes": total,
+            "usual_bytes": None,
+            "usable_bytes": 44.4 * GIB,
+            "fits": high <= 44.4,
+        }
     )
     return estimate.model_copy(update={"memory": memory})
 

@@ -49,19 +49,12 @@ def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
 
 
 def pruned_transformer(shape: TransformerShape, share: float) -> tuple[TransformerShape, str]:
-    """Return a shape without a share of its heads and inner widths.
+    """Return a shape without a share of its heads and inner widths, and what has changed.
 
-    Raises InputError if the share removes nothing from the network.
+    Feed-forward widths, also of experts, are multiples of 16; heads go in whole groups that share
+    keys; state-space layers stay. Raises InputError if the share removes nothing.
 
     ``share``: share to remove, from 0 to 0.9.
-
-    Returns
-    -------
-    TransformerShape
-        Feed-forward widths, also of experts, in multiples of 16; heads in whole groups that share
-        keys. State-space layers stay unchanged.
-    str
-        Description of the change.
     """
     smaller = shape.changed(
         attention=tuple(_attention(item, share) for item in shape.attention),

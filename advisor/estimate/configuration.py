@@ -19,12 +19,13 @@ from advisor.estimate.refusals import (
 )
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
+from advisor.estimate.serving.images import tower_parameters
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of
 from advisor.estimate.tools.software import able_tools
 from advisor.estimate.training.delivered import interrupted_time
 from advisor.estimate.training.loading import host_note
-from advisor.estimate.training.memory_report import describe_memory, on_accelerator
+from advisor.estimate.training.memory_report import describe_memory, few_peaks, on_accelerator
 from advisor.estimate.training.report import (
     count_flops,
     describe_time,
@@ -74,7 +75,12 @@ def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Wo
     """Estimate serving, for text with a cache or for batches."""
     from advisor.estimate.batch.report import camera_notes, describe_batch
     from advisor.estimate.serving.notes import serving_notes
-    from advisor.estimate.serving.report import ServingReport, describe_serving
+    from advisor.estimate.serving.report import (
+        ServingReport,
+        describe_serving,
+        first_quantity,
+        later_quantity,
+    )
 
     architecture, calibration = asked.architecture, asked.calibration
     accelerator = placement.accelerator
@@ -82,7 +88,16 @@ def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Wo
     check_context(workload, architecture)
     check_serves(accelerator, weight_format)
     describe: Callable[..., ServingReport] = describe_batch
+    cautions: dict[str, None] = {}
     if architecture.generates:
+        engine = calibration.engine_for(weight_format)
+        measured = calibration.served_kernels(accelerator, weight_format)[1]
+        for name in (
+            later_quantity(architecture, engine, placement.layout),
+            first_quantity(engine, placement.layout),
+        ):
+            found = calibration.served_interval(name, weight_format, measured=measured)
+            cautions |= dict.fromkeys(found.caution)
         cache_bytes = KV_CACHE_FORMATS[cache_format(workload, accelerator)]
         describe = partial(describe_serving, cache_bytes=cache_bytes)
     report = describe(
@@ -103,6 +118,7 @@ def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Wo
         assumptions=(
             *camera_notes(workload, report.serving),
             *serving_notes(workload, placement, architecture, calibration, report.memory),
+            *cautions,
         ),
     )
 
@@ -263,6 +279,14 @@ def training_notes(
     )
     yield from _beyond(run, placement)
     yield from _few_runs(run, placement, calibration)
+    if run.method is not None and (tower := tower_parameters(run.architecture)):
+        trained = "" if run.frozen else ", and count as trained"
+        yield f"the vision tower's {tower:,} parameters are loaded too{trained}"
+    if few_peaks(run, calibration):
+        yield (
+            f"few published runs show the peak memory of {run.stack.title}: its range is as wide "
+            "as where settings are guessed"
+        )
     yield f"{duration(calibration.reliability.startup_s)} of start-up before the first step"
     yield _used(time, run)
 

@@ -20,6 +20,8 @@ class Parameters(Noun):
     """The total without the matrix that makes logits, as in base classes (``...Model``)."""
     text_tower: int
     """The total without encoders of images and sound."""
+    with_vision: int
+    """The total with the vision tower, of which the estimate of a text tower holds the weights."""
     active: int
     """Parameters that one token uses: the total without the experts it does not visit."""
     active_without_embedding: int
@@ -49,8 +51,10 @@ class MemoryBreakdown(Noun):
     usable_bytes: float
     """Memory that the driver reports (training) or that a serving engine may fill: its memory
     fraction, graphs and context. [bytes]"""
+    usual_bytes: float | None = None
+    """Training: total below which nine of ten published runs stay. It decides what fits; the range
+    is that of a run unlike them. [bytes]"""
     fits: bool
-    """Whether the high end of the range fits."""
     peak_moment: str
     """``forward_end`` | ``backward_end`` | ``optimizer_step`` | ``serving``."""
     host_bytes: Range = NOTHING
@@ -58,6 +62,16 @@ class MemoryBreakdown(Noun):
     limiting_stage: str = ""
     """Which pipeline stage is the fullest: ``first`` | ``last`` | ``all``."""
     terms: tuple[Term, ...]
+
+    @property
+    def needed_bytes(self) -> float:
+        """What decides whether it fits. [bytes]"""
+        return self.total_bytes.high if self.usual_bytes is None else self.usual_bytes
+
+    @property
+    def tight(self) -> bool:
+        """Whether it fits as published runs do, but a run unlike them may not."""
+        return self.fits and self.total_bytes.high > self.usable_bytes
 
 
 class FlopCount(Noun):
@@ -328,7 +342,7 @@ class Estimate(Noun):
     @property
     def crowded(self) -> str:
         """How many requests its software runs at once, if the memory would hold more."""
-        room = self.memory.total_bytes.high <= self.memory.usable_bytes
+        room = self.memory.needed_bytes <= self.memory.usable_bytes
         if self.memory.fits or self.serving is None or not room or self.memory.host_bytes.expected:
             return ""
         most = self.serving.max_concurrency

@@ -315,7 +315,7 @@ def check_startable(setup: Setup, to: Format) -> None:
     if serving and not estimate.memory.fits:
         raise cannot(
             "the plan does not fit, so it would not start",
-            value=f"{memory(estimate.memory.total_bytes.high)} on each",
+            value=f"{memory(estimate.memory.needed_bytes)} on each",
             allowed=f"up to {memory(estimate.memory.usable_bytes)}",
             remedy=f"{way_out(estimate) or 'Choose more or larger cards'}.",
         )

@@ -1,10 +1,12 @@
 """Vision towers of models that read images in their prompts: published facts."""
 
 from functools import cache
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -35,6 +37,7 @@ class VisionTower(Noun):
     matrices: int
     projector: tuple[int, int]
     projectors: int = 1
+    beside: int = 0
     source: str
 
     @property
@@ -72,9 +75,19 @@ class _TowerFile(Noun):
 @cache
 def vision_towers() -> _TowerFile:
     """Return the towers with published facts."""
-    # A case without images needs no file.
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked
+    return checked(
+        _TowerFile.model_validate, read_yaml(data_path(VISION_TOWERS)), file=VISION_TOWERS
+    )
 
-    content = read_yaml(data_path(VISION_TOWERS))
-    return checked(_TowerFile.model_validate, content, file=VISION_TOWERS)
+
+def tower_before(words: str, text: str) -> VisionTower | None:
+    """Return the tower before a text of that hidden size x layers; None if none is described.
+
+    ``words``: family and names of the model, in lower case.
+    """
+    # Checking the whole file takes longer than reading it, and most models read no images.
+    content: Any = read_yaml(data_path(VISION_TOWERS))
+    for row in content["towers"]:
+        if text in row["texts"] and any(word in words for word in row["match"]):
+            return checked(VisionTower.model_validate, row, file=VISION_TOWERS)
+    return None

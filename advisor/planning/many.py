@@ -41,19 +41,15 @@ ANY_MONEY: Final = {"deadline_hours": None, "budget_usd": None}
 def estimate_many(cases: Sequence[Case], catalog: Catalog | None = None) -> list[Figures]:
     """Estimate many cases, each on its hardware or, without any, with the best plan.
 
+    For each case in order: its `Estimate`, without neighbours, curves and ways out; the
+    `InputError` that `estimate` or `recommend` would raise; or None if nothing meets the limits.
+
     Parameters
     ----------
     cases : sequence of Case
         Those that differ in numbers only are answered together.
     catalog : Catalog, optional
         Default: the shipped catalog.
-
-    Returns
-    -------
-    list
-        One entry for each case, in order: its `Estimate`, without neighbours, curves and ways out;
-        the `InputError` that `estimate` or `recommend` would raise; or None if nothing meets the
-        limits.
     """
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):

@@ -25,12 +25,7 @@ DELETE: Final = "Delete it to start again, or write the result elsewhere."
 class Journal:
     """Finished chunks, one a line, after a line that says which sweep they belong to.
 
-    Raises
-    ------
-    InputError
-        If the file exists and belongs to another sweep.
-    TransferError
-        If it cannot be written.
+    Raises InputError if the file belongs to another sweep, TransferError if it cannot be written.
     """
 
     path: Path

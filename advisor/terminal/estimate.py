@@ -220,22 +220,25 @@ def fit_sentence(estimate: Estimate) -> str:
     needed, usable = memory_against(breakdown.total_bytes, breakdown.usable_bytes)
     usable = f"{usable} usable {estimate.memory_place}"
     if breakdown.fits:
-        return f"Fits: needs {needed} of {usable}."
-    if breakdown.total_bytes.high <= breakdown.usable_bytes:
+        verdict = "Tight, but likely fits" if breakdown.tight else "Fits"
+        return f"{verdict}: needs {needed} of {usable}."
+    if breakdown.needed_bytes <= breakdown.usable_bytes:
         held = memory(breakdown.host_bytes.expected)
         host = f"{held} for each accelerator is too much for the host's memory"
         return f"Does not fit: {estimate.crowded or host}."
     if breakdown.total_bytes.expected <= breakdown.usable_bytes:
         return f"May not fit: needs {needed}, {usable}."
-    # The high end of the range decides whether it fits.
-    short = memory(breakdown.total_bytes.high - breakdown.usable_bytes)
+    short = memory(breakdown.needed_bytes - breakdown.usable_bytes)
     return f"Does not fit: needs {needed}, {usable}; up to {short} short."
 
 
 def numbers(estimate: Estimate) -> list[Row]:
     """Return the headline numbers with range and evidence."""
     parameters = estimate.parameters
-    rows: list[Row] = [("Parameters", count(parameters.total), parameters.evidence.value)]
+    total = count(parameters.total)
+    if parameters.with_vision > parameters.total:
+        total += f" of the text tower, {count(parameters.with_vision)} with the vision tower"
+    rows: list[Row] = [("Parameters", total, parameters.evidence.value)]
     if parameters.active < parameters.total:
         shown = count(parameters.active)
         if parameters.active_without_embedding < parameters.active:

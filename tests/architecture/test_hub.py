@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from advisor.architecture.config import hub
+from advisor.architecture import resolve as hub
 from advisor.architecture.resolve import resolve_model
 from advisor.errors import InputError
 from advisor.nouns.case import ModelSource

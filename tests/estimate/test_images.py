@@ -9,7 +9,7 @@ from advisor.architecture.presets import load_preset
 from advisor.errors import InputError
 from advisor.estimate.serving.images import image_work, tower_of, with_images
 from advisor.nouns.serving import Serving
-from tests.cases import serve
+from tests.cases import serve, tune
 
 # Parameters of the published checkpoints, with their vision towers. [1e9]
 WHOLE = {
@@ -25,7 +25,38 @@ WHOLE = {
     "llama-4-scout": 108.64,
     "pixtral-12b": 12.68,
     "mistral-small-3.1-24b": 24.01,
+    # unsloth/issues/4907: 25,865,209,648 with 59,275,776 of adapters.
+    "gemma-4-26b-a4b": 25.806,
 }
+EXACT = {
+    "qwen2-vl-7b": 8_291_375_616,
+    "qwen2.5-vl-7b": 8_292_166_656,
+    "qwen3-vl-8b": 8_767_123_696,
+    "gemma-3-4b": 4_300_079_472,
+    "gemma-3-27b": 27_432_406_640,
+    "gemma-4-26b-a4b": 25_805_933_872,
+    "llama-4-scout": 108_641_793_536,
+    "mistral-small-3.1-24b": 24_011_361_280,
+}
+"""Parameters that the hub shows of the published safetensors."""
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_an_answer_tells_the_text_and_the_whole(name):
+    found = advisor.estimate(tune(name, "h200-sxm", 8))
+    assert found.parameters.with_vision == EXACT[name]
+    assert any("vision tower's" in line for line in found.assumptions)
+
+
+def test_training_holds_the_tower_and_in_full_its_states():
+    """Tower and projector of Qwen2.5-VL 7B: 676,550,144 parameters."""
+    model, tower = load_preset("qwen2.5-vl-7b"), 676_550_144
+    adapters = advisor.estimate(tune("qwen2.5-vl-7b", "h200-sxm", 1, method="lora")).memory
+    held = 2 * (model.total_parameters + tower)
+    assert adapters.weights_bytes.expected == pytest.approx(held, rel=0.02)
+    full = tune("qwen2.5-vl-7b", "h200-sxm", 1, method="full", precision="bf16_pure")
+    states = advisor.estimate(full).memory
+    assert states.optimizer_bytes.expected == pytest.approx(2 * held, rel=0.001)
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -108,7 +108,8 @@ def check_estimate(estimate: Estimate) -> None:
     parts = [
         getattr(memory, name)
         for name in type(memory).model_fields
-        if name.endswith("_bytes") and name not in ("total_bytes", "usable_bytes", "host_bytes")
+        if name.endswith("_bytes")
+        and name not in ("total_bytes", "usual_bytes", "usable_bytes", "host_bytes")
     ]
     for end in ("low", "expected", "high"):
         _sums(
@@ -116,7 +117,7 @@ def check_estimate(estimate: Estimate) -> None:
             sum(getattr(part, end) for part in parts),
             getattr(memory.total_bytes, end),
         )
-    fits = memory.total_bytes.high <= memory.usable_bytes
+    fits = memory.needed_bytes <= memory.usable_bytes
     # A host that is too small is no fault of the card's figures.
     if memory.fits != fits and (memory.fits or not memory.host_bytes.high):
         raise BrokenAnswerError("memory fits against its figures", repr(memory))

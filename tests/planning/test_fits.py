@@ -10,8 +10,8 @@ from advisor.architecture.titles import short_list
 from advisor.foundation.units import GIB
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.planning.explain.sentences import context_together
+from advisor.planning.fits.request import longest
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
-from advisor.planning.fits.trained import longest
 from tests.cases import serve, tune
 
 

@@ -73,11 +73,11 @@ def test_a_change_gives_what_estimate_gives_for_the_changed_case(
     assert after.memory.fits
     found = way(before, start)
     assert found.saved_bytes == pytest.approx(
-        before.memory.total_bytes.high - found.needed_bytes, rel=1e-9
+        before.memory.needed_bytes - found.needed_bytes, rel=1e-9
     )
     if not start.startswith("train"):
         # The advisor may recompute less for QLoRA; the way out keeps the layout.
-        assert found.needed_bytes == pytest.approx(after.memory.total_bytes.high, rel=1e-9)
+        assert found.needed_bytes == pytest.approx(after.memory.needed_bytes, rel=1e-9)
 
 
 def test_the_smallest_sacrifice_comes_first() -> None:
@@ -183,17 +183,17 @@ def test_instances_of_a_divided_card_serve_apart_and_never_train_together() -> N
 
 
 def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None:
-    """Unsloth publishes that gpt-oss-20b trains in 14 GB with QLoRA, in short sequences."""
-    asked = tune("gpt-oss-20b", "rtx-4060-ti-16gb", 1, method="qlora")
+    asked = tune("qwen2.5-32b", "rtx-4090", 1, method="qlora")
     tight = advisor.estimate(asked)
     likely = way(tight, "adapt attention alone")
     assert "--lora-rank 8" in likely.change
     assert likely.sacrifice == "lengths"
     assert likely.likely_bytes is not None
     assert likely.likely_bytes < likely.usable_bytes < likely.needed_bytes
-    assert "may fit, with 14 GiB of 16 GiB expected" in way_out_sentence(likely, tight)
-    shorter = {"lora_targets": ["q", "k", "v", "o"], "lora_rank": 8, "sequence_length": 2048}
-    again = changed(asked, workload=shorter)
+    assert "may fit, with " in way_out_sentence(likely, tight)
+    shorter = {"lora_targets": ["q", "k", "v", "o"], "lora_rank": 8, "sequence_length": 1024}
+    hosted = {"layout": (tight.layout.model_dump(mode="json") | {"offload": ["activations"]})}
+    again = changed(asked, workload=shorter, **hosted)
     assert again.memory.total_bytes.expected == pytest.approx(likely.likely_bytes)
 
     roomy = advisor.estimate(tune("qwen3-30b-a3b", "rtx-5090", 1, method="qlora"))
@@ -211,3 +211,16 @@ def test_more_cards_hold_many_requests_themselves_and_name_the_other_software() 
     found = way(estimate, "more cards")
     assert found.change == "more cards: 32x NVIDIA H100 SXM5 80GB with vLLM"
     assert found.host_bytes == 0
+
+
+def test_gpt_oss_fits_16_gb_as_its_trainer_publishes() -> None:
+    """Unsloth publishes 14 GB for QLoRA of gpt-oss-20b (13.0 GiB), on attention alone: its notebook
+    counts 3,981,312 trained parameters at rank 8 (unsloth.ai/blog/gpt-oss, issue 4193)."""
+    short = {"sequence_length": 1024, "lora_rank": 8, "software": "unsloth"}
+    found = advisor.estimate(tune("gpt-oss-20b", "rtx-4060-ti-16gb", 1, method="qlora", **short))
+    assert found.memory.fits
+    assert found.memory.tight
+    assert found.parameters.trainable == 3_981_312
+    assert found.memory.total_bytes.expected == pytest.approx(14e9, rel=0.05)
+    small = advisor.estimate(tune("gpt-oss-20b", "t4", 1, method="qlora", **short))
+    assert all("adapt attention alone" not in each.change for each in small.ways_out)

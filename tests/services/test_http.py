@@ -19,8 +19,8 @@ from jsonschema import Draft202012Validator
 import advisor
 from advisor.errors import InputError
 from advisor.services import http
+from advisor.services.http import BusyError, Work
 from advisor.services.questions import doors
-from advisor.services.work import BusyError, Work
 from benchmarks.replicas import free_port, running
 from tests.cases import tune
 

@@ -230,6 +230,7 @@ def parameters() -> Parameters:
         total=8_030_261_248,
         without_head=7_504_924_672,
         text_tower=8_030_261_248,
+        with_vision=8_030_261_248,
         active=8_030_261_248,
         active_without_embedding=7_504_924_672,
         trainable=41_943_040,

@@ -44,17 +44,9 @@ def text_tower(
 ) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
     """Find the text configuration of a multimodal one.
 
-    Raises InputError if a nested configuration is not an object.
-
-    Returns
-    -------
-    Mapping
-        The nested text configuration with its class's defaults, or ``config`` itself.
-    tuple of str
-        Notes on parts that are left out or assumed.
-    tuple of Tower
-        Towers that the class builds by default. They count, although the file does not describe
-        them.
+    The nested one with its class's defaults, or ``config`` itself; notes on parts that are left out
+    or assumed; and the towers that the class builds by default, which count although the file does
+    not describe them. Raises InputError if a nested configuration is not an object.
     """
     outer = ConfigFields(config)
     kind = outer.text("model_type", "").lower()

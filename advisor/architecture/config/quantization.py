@@ -61,18 +61,11 @@ _INNER: Final = ("mlp", "ffn", "experts")
 
 
 def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
-    """Return the storage format of the published weights.
+    """Return the storage format of the published weights, a key of ``WEIGHT_FORMATS``.
 
-    Raises InputError if a field of the block has the wrong type.
+    The second value are assumptions. Raises InputError if a field of the block has the wrong type.
 
     ``config``: a ``config.json``, or the nested configuration of its text tower.
-
-    Returns
-    -------
-    str
-        Key into ``advisor.nouns.precision.WEIGHT_FORMATS``.
-    tuple of str
-        Assumptions.
     """
     fields = ConfigFields(config)
     plain = fields.text("dtype", fields.text("torch_dtype", "bfloat16"))

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from advisor.architecture.mixers import residual_streams as streams
 from advisor.architecture.mixers.attention import attention_rows
 from advisor.architecture.mixers.attention import input_readers as attention_readers
 from advisor.architecture.mixers.compressed_attention import compressed_attention_rows
@@ -17,10 +16,13 @@ from advisor.architecture.mixers.recurrences import (
     state_space_duality_rows,
 )
 from advisor.architecture.mixers.shapes import (
+    AlternatingUpdates,
     CompressedAttention,
     ExpertsShape,
+    LayerInputs,
     LightningAttention,
     Mixer,
+    Norm,
     NormPlaces,
     SelectiveScan,
     ShortConvolution,
@@ -75,7 +77,7 @@ def _embedding(shape: TransformerShape) -> Iterator[Operator]:
         unfused=FUSED_PASSES * width,
     )
     if shape.layer_inputs is not None:
-        yield from streams.layer_input_embedding(
+        yield from layer_input_embedding(
             shape.layer_inputs, layers=shape.layers, hidden_size=hidden, norm=shape.norm
         )
     if shape.positions:
@@ -117,15 +119,13 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
     yield from _block_norms(shape)
     layers = shape.layers
     if shape.layer_inputs is not None:
-        yield from streams.layer_input_rows(
+        yield from layer_input_rows(
             shape.layer_inputs, layers=layers, hidden_size=hidden, norm=norm
         )
     if shape.alternating is not None:
-        yield from streams.alternating_rows(
-            shape.alternating, layers=layers, hidden_size=hidden, norm=norm
-        )
+        yield from alternating_rows(shape.alternating, layers=layers, hidden_size=hidden, norm=norm)
     if shape.residual_streams > 1:
-        yield from streams.hyper_connection_rows(
+        yield from hyper_connection_rows(
             layers=layers, hidden_size=hidden, streams=shape.residual_streams
         )
     yield _residual(shape)
@@ -185,9 +185,9 @@ def _ordinal(index: int) -> str:
 def _head(shape: TransformerShape) -> Iterator[Operator]:
     at, width, vocab = Rows("head", 1, Part.HEAD), shape.hidden_size, shape.vocab_size
     if shape.alternating is not None:
-        yield from streams.alternating_head(shape.alternating, hidden_size=width)
+        yield from alternating_head(shape.alternating, hidden_size=width)
     if shape.residual_streams > 1 and not shape.streams_averaged:
-        yield streams.hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
+        yield hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
     if shape.final_norm:
         yield at.norm("norm", shape.norm, width)
     if shape.embedding_width is not None:
@@ -210,3 +210,111 @@ def routed(shape: TransformerShape) -> ExpertsShape | None:
     """Return the routed layers with the most experts, or None for a dense model."""
     layers = [layer for layer in shape.feed_forward if isinstance(layer, ExpertsShape)]
     return max(layers, key=lambda layer: layer.experts, default=None)
+
+
+MIX_SCALES: Final = 3
+"""A hyper-connection has one learned scale for each of its mappings: in, out and across."""
+
+
+def alternating_rows(
+    shape: AlternatingUpdates, *, layers: int, hidden_size: int, norm: Norm
+) -> Iterator[Operator]:
+    """Yield the rows of every block's work on its streams, of which each block computes one.
+
+    References
+    ----------
+    .. [1] Baykal et al., Alternating updates for efficient transformers, 2023,
+       arXiv:2301.13310, algorithm 1.
+    """
+    at, streams, rank = Rows("block.alternating", layers), shape.streams, shape.low_rank
+    mixed = float(streams * hidden_size)
+    yield at.elementwise(
+        "mix",
+        # Predict and correct: each reads all streams and writes them.
+        fused=4.0 * mixed,
+        unfused=8.0 * mixed,
+        launches=8,
+        # Coefficients of the prediction and of the correction, and the scale of the output.
+        parameters=streams**3 + streams**2 + hidden_size,
+        flops_per_token=2.0 * hidden_size * (streams**2 + streams),
+    )
+    yield at.lone_linear("router", hidden_size, streams, division=REPLICATED)
+    yield at.norm("norm", norm, hidden_size)
+    yield at.lone_linear("shortcut_in", hidden_size, rank, division=REPLICATED)
+    yield at.lone_linear("shortcut_out", rank, hidden_size, division=REPLICATED)
+    yield at.norm("shortcut_norm", norm, hidden_size, stream=COMPUTE)
+
+
+def alternating_head(shape: AlternatingUpdates, *, hidden_size: int) -> Iterator[Operator]:
+    """Yield the projections that create the additional streams and merge them."""
+    others = (shape.streams - 1) * hidden_size
+    for name, part in (("streams_open", Part.EMBEDDING), ("streams_close", Part.HEAD)):
+        at = Rows(part.value, 1, part)
+        yield at.lone_linear(name, hidden_size, others, division=REPLICATED)
+
+
+def hyper_connection_rows(*, layers: int, hidden_size: int, streams: int) -> Iterator[Operator]:
+    """Yield the rows that mix several residual streams around both branches of a block.
+
+    References
+    ----------
+    .. [1] Xie et al., mHC: manifold-constrained hyper-connections, 2025, arXiv:2512.24880.
+    """
+    at, wide = Rows("block", layers), streams * hidden_size
+    saved = (kept("streams", wide, STREAM),)
+    for branch in ("attention", "feed_forward"):
+        # Into the branch, out of it, and across the streams.
+        out = streams * (2 + streams)
+        mapping = at.linear(f"{branch}_mix", wide, out, bias=True, division=REPLICATED, saved=saved)
+        yield _scaled(mapping, MIX_SCALES)
+        yield at.elementwise(
+            f"{branch}_streams",
+            # Read for the branch's input; read, mixed and written with its output.
+            fused=3.0 * wide + 2.0 * hidden_size,
+            unfused=9.0 * wide + 2.0 * hidden_size,
+            launches=12,
+        )
+
+
+def hyper_connection_head(*, hidden_size: int, streams: int) -> Operator:
+    """Return the row that merges the residual streams before the head."""
+    at = Rows("head", 1, Part.HEAD)
+    mapping = at.linear("mix", streams * hidden_size, streams, bias=True, division=REPLICATED)
+    return _scaled(mapping, 1)
+
+
+def _scaled(row: Operator, scales: int) -> Operator:
+    """Return the row with learned scalars besides its matrix."""
+    return row.changed(
+        parameters=row.parameters + scales, active_parameters=row.active_parameters + scales
+    )
+
+
+def layer_input_embedding(
+    inputs: LayerInputs, *, layers: int, hidden_size: int, norm: Norm
+) -> Iterator[Operator]:
+    """Yield the table of per-layer embeddings, and the projection that is added to them."""
+    at, width = Rows("embedding", 1, Part.EMBEDDING), layers * inputs.width
+    moved = FUSED_PASSES * width
+    yield at.elementwise(
+        "layer_inputs",
+        kind=OperatorKind.EMBEDDING,
+        division=TENSOR,
+        parameters=inputs.vocab_size * width,
+        fused=moved,
+        unfused=moved,
+    )
+    yield at.linear("layer_input_projection", hidden_size, width, division=REPLICATED)
+    yield at.norm("layer_input_norm", norm, inputs.width, rows=layers)
+
+
+def layer_input_rows(
+    inputs: LayerInputs, *, layers: int, hidden_size: int, norm: Norm
+) -> Iterator[Operator]:
+    """Yield the rows of a block's own embedding: gate, product, projection, norm."""
+    at = Rows("block.layer_input", layers)
+    sides = {"gate": (hidden_size, inputs.width), "projection": (inputs.width, hidden_size)}
+    for name, (read, made) in sides.items():
+        saved = (linear_input(read, (f"layer_input_{name}",)),)
+        yield at.linear(name, read, made, division=REPLICATED, saved=saved)
+    yield at.norm("norm", norm, hidden_size, stream=COMPUTE)

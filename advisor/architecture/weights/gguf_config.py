@@ -23,14 +23,8 @@ def config_from_gguf(header: GgufHeader) -> dict[str, object]:
 
     Fields as in ``config.json``, for ``architecture_from_config``.
 
-    ``header``: header of the whole model, with all parts if the file is split.
-
-    Raises
-    ------
-    UnsupportedArchitectureError
-        If the family is not supported.
-    InputError
-        If a key is missing or unusable.
+    ``header``: of the whole model, with all parts if the file is split. Raises
+    UnsupportedArchitectureError for another family, InputError for a missing or unusable key.
     """
     family = header.metadata.get("general.architecture")
     facts = gguf_facts()

@@ -54,16 +54,9 @@ _REMEDY: Final = "Put the model's config.json beside the file, or give it instea
 
 
 def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return the configuration of a Llama-like model.
+    """Return the configuration of a Llama-like model, as in ``config.json``, and assumptions.
 
     Raises InputError if the tensors are not those of a Llama, Qwen 2 or Qwen 3 model.
-
-    Returns
-    -------
-    dict
-        Fields as in ``config.json``.
-    tuple of str
-        Assumptions.
     """
     shapes = {name: shape for name, shape in table.shapes().items() if not name.endswith(_BUFFERS)}
     prefix = _prefix(shapes)

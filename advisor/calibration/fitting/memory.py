@@ -11,7 +11,13 @@ from typing import Final
 
 from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.stack_runs import TABLE, TAILS, blank_training, origin
-from advisor.calibration.scoring.report import Summary, group_quantile, scored, summarise
+from advisor.calibration.scoring.report import (
+    Summary,
+    group_quantile,
+    next_interval,
+    scored,
+    summarise,
+)
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.memory_rows import TENSORS, predicted_tensors
 from advisor.calibration.tables.reading import cell, flag, number, shipped_rows
@@ -51,6 +57,7 @@ class PeakRun:
     source: str
     """Repository or site: runs of one source are held out together."""
     group: str
+    software: str
     interval: str
     kind: str
     """The same interval, as if no setting were guessed."""
@@ -115,6 +122,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
                 id=cell(row, "id"),
                 source=origin(cell(row, "source")),
                 group=cell(row, "split_group"),
+                software=run.software,
                 interval=NAMES[2] if guessed else interval_name(run),
                 kind=interval_name(run),
                 measured=measured * GIB,
@@ -133,12 +141,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
 def fit_reserve(runs: Sequence[PeakRun]) -> float:
     """Reserve with the least mean absolute log error; groups of similar runs weigh equally.
 
-    ``runs``: runs with guessed settings are left out.
-
-    Returns
-    -------
-    float
-        [fraction]
+    ``runs``: runs with guessed settings are left out. [fraction]
     """
     stated = [run for run in runs if run.interval != NAMES[2]]
     sizes = Counter(run.group for run in stated)
@@ -163,10 +166,12 @@ def hold_out_peaks(runs: Sequence[PeakRun]) -> tuple[HeldOutPeak, ...]:
 
 
 def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> dict[str, Interval]:
-    """80 % intervals on tensors, from peaks that the constants have not seen.
+    """80 % intervals on tensors for a group not yet seen, from peaks that no constant has seen.
 
     By name. What too few groups state in full takes those with guessed settings too, every run
-    weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more.
+    weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more. What fits
+    is decided by the factor below which nine of ten known groups stay: few groups widen the range,
+    but refuse no run that others have run.
 
     ``facts``: stated bounds of reserve and context, which widen a range besides the interval.
     """
@@ -179,21 +184,25 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
             own = [item for item in held_out if item.run.kind == name] or list(held_out)
             groups = [item.run.id for item in own]
         behind = len({item.run.group for item in own})
+        *bounds, usual = pulled_to_pool(_bounds(own, facts, groups), pool, behind)
         found[name] = range_of_groups(
-            pulled_to_pool(_bounds(own, facts, groups), pool, behind),
-            f"10 % and 90 % of measured over predicted peak, {len(own)} published runs in "
-            f"{behind} groups, each source held out, drawn towards those of all peaks, beyond the "
-            "spread of the reserve",
+            bounds,
+            f"range for one more group, from {len(own)} published runs in {behind} groups: "
+            "measured over predicted peak, each source held out, drawn towards that of all peaks, "
+            "beyond the spread of the reserve",
             behind,
+            usual=usual,
         )
     return found
 
 
 def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[str]) -> list[float]:
-    """10 % and 90 % of measured over predicted peaks."""
+    """Measured over predicted peaks: the range of one more group, and 90 % of the known ones."""
+    low, high = ([item.factor(facts, side) for item in runs] for side in ("low", "high"))
     return [
-        group_quantile([item.factor(facts, side) for item in runs], groups, share)
-        for side, share in zip(("low", "high"), TAILS, strict=True)
+        next_interval(low, groups)[0],
+        next_interval(high, groups)[1],
+        group_quantile(high, groups, TAILS[1]),
     ]
 
 
@@ -245,8 +254,12 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     runs = peak_runs(engine)
     intervals = fit_peak_intervals(hold_out_peaks(runs), calibration.memory)
     intervals |= fit_tensor_intervals(engine)
+    groups = {(run.software, run.group) for run in runs}
     return {
-        "memory": {"fragmentation": {"expected": fit_reserve(runs)}},
+        "memory": {
+            "fragmentation": {"expected": fit_reserve(runs)},
+            "peak_groups": dict(Counter(name for name, _ in sorted(groups))),
+        },
         "intervals": served
         | {name: found.model_dump(mode="json") for name, found in intervals.items()},
     }

@@ -191,7 +191,7 @@ def rounded(value: float, digits: int = 4) -> float:
     return round(value, digits - 1 - math.floor(math.log10(abs(value))))
 
 
-def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, float]:
+def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, ...]:
     """Move the bounds of one kind of runs towards the bounds of all runs.
 
     ``groups``: groups of runs of the kind; the fewer, the more the pool counts.
@@ -204,14 +204,17 @@ def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> 
     (0.5, 4.0)
     """
     share = groups / (groups + POOL_GROUPS)
-    low, high = (
+    return tuple(
         mine**share * others ** (1.0 - share) for mine, others in zip(own, pool, strict=True)
     )
-    return low, high
 
 
 def range_of_groups(
-    bounds: Sequence[float], source: str, groups: int, evidence: Evidence = Evidence.CALIBRATED
+    bounds: Sequence[float],
+    source: str,
+    groups: int,
+    evidence: Evidence = Evidence.CALIBRATED,
+    usual: float | None = None,
 ) -> Interval:
     """Return fitted bounds as an interval that contains 1, with the digits of the file."""
     low, high = bounds
@@ -221,4 +224,5 @@ def range_of_groups(
         evidence=evidence,
         groups=groups,
         source=source,
+        usual=None if usual is None else rounded(max(1.0, usual), 3),
     )

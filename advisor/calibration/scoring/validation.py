@@ -76,7 +76,9 @@ KINDS: Final = (
 
 
 def validate(path: str | Path, configs: str | Path | None = None) -> ValidationReport:
-    """Score the engine on a table of measurements.
+    """Score the engine on a table of measurements, in the units of its columns.
+
+    Raises InputError if the file cannot be read or has no known kind, or ``configs`` is no folder.
 
     Parameters
     ----------
@@ -85,17 +87,6 @@ def validate(path: str | Path, configs: str | Path | None = None) -> ValidationR
     configs : str or Path, optional
         Folder of Hugging Face configurations named ``org__name.json``, for models that are not
         among the presets.
-
-    Returns
-    -------
-    ValidationReport
-        Predicted rows in the units of the table's columns, their summary, and the rows that
-        could not be predicted, each with its reason.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or has no known kind, or if ``configs`` is not a folder.
     """
     stored = {} if configs is None else stored_configs(Path(configs))
     rows = read_table(Path(path))

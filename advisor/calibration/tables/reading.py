@@ -71,14 +71,8 @@ def measurement_tables() -> MeasurementTables:
 def shipped_rows(name: str) -> list[dict[str, str]]:
     """Read a table of measurements that ships.
 
-    ``name``: file name in ``data/measurements``, with or without its ending.
-
-    Raises
-    ------
-    CatalogError
-        If the table is broken, or two rows have one id.
-    ResourceError
-        If the folder is missing.
+    ``name``: file name in ``data/measurements``, with or without its ending. Raises CatalogError
+    if the table is broken or two rows have one id, ResourceError if the folder is missing.
     """
     path = data_path(MEASUREMENTS) / f"{name.removesuffix('.csv')}.csv"
     return read_cells(path, key=("id",))

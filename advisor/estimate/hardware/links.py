@@ -65,13 +65,9 @@ def exchange_links(
 ) -> tuple[Floats, Floats, Floats]:
     """Links of an all-to-all exchange: ranks in one node, and both bandwidths.
 
-    ``ranks`` and ``stride``: group size, and distance of neighbours in accelerators.
+    [1], [bytes/s] inside the node, and [bytes/s] of one accelerator's network, 0 without one.
 
-    Returns
-    -------
-    tuple of ndarray
-        Ranks of the group in one node, the bandwidth inside it and one accelerator's network,
-        which is 0 where there is none. [1], [bytes/s], [bytes/s]
+    ``ranks`` and ``stride``: group size, and distance of neighbours in accelerators.
     """
     hardware = candidates.hardware
     reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)

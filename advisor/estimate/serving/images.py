@@ -2,11 +2,11 @@
 
 import math
 
-from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.flops import tower_flops
 from advisor.errors import InputError
 from advisor.foundation.units import MILLION, MILLISECOND
-from advisor.nouns.images import ImageWork, VisionTower, vision_towers
+from advisor.nouns.images import ImageWork, VisionTower, tower_before, vision_towers
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.serving import Serving
 
@@ -15,19 +15,20 @@ def tower_of(architecture: ModelArchitecture) -> VisionTower | None:
     """Return the vision tower that reads images for a model; None if none is described."""
     words = f"{architecture.family} {architecture.name} {architecture.hub_id}".lower()
     text = f"{architecture.hidden_size}x{architecture.num_hidden_layers}"
-    for tower in vision_towers().towers:
-        if text in tower.texts and any(word in words for word in tower.match):
-            return tower
-    return None
+    return tower_before(words, text)
+
+
+def tower_parameters(architecture: ModelArchitecture) -> int:
+    """Return the parameters of a model's vision tower and its projector; 0 if not described."""
+    if architecture.unit is not Unit.TOKEN or (tower := tower_of(architecture)) is None:
+        return 0
+    projected = tower.projector_parameters(architecture.hidden_size)
+    return tower.block_parameters + projected + tower.beside
 
 
 def tower_bytes(architecture: ModelArchitecture) -> float:
     """Return the weights of a model's vision tower in 16 bits; 0 if none is described. [bytes]"""
-    tower = tower_of(architecture)
-    if tower is None:
-        return 0.0
-    projected = tower.projector_parameters(architecture.hidden_size)
-    return FORMAT_BYTES["bf16"] * (tower.block_parameters + projected)
+    return FORMAT_BYTES["bf16"] * tower_parameters(architecture)
 
 
 def with_images(workload: Serving, architecture: ModelArchitecture) -> Serving:

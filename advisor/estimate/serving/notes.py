@@ -216,7 +216,7 @@ def _adapter_note(
 
 def limit_notes(accelerator: Accelerator, memory: MemoryBreakdown) -> tuple[str, ...]:
     """Say how to raise the limit of unified memory, where a served model needs more."""
-    needed = memory.total_bytes.high
+    needed = memory.needed_bytes
     if accelerator.memory_reported_bytes < needed <= memory.usable_bytes:
         return (raising(accelerator),)
     return ()

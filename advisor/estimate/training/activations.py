@@ -220,7 +220,7 @@ def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBy
 
 
 def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
-    """Return the bytes that selective recomputation keeps, besides the input of each block.
+    """Return the bytes per token that selective recomputation keeps, besides each block's input.
 
     Megatron-class software recomputes norms, activation products and score matrices; of
     :func:`fold_saved_bytes`, gates and the tensors of flash attention stay. All other software
@@ -228,11 +228,6 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
     attention kernel writes (:func:`~advisor.estimate.fold.kept_products`). A compiled graph drops
     a block's last product, which only the next block's input needs. Leaves out results of
     reduce-scatters under tensor parallelism.
-
-    Returns
-    -------
-    SavedBytes
-        [bytes/token]
     """
     operators = tuple(operators)
     if run.stack.selective_recompute is SelectiveRecompute.CHEAP_WORK:

@@ -17,6 +17,7 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Calibration, Interval
 from advisor.nouns.software.links_and_memory import MemoryFacts
+from advisor.nouns.software.stacks import ENOUGH_GROUPS
 from advisor.nouns.training_choices import FineTuningMethod
 
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")
@@ -52,9 +53,19 @@ def interval_name(run: TrainingRun) -> str:
     return "training_memory_4bit" if four_bit else "training_memory"
 
 
+def few_peaks(run: TrainingRun, calibration: Calibration) -> bool:
+    """Whether fewer than three independent published peaks are of the run's software."""
+    return calibration.memory.peak_groups.get(run.software, 0) < ENOUGH_GROUPS
+
+
 def memory_interval(run: TrainingRun, calibration: Calibration) -> Interval:
-    """Return the interval of a run's memory."""
-    return calibration.intervals[interval_name(run)]
+    """Return the interval of a run's memory, wider if few published peaks are of its software."""
+    own, guessed = (
+        calibration.intervals[name] for name in (interval_name(run), "training_memory_guessed")
+    )
+    if not few_peaks(run, calibration):
+        return own
+    return own.changed(low=min(own.low, guessed.low), high=max(own.high, guessed.high))
 
 
 def memory_totals(
@@ -64,10 +75,9 @@ def memory_totals(
     interval: Interval,
     *,
     widening: float,
-) -> tuple[Floats, Floats, Floats]:
-    """Low, expected and high total of the fullest accelerator, from its tensors. [bytes]"""
-    factors = {"low": interval.low / widening, "expected": 1.0, "high": interval.high * widening}
-    low, expected, high = (
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Low, expected, usual and high total of the fullest accelerator, from its tensors. [bytes]"""
+    low, expected, usual, high = (
         np.asarray(
             reserved_bytes(
                 allocated=allocated * factor,
@@ -75,22 +85,27 @@ def memory_totals(
                 outside=outside_bytes(layout, facts, bound),
             )
         )
-        for bound, factor in factors.items()
+        for bound, factor in (
+            ("low", interval.low / widening),
+            ("expected", 1.0),
+            ("high", interval.most * widening),
+            ("high", interval.high * widening),
+        )
     )
-    return low, expected, high
+    return low, expected, usual, high
 
 
 def evaluate_memory(
     run: TrainingRun, layout: LayoutArrays, calibration: Calibration, lengths: Floats | None = None
 ) -> Floats:
-    """High end of every configuration's total, which decides what fits; see `memory_range`."""
+    """Usual total of every configuration, which decides what fits; see `memory_range`."""
     return memory_range(run, layout, calibration, lengths)[2]
 
 
 def memory_range(
     run: TrainingRun, layout: LayoutArrays, calibration: Calibration, lengths: Floats | None = None
-) -> tuple[Floats, Floats, Floats]:
-    """Low, expected and high total of every configuration. [bytes]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Low, expected, usual and high total of every configuration. [bytes]
 
     ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
     """
@@ -120,7 +135,7 @@ def describe_memory(
     facts = calibration.memory
     arrays = LayoutArrays.of(layout)
     memory = training_memory(run, arrays, facts)
-    low, expected, high = (
+    low, expected, usual, high = (
         float(value[0])
         for value in memory_totals(memory.allocated, arrays, facts, interval, widening=widening)
     )
@@ -159,7 +174,8 @@ def describe_memory(
         fragmentation_bytes=fragmentation,
         total_bytes=Range(low=low, expected=expected, high=high, evidence=evidence),
         usable_bytes=accelerator.memory_reported_bytes,
-        fits=high <= accelerator.memory_reported_bytes,
+        usual_bytes=usual,
+        fits=usual <= accelerator.memory_reported_bytes,
         host_bytes=spread(float(memory.host[0])),
         peak_moment=MOMENTS[int(memory.moment[0])],
         limiting_stage="all"

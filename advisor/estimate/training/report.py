@@ -19,6 +19,7 @@ from advisor.estimate.fold import (
     trainable_parameters,
 )
 from advisor.estimate.results import FlopCount, Parameters, StepTime
+from advisor.estimate.serving.images import tower_parameters
 from advisor.estimate.terms import shape_widening, time_terms
 from advisor.estimate.training.delivered import delivered_interval, losses, machines_of, run_terms
 from advisor.estimate.training.run import TrainingRun
@@ -164,6 +165,7 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
         total=architecture.total_parameters,
         without_head=architecture.parameters_without_head,
         text_tower=architecture.text_tower_parameters,
+        with_vision=architecture.total_parameters + tower_parameters(architecture),
         active=architecture.active_parameters,
         active_without_embedding=architecture.active_without_embedding,
         trainable=0 if run is None else trainable_parameters(run),

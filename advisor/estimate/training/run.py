@@ -83,6 +83,8 @@ class MemorySwitches:
     """The optimizer updates each weight in the backward pass and frees its gradient."""
     trained_ends: bool = False
     """Besides adapters, full copies of embedding and head train (``modules_to_save``)."""
+    embedding_on_host: bool = False
+    """A frozen input table stays in the host's memory."""
     adapter_format: str = "fp32"
     adapter_autocast: bool = True
     """Adapters compute under autocast; otherwise their input is cast to their format."""
@@ -258,7 +260,11 @@ def resolve_training(
         offers=() if offer is None else (offer,),
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
         switches=MemorySwitches(
-            reduce_format=workload.reduce_format, gradient_sync=workload.gradient_sync
+            reduce_format=workload.reduce_format,
+            gradient_sync=workload.gradient_sync,
+            embedding_on_host=offer is not None
+            and method in offer.embedding_on_host
+            and not architecture.tied_embeddings,
         ),
     )
 
@@ -303,7 +309,7 @@ def _adapts_experts(
     """Whether the tool puts adapters on routed experts too; noted where it does not."""
     if tool is None or architecture.num_experts == 1:
         return True
-    reaches = tool.reaches_experts(method, architecture.family)
+    reaches = tool.adapts_experts(method, architecture.family)
     if not reaches:
         family = architecture.family
         notes.append(f"{tool.title} puts no adapters on the routed experts of {family}")

@@ -9,6 +9,7 @@ from advisor.equations.training.memory import end_stage_layers, in_flight, stage
 from advisor.equations.training.peaks import dualpipe_in_flight
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
+from advisor.estimate.serving.images import tower_parameters
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.record import record
 
@@ -80,6 +81,9 @@ def stages_of(run: TrainingRun, layout: LayoutArrays) -> tuple[Stage, ...]:
     ``layout``: as asked; see :func:`in_effect`.
     """
     fold = fold_parameters(run.architecture)
+    if run.method is not None:  # Tools load the whole checkpoint, and pretrain the text alone.
+        held = fold.embedding_replicated + tower_parameters(run.architecture)
+        fold = replace(fold, embedding_replicated=held)
     layers = float(run.architecture.num_hidden_layers)
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
     return tuple(

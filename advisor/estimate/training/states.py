@@ -207,14 +207,19 @@ def _frozen_states(
         in_block = in_block + dequantised_bytes(elements=widest, tensor=layout.tensor)
     # A trained embedding or head, its gradients and states are in the format of the base.
     trained_ends = stage.ends * (2.0 * run.switches.trained_ends)
-    weights = _frozen_weights(run, layout, stage)
+    weights, host = _frozen_weights(run, layout, stage), zero
+    if run.switches.embedding_on_host:
+        host = zero + FORMAT_BYTES["bf16"] * fold_parameters(run.architecture).embedding_divided
     gradients = (
         adapters * gradient_bytes_per_parameter(run)
         + trained_ends
         + _flat_gradients(run, layout, stage)
     )
     return StageStates(
-        weights=weights + adapters * FORMAT_BYTES[run.switches.adapter_format] + trained_ends,
+        weights=weights
+        - host
+        + adapters * FORMAT_BYTES[run.switches.adapter_format]
+        + trained_ends,
         master=zero,
         gradients=gradients,
         gradients_at_last_block=gradients,
@@ -227,7 +232,7 @@ def _frozen_states(
         at_last_block=in_block,
         at_end=zero,
         at_update=zero,
-        host=zero,
+        host=host,
     )
 
 

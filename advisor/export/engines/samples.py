@@ -61,7 +61,7 @@ def guidance(servers: Servers) -> int | None:
 def in_turn(servers: Servers) -> bool:
     """Whether the parts of a pipeline take turns on the card, for they do not fit together."""
     memory_used, more = servers.setup.estimate.memory, _beside_bytes(servers)
-    return more is None or memory_used.total_bytes.high + more > memory_used.usable_bytes
+    return more is None or memory_used.needed_bytes + more > memory_used.usable_bytes
 
 
 def parts(servers: Servers) -> str:

@@ -252,6 +252,7 @@ TRAINER: Final = Tool(
 UNSLOTH: Final = Tool(
     "unsloth",
     facts={
+        "embedding_on_host": lambda setup: setup.run.switches.embedding_on_host,
         "families": lambda _: ", ".join(TUNES),
         "full": lambda setup: setup.run.method is FineTuningMethod.FULL,
         "full_pairs": lambda setup: (

@@ -55,7 +55,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
         if estimate.memory.fits:
             break
     else:
-        needed, usable = estimate.memory.total_bytes.high, estimate.memory.usable_bytes
+        needed, usable = estimate.memory.needed_bytes, estimate.memory.usable_bytes
         changes = " ".join(_changes(setup, workload, layout, precision, tool))
         raise cannot(
             f"the plan does not fit as {tool.says.title} runs it: "

@@ -60,6 +60,8 @@ class Interval(Noun):
     source: str
     groups: Annotated[int, Field(ge=0)] | None = None
     """Groups of independent runs that the bounds rest on; None where they are stated."""
+    usual: Annotated[float | None, Field(ge=1, exclude_if=lambda value: value is None)] = None
+    """Factor below which nine of ten known groups stay, if it decides what fits."""
 
     def around(
         self, value: float, *, widening: float = 1.0, known: Evidence = Evidence.DERIVED
@@ -71,6 +73,11 @@ class Interval(Noun):
             high_factor=self.high * widening,
             evidence=self.evidence.weakest(known),
         )
+
+    @property
+    def most(self) -> float:
+        """Factor that decides what fits."""
+        return self.high if self.usual is None else self.usual
 
     @property
     def caution(self) -> tuple[str, ...]:

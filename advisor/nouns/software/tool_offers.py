@@ -153,6 +153,10 @@ class TrainingOffer(Noun):
     ``data/tool_choice.yaml``); empty: all."""
     qlora_experts: str = ""
     """The same under QLoRA, where the experts also have 4 bits."""
+    qlora_adapts: str = ""
+    """The same, where some have 4 bits and get no adapters."""
+    embedding_on_host: tuple[FineTuningMethod, ...] = ()
+    """Methods whose input table stays in the host's memory, unless the head shares it."""
     sharded_by: str = ""
     """What shards: FSDP, DeepSpeed ZeRO …"""
     hybrid_sharding: bool = False

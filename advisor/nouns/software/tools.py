@@ -142,6 +142,14 @@ class Tool(Noun):
         held = offer.qlora_experts if four_bit else offer.lora_experts
         return not held or family in tool_choice().experts[held]
 
+    def adapts_experts(self, method: FineTuningMethod | None, family: str) -> bool:
+        """Whether they do by the names of projections, and not only the experts' 4 bits."""
+        if method is not FineTuningMethod.QLORA or not (
+            self.training and self.training.qlora_adapts
+        ):
+            return self.reaches_experts(method, family)
+        return family in tool_choice().experts[self.training.qlora_adapts]
+
     @property
     def named(self) -> str:
         """Return title and release, e.g. ``TRL 1.5.0``."""
@@ -198,7 +206,7 @@ def tool_choice() -> ToolChoice:
                     refuse(CHOICE, name, "Name a row of tools.yaml.", entry=duty, field=backend)
     for tool in known_tools().values():
         offer = tool.training
-        for held in (offer.lora_experts, offer.qlora_experts) if offer else ():
+        for held in (offer.lora_experts, offer.qlora_experts, offer.qlora_adapts) if offer else ():
             if held and held not in choice.experts:
                 allowed = f"Name one of {', '.join(choice.experts)}."
                 refuse(TOOLS, held, allowed, entry=tool.name, field="lora_experts")

@@ -40,7 +40,7 @@ def more_host_memory(case: Case, placement: Placement, estimate: Estimate) -> It
         return
     machines = -(-placement.count // placement.node.accelerators)
     memory = estimate.memory
-    short = (memory.total_bytes.high - memory.usable_bytes) * placement.count / machines
+    short = (memory.needed_bytes - memory.usable_bytes) * placement.count / machines
     for size in HOST_GB:
         room = size * GB
         if room > installed and room >= NARROWEST * short:

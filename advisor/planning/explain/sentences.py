@@ -213,6 +213,9 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     host = estimate.memory.host_bytes
     beside = f", and {memory(host)} of its host's memory" if host.expected else ""
     fill = f"Uses {memory(total)} of {memory(usable)}{estimate.memory_of}{beside}."
+    if estimate.memory.tight:
+        most = memory_against(total.high, usable)[0]
+        fill += f" Tight: measure one step; a run unlike the published ones may take {most}."
     if estimate.software is not None:
         fill += f" Software: {estimate.software.named}."
     if not option.proven:

@@ -226,7 +226,7 @@ def _best(
     card, node = placement.accelerator, placement.node
     kernels, _ = calibration.kernels_for(card)
     candidates = Candidates.of(variants, card, node, kernels, compute=run.recipe.compute)
-    _, expected, need = memory_range(run, candidates.layout, calibration)
+    _, expected, need, _ = memory_range(run, candidates.layout, calibration)
     hours, _ = evaluate_run_hours(run, candidates, calibration)
     if placement.interrupted is not None:  # on spot machines, as the plan's own hours
         hours = hours * placement.interrupted.expected

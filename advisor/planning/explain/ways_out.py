@@ -9,6 +9,7 @@ from typing import Final
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.fold import fold_adapters
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.tools.serving_formats import ways_of
@@ -91,14 +92,14 @@ class _Tight:
         memory, expected = result.memory, result.memory.total_bytes.expected
         if not memory.fits and not (likely and expected <= LIKELY * memory.usable_bytes):
             return None
-        needed = memory.total_bytes.high
+        needed = memory.needed_bytes
         return WayOut(
             change=title,
             sacrifice=sacrifice,
             needed_bytes=needed,
             usable_bytes=memory.usable_bytes,
             likely_bytes=None if memory.fits else expected,
-            saved_bytes=max(0.0, self.estimate.memory.total_bytes.high - needed),
+            saved_bytes=max(0.0, self.estimate.memory.needed_bytes - needed),
             host_bytes=memory.host_bytes.high,
             time_ratio=_time(result) / _time(self.estimate),
         )
@@ -167,7 +168,7 @@ def _first_that_fits(tight: _Tight, changes: Iterable[Change]) -> Iterator[WayOu
         if change.room_bytes < LIKE * needed:
             continue
         result = tight.placed(change.case)
-        needed = needed if result is None else result.memory.total_bytes.high
+        needed = needed if result is None else result.memory.needed_bytes
         way = tight.way(_under(change, tight.estimate, result), change.sacrifice, result)
         if way and change.sacrifice == "cards" and way.host_bytes:
             hosted.append(way)
@@ -298,7 +299,8 @@ def _smaller_adapters(
     workload = case.workload
     if not isinstance(workload, FineTuning) or workload.method is FineTuningMethod.FULL:
         return
-    run = resolve_training(workload, architecture, RECIPES[placement.precision])
+    recipe, tool = RECIPES[placement.precision], placement.equipped(case, architecture).tool
+    run = resolve_training(workload, architecture, recipe, tool)
     fields: dict[str, object] = {}
     words: list[str] = []
 
@@ -308,7 +310,7 @@ def _smaller_adapters(
         changed = case.changed(workload=workload.changed(**fields))
         return Change(" and ".join(words), sacrifice, changed)
 
-    if {*run.lora_targets} - {*ATTENTION}:
+    if fold_adapters(run) > fold_adapters(replace(run, lora_targets=ATTENTION)):
         yield change("adapt attention alone (--lora-targets q,k,v,o)", lora_targets=ATTENTION)
     if run.lora_rank > SMALL_RANK:
         yield change(f"rank {SMALL_RANK} (--lora-rank {SMALL_RANK})", lora_rank=SMALL_RANK)

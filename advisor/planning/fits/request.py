@@ -1,6 +1,10 @@
 """Which models fit some cards of the catalog, and how fast they run."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
@@ -9,22 +13,118 @@ from advisor.architecture.titles import short_list
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
+from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.serving.notes import raising
-from advisor.estimate.training.memory_report import on_accelerator
+from advisor.estimate.training.memory_report import evaluate_memory, on_accelerator
+from advisor.estimate.training.run import resolve_training, takes_adapters
 from advisor.foundation.formatting import count as in_words
+from advisor.foundation.record import record
 from advisor.foundation.units import GIB
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import recipe_named
-from advisor.planning.fits.results import Fits, ModelFit, Verdict, raised_bytes
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
+from advisor.nouns.workload import FineTuning
+from advisor.planning.fits.results import Fits, ModelFit, TrainedFit, Verdict, raised_bytes
 from advisor.planning.fits.served import Server, served_fit, verdict_of
-from advisor.planning.fits.trained import Trainer
 from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System
 from advisor.planning.stated import supported_precision
+
+LENGTHS: Final = (1, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+"""Sequence lengths at which training memory is evaluated; between them see :func:`longest`."""
+
+
+@record
+class Trainer:
+    """Fine-tunes models on some cards, one sequence per card at a time."""
+
+    card: Accelerator
+    count: int
+    precision: str
+    calibration: Calibration
+
+    def fits(self, architecture: ModelArchitecture, context: int) -> Iterator[TrainedFit]:
+        """Yield the longest sequences of each method; none for cards that only serve."""
+        if self.card.inference_only:
+            return
+        for method in FineTuningMethod:
+            if method is FineTuningMethod.FULL or takes_adapters(architecture, LORA_TARGETS):
+                yield self._longest(architecture, method, context)
+
+    def _longest(
+        self, architecture: ModelArchitecture, method: FineTuningMethod, context: int
+    ) -> TrainedFit:
+        """Return the longest sequences of one method, with and without recomputation."""
+        levels = (Sharding.DDP,) if self.count == 1 else (Sharding.DDP, Sharding.ZERO3)
+        layouts = [
+            ParallelLayout(data=self.count, sharding=sharding, recompute=recompute)
+            for recompute in (Recompute.NONE, Recompute.FULL)
+            for sharding in levels
+        ]
+        recipe = recipe_named(self.precision)
+        run = resolve_training(FineTuning(method=method), architecture, recipe)
+        # Every rank of a large count needs a sequence.
+        run = replace(run, global_batch=max(run.global_batch, self.count))
+
+        limit = architecture.max_position_embeddings or LENGTHS[-1]
+        lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})
+        sizes = np.array(lengths, dtype=np.float64)
+        needs = evaluate_memory(
+            run,
+            LayoutArrays.stack(layouts * len(lengths)),
+            self.calibration,
+            lengths=np.repeat(sizes, len(layouts)),
+        ).reshape(len(lengths), len(layouts))
+        usable = self.card.memory_reported_bytes
+        reached = longest(sizes, needs, usable)
+        kept, recomputed = reached[: len(levels)], reached[len(levels) :]
+        at_context = needs[lengths.index(context)]
+        return TrainedFit(
+            method=method,
+            precision=self.precision,
+            sharding=levels[int(np.argmax(recomputed))],
+            fits=float(at_context.min()) <= usable,
+            longest_kept=int(kept.max()),
+            longest_recomputed=int(recomputed.max()),
+            needed_bytes=float(at_context[len(levels) :].min()),
+            usable_bytes=usable,
+        )
+
+
+def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
+    """Return the longest sequence that fits in the usable memory. [tokens]
+
+    0 if the first length does not fit.
+
+    ``needs``: memory of ``m`` configurations at each length. [bytes]
+
+    The peak is the largest of moments that grow linearly with the length (quadratically where
+    attention stores its scores), so it is convex: a chord lies above it, and the length at
+    which the chord crosses the limit always fits.
+
+    Examples
+    --------
+    >>> longest(np.array([1.0, 101.0]), np.array([[0.0], [100.0]]), 50.0)
+    array([51.])
+    """
+    result = np.zeros(needs.shape[1])
+    for column in range(needs.shape[1]):
+        need = needs[:, column]
+        fitting = np.flatnonzero(need <= usable_bytes)
+        if not fitting.size:
+            continue
+        last = int(fitting[-1])
+        result[column] = lengths[last]
+        if last + 1 < len(lengths):
+            share = (usable_bytes - need[last]) / (need[last + 1] - need[last])
+            result[column] += share * (lengths[last + 1] - lengths[last])
+    return np.floor(result)
 
 
 def fits(
@@ -36,7 +136,9 @@ def fits(
     everything: bool = False,
     catalog: Catalog | None = None,
 ) -> Fits:
-    """Return the known models that some cards can serve and train.
+    """Return the known models that some cards can serve and train, and how fast they run.
+
+    Raises InputError if the accelerator is unknown, or an amount is out of bounds.
 
     Parameters
     ----------
@@ -52,16 +154,6 @@ def fits(
         Check every preset that writes text instead of a short list.
     catalog : Catalog, optional
         Default: the shipped catalog.
-
-    Returns
-    -------
-    Fits
-        For each model, whether it fits, and how fast it runs.
-
-    Raises
-    ------
-    InputError
-        If the accelerator is unknown, or an amount is out of bounds.
     """
     catalog, calibration = catalog or load_catalog(), load_calibration()
     card = catalog.accelerator(accelerator)

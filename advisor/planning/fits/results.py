@@ -81,7 +81,7 @@ class TrainedFit(Noun):
     longest_recomputed: int
     """Longest sequence with full recomputation. [tokens]"""
     needed_bytes: float
-    """High end of the total for the asked context, with full recomputation. [bytes]"""
+    """What decides whether the asked context fits, with full recomputation. [bytes]"""
     usable_bytes: float
     """What the driver reports. [bytes]"""
 

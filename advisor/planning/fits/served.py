@@ -124,7 +124,7 @@ def served_fit(found: Estimate, concurrency: int) -> ServedFit:
         weights_bytes=memory.weights_bytes.expected,
         kv_cache_bytes=memory.kv_cache_bytes.expected,
         engine_bytes=sum(part.expected for part in engine),
-        needed_bytes=memory.total_bytes.high,
+        needed_bytes=memory.needed_bytes,
         usable_bytes=memory.usable_bytes,
         host_bytes=memory.host_bytes.expected,
         tokens_per_s=serving.tpot_ms.reciprocal(1.0 / MILLISECOND) if memory.fits else None,

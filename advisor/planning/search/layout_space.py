@@ -55,7 +55,7 @@ class LayoutSpace:
         return end > first
 
     def high_bytes(self, run: TrainingRun) -> Floats:
-        """High end of the memory range: recompute policies x rows of the grid. [bytes]"""
+        """What decides whether each fits: recompute policies x rows of the grid. [bytes]"""
         high = memory_totals(
             self._tensors(run)[0],
             self.grid.layouts,
@@ -67,7 +67,7 @@ class LayoutSpace:
 
     def host_bytes(self, run: TrainingRun) -> Floats:
         """High end of the host memory for one accelerator, in the same shape. [bytes]"""
-        factor = memory_interval(run, self.calibration).high * shape_widening(self.architecture)
+        factor = memory_interval(run, self.calibration).most * shape_widening(self.architecture)
         return (self._tensors(run)[1] * factor).reshape(RECOMPUTE_LEVELS, self.grid.rows)
 
     def _tensors(self, run: TrainingRun) -> tuple[Floats, Floats]:

@@ -343,12 +343,8 @@ def _gaps(
 ) -> tuple[list[_Gap], dict[str, float]]:
     """Return the layouts of a replica that fewer instances might suffice for.
 
-    Returns
-    -------
-    list of _Gap
-        Those that could still be the cheapest of their accelerator.
-    dict
-        The least price of the searched numbers, by accelerator. [USD/h]
+    Those that could still be the cheapest of their accelerator, and the least price of the
+    searched numbers by accelerator. [USD/h]
     """
     rented = np.array([not system.owned for system in systems])
     followed = rented[table[:, 0]] & ((table[:, 5] == 1) | (table[:, 5] < table[:, 2]))

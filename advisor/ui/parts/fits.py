@@ -176,7 +176,8 @@ def fit_words(work: str, estimate: api.Estimate) -> str:
     if estimate.memory.fits:
         host = estimate.memory.host_bytes.expected
         beside = f", and {memory_size(host)} of the host's memory for each" if host else ""
-        return f"{work} fits {where}: it takes {needed} of {usable}{there}{beside}."
+        how = "likely fits" if estimate.memory.tight else "fits"
+        return f"{work} {how} {where}: it takes {needed} of {usable}{there}{beside}."
     if estimate.crowded:
         return f"{work} does not fit {where}: {estimate.crowded}."
     # The search of the other pages takes the host's memory where nothing else fits.
