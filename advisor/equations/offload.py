@@ -54,7 +54,7 @@ def host_layers_s(
     tokens : float or ndarray
         Tokens in the step, :math:`B`.
     layers : float or ndarray
-        Layers that the host holds, in whole or in part, :math:`L`.
+        Layers of the model, :math:`L`, if the host holds any.
     host_bytes_per_s, host_flops_per_s : float or ndarray
         Rates that the host's memory and cores reach, :math:`W_h` and :math:`P_h`.
     link_bytes_per_s : float or ndarray
@@ -62,7 +62,8 @@ def host_layers_s(
     streamed_tokens : float or ndarray
         Tokens from which weights come to the card, which then computes, :math:`B_s`.
     layer_overhead_s : float or ndarray
-        Time to hand a layer over, :math:`t_0`. [s]
+        Time that a layer takes more, :math:`t_0`: card and host hand over to each other, and a
+        divided graph is launched in parts. [s]
 
     Notes
     -----

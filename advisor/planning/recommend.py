@@ -20,7 +20,7 @@ from advisor.planning.search.options import best_option
 from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement
 
-MENDED: Final = (RejectionCode.DEADLINE, RejectionCode.BUDGET, RejectionCode.LATENCY)
+MENDED: Final = frozenset({"deadline", "budget", "latency", "not_offered"})
 """Limits whose remedy is one sentence."""
 
 

@@ -14,7 +14,6 @@ from advisor.calibration.fitting.serving import (
     engine_packs,
     fit_engine,
     folds_of,
-    offload_packs,
     section_of,
     values_of,
     with_values,
@@ -187,16 +186,16 @@ def test_bounds_of_a_server_with_few_models_are_drawn_towards_those_of_all():
 
 
 def test_a_fit_takes_the_rate_of_the_host_that_a_run_states(engine):
-    """Their machines: four channels of DDR4-3200, two of DDR4-2400, two of DDR5-5600."""
+    """Machines with four channels of DDR4-3200, two of DDR4-2400 or of DDR5-5600, 6000 and 6800."""
     [fit] = (one for one in HOSTS if one.name == "llama_cpp")
     rates = {
         round(node.host_memory_bandwidth_bytes_per_s / 1e9, 1)
-        for pack in offload_packs(fit, engine)
+        for pack in engine_packs(fit, engine)
         for node in pack.nodes
     }
-    assert rates == {102.0, 38.4, 89.6}
+    assert rates == {102.0, 38.4, 89.6, 96.0, 108.8}
     facts = engine.calibration.engines["llama_cpp"]
-    for pack in offload_packs(fit, engine):
+    for pack in engine_packs(fit, engine):
         halved = tuple(
             node.changed(
                 host_memory_bandwidth_bytes_per_s=node.host_memory_bandwidth_bytes_per_s / 2

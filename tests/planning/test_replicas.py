@@ -177,7 +177,7 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         tool = tools[card.key]
         name = served_format(case.workload, model, card, tool)
         form = WEIGHT_FORMATS[name]
-        constants = calibration.under(engine_of(tool, card))
+        constants = calibration.under(engine_of(tool, card, calibration))
         kernels, _ = constants.served_kernels(card, form)
         served = ServedModel.of(
             model,

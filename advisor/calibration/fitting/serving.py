@@ -12,6 +12,7 @@ from advisor.calibration.fitting.robust import Parameter, fit_log_times, rounded
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.served_runs import (
     OFFLOADED,
+    TABLES,
     Known,
     Pack,
     Reading,
@@ -163,8 +164,8 @@ def fit_engine(
 ) -> dict[str, float]:
     """Fit the constants of one engine, or those that several share.
 
-    By name, in the order of ``fit.parameters``. Every group of like runs weighs one; of a host's
-    memory, all runs of one site, which are those of one machine.
+    By name, in the order of ``fit.parameters``. Every group of like runs weighs one. Of a host's
+    memory, the n groups of one card at one site weigh as much as the root of n: they are kin.
 
     ``facts``: everything that is not fitted; of several engines, by name. ``without``: part of the
     readings to leave out, see :func:`folds_of`. ``tolerance``: relative gain below which the fit
@@ -179,14 +180,14 @@ def fit_engine(
             for one, fold in zip(readings, folds_of(readings), strict=True)
         ]
     )
-    hosted = fit in HOSTS
-    alike = [
-        (one.source if hosted else one.group, one.quantity)
-        for one, use in zip(readings, kept, strict=True)
-        if use
-    ]
+    used = [one for one, use in zip(readings, kept, strict=True) if use]
+    alike = [(one.group, one.quantity) for one in used]
     groups = Counter(alike)
     weights = np.array([1 / groups[name] for name in alike])
+    if fit in HOSTS:
+        machines = [(one.site, one.group.split(" | ")[2]) for one in used]
+        own = Counter(machine for machine, _ in set(zip(machines, alike, strict=True)))
+        weights = weights / np.sqrt([own[machine] for machine in machines])
     measured = np.array([one.measured_s for one in readings])
     names = [parameter.name for parameter in fit.parameters]
     remembered: list[Known] = [{} for _ in engines]
@@ -223,11 +224,6 @@ def model_at_site(reading: Reading) -> str:
 
 
 def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
-    """Return the runs on which the constants of one engine are fitted."""
-    return tuple(pack for pack in read_packs(engine, fit.kinds) if pack.engine == fit.name)
-
-
-def offload_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
-    """Return the runs on which an engine's constants of the host's memory are fitted."""
-    found = read_packs(engine, fit.kinds, OFFLOADED)
+    """Return the runs on which an engine's constants, or those of the host's memory, are fitted."""
+    found = read_packs(engine, fit.kinds, OFFLOADED if fit in HOSTS else TABLES)
     return tuple(pack for pack in found if pack.engine == fit.name)

@@ -1,6 +1,5 @@
 """Errors of serving times with models of a site held out, and ranges from these errors."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -16,7 +15,6 @@ from advisor.calibration.fitting.serving import (
     fit_engine,
     folds_of,
     model_at_site,
-    offload_packs,
     section_of,
     values_of,
     with_values,
@@ -51,7 +49,6 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 
-REPOSITORY: Final = re.compile(r"(?:github )?([\w.-]+/[\w.-]+)")
 NEARLY: Final = 1e-3
 """Tolerance of fits that start from the constants of all runs."""
 CACHE: Final = "serving_memory"
@@ -253,14 +250,14 @@ def _interval(
         groups = [item.reading.group for item in items]
         if not by_source:
             return next_interval(values, groups)
-        sources = [_repository(item) for item in items]
+        sources = [item.reading.site for item in items]
         places = [" | ".join(pair) for pair in zip(sources, groups, strict=True)]
         return next_interval(values, places, sources=sources)
 
     bounds, pool = next_one(own), next_one(kin)
     models = len({model_at_site(item.reading) for item in own})
     groups = len({item.reading.group for item in own})
-    sources = len({_repository(item) for item in own})
+    sources = len({item.reading.site for item in own})
     behind = f"; each of {sources} sources weighs one" if by_source else ""
     return range_of_groups(
         pulled_to_pool(bounds, pool, sources if by_source else models),
@@ -268,12 +265,6 @@ def _interval(
         f"predicted time, each of {models} models at a site held out in turn{behind}",
         groups,
     )
-
-
-def _repository(item: ServedReading) -> str:
-    """Return the repository or site of a reading, without the file or the request in it."""
-    found = REPOSITORY.match(item.reading.source)
-    return found[1] if found else item.reading.source
 
 
 def serving_errors() -> tuple[SpeedErrors, ...]:
@@ -345,7 +336,7 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     if called:
         cards = join_calibration(fixed | blank | {"engines": fitted}, data_path(FITTED))
         for fit in HOSTS:
-            held = fit_engine(fit, cards.engines[fit.name], offload_packs(fit, engine), cards)
+            held = fit_engine(fit, cards.engines[fit.name], engine_packs(fit, engine), cards)
             fitted[fit.name] = fitted.get(fit.name, {}) | section_of(held)
     else:
         fitted |= {fit.name: stored["engines"][fit.name] for fit in (*CALLED, *HOSTS)}

@@ -1,5 +1,6 @@
 """Published serving runs as arrays: all runs of one network in one format on one engine."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -37,6 +38,7 @@ from advisor.nouns.software.generations import generations
 TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv", "speech_runs.csv")
 OFFLOADED: Final = ("offload_runs.csv",)
 """Runs with layers or experts in the host's memory."""
+REPOSITORY: Final = re.compile(r"(?:github )?([\w.-]+/[\w.-]+)")
 
 
 @record
@@ -54,6 +56,12 @@ class Reading:
     """Index in the pack."""
     excluded: str = ""
     """Why no fit uses it; empty if a fit does."""
+
+    @property
+    def site(self) -> str:
+        """Return the repository or site, without the file or the request in it."""
+        found = REPOSITORY.match(self.source)
+        return found[1] if found else self.source
 
 
 @record

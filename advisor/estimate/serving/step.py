@@ -136,7 +136,7 @@ def _host_s(
             held_bytes=held_bytes,
             flops=flops,
             tokens=content.tokens,
-            layers=served.model.num_hidden_layers * parts.touched,
+            layers=served.model.num_hidden_layers * np.ceil(parts.touched),
             host_bytes_per_s=hardware.host_bytes_per_s * host.bandwidth,
             host_flops_per_s=host.flops_per_s,
             link_bytes_per_s=hardware.pcie_bytes_per_s * host.link,

@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.engines import PROCESSOR
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tools import Tool
 
@@ -15,19 +16,20 @@ def constants_of(
     calibration: Calibration, tool: Tool | None, card: Accelerator, duty: Duty
 ) -> Calibration:
     """Return the constants under which a serving tool is estimated on a card."""
-    found = calibration.under(engine_of(tool, card))
+    found = calibration.under(engine_of(tool, card, calibration))
     most = tool and tool.at_once(duty)
     if not most:
         return found
     return found.changed(serving=found.serving.changed(most_sequences=most))
 
 
-def engine_of(tool: Tool | None, card: Accelerator) -> str | None:
-    """Return the engine whose constants estimate a serving tool on a card.
+def engine_of(tool: Tool | None, card: Accelerator, calibration: Calibration) -> str | None:
+    """Return the engine whose constants estimate a serving tool on a card; None: the default.
 
-    None takes the default. A processor takes it too: engines' own kernels were fitted on other
-    accelerators.
+    A processor takes the default too, unless the engine was fitted on processors.
     """
-    if tool is None or card.segment is Segment.CPU or tool.engine == DEFAULT_ENGINE:
+    if tool is None or tool.engine in (None, DEFAULT_ENGINE):
         return None
-    return tool.engine
+    facts = calibration.engines.get(tool.engine)
+    fitted = facts is not None and PROCESSOR in facts.backends
+    return tool.engine if fitted or card.segment is not Segment.CPU else None

@@ -282,8 +282,7 @@ class Calibration(Noun):
         short = engine.short_layers(names)
         found = found.changed(expert_format=weight_format.name, short_layers=short)
         backend = engine.backend(names, interface)
-        # The engines' kernels were fitted on accelerators; a processor's decoding is read-bound.
-        if backend is None or accelerator.segment is Segment.CPU:
+        if backend is None:
             return found, measured
         found = found.under(backend, accelerator, weight_format)
         if backend is not engine.backends.get(OTHERS):

@@ -25,6 +25,8 @@ YEAR: Final = 4
 """Digits of a date that is a year."""
 OTHERS: Final = "default"
 """Section for cards without their own section."""
+PROCESSOR: Final = "processor"
+"""Section for processors, and the last name of a processor's generations."""
 
 
 class BackendFacts(Noun):
@@ -63,7 +65,7 @@ class HostFacts(Noun):
     bandwidth: Fraction = 0.7
     """Share of the host's memory bandwidth at which its cores read weights."""
     layer_overhead_s: Seconds = 2e-5
-    """Time to hand one layer to the host and back. [s]"""
+    """Time that each layer of the model takes more if the host holds any. [s]"""
     link: Fraction = 0.8
     """Share of the link's rate at which weights come to the card for a long prompt."""
     flops_per_s: Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
@@ -225,11 +227,12 @@ class ServingFacts(Noun):
         """Return the kernels for a card of these generations, narrowest first.
 
         ``interface`` is ``cuda``, ``hip``, ``vulkan``, ``metal`` or ``sycl``; by default the usual
-        one.
+        one. A processor's are never those of other cards.
         """
-        names = [*(f"{name} {interface}" for name in generations if interface), *generations]
+        others = () if PROCESSOR in generations else (OTHERS,)
+        names = (*(f"{name} {interface}" for name in generations if interface), *generations)
         return next(
-            (self.backends[name] for name in (*names, OTHERS) if name in self.backends), None
+            (self.backends[name] for name in (*names, *others) if name in self.backends), None
         )
 
 

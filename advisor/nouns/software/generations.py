@@ -1,6 +1,7 @@
 """Names of architecture generations, and the units of a card that multiply each format."""
 
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.software.engines import PROCESSOR
 
 HALF_RATE = 1.5
 """If the fp16 rate with fp16 accumulation exceeds that with fp32 accumulation by more than this
@@ -27,7 +28,7 @@ def generations(accelerator: Accelerator) -> tuple[str, ...]:
     names = (f"{generation} {capability}", generation) if capability else (generation,)
     if narrow_sums(accelerator) > HALF_RATE:
         return (f"{generation} half-rate", *names)
-    return names
+    return (*names, PROCESSOR) if accelerator.segment is Segment.CPU else names
 
 
 def peak_generation(accelerator: Accelerator) -> str:

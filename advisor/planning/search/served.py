@@ -308,12 +308,11 @@ class _Served:
         """Group tries that share a search: formats of equal size under one engine."""
         groups: dict[tuple[object, ...], list[_Try]] = {}
         for item in tries:
-            card, form = (
-                self.systems[item.place].accelerator,
-                WEIGHT_FORMATS[item.way.weight_format],
-            )
+            card = self.systems[item.place].accelerator
+            form = WEIGHT_FORMATS[item.way.weight_format]
             cache = KV_CACHE_FORMATS[cache_format(self.workload, card)]
-            engine = engine_of(item.way.tool, card), item.way.tool.at_once(self._duty)
+            tool = item.way.tool
+            engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
             kind = form.bytes_per_parameter, form.engine, cache, engine, item.way.hosted
             groups.setdefault(kind, []).append(item)
         return groups.values()
