@@ -249,10 +249,7 @@ def numbers(estimate: Estimate) -> list[Row]:
     rows.append(_row(f"Memory{estimate.memory_of}", memory, estimate.memory.total_bytes))
     if estimate.memory.host_bytes.expected > 0:
         rows.append(_row("Host memory for each", memory, estimate.memory.host_bytes))
-    rows.extend(_training_rows(estimate))
-    rows.extend(_serving_rows(estimate))
-    rows.extend(_cost_rows(estimate))
-    return rows
+    return [*rows, *_training_rows(estimate), *_serving_rows(estimate), *_cost_rows(estimate)]
 
 
 def short_time(seconds: Range, *, with_range: bool = False) -> str:
