@@ -52,17 +52,11 @@ PIPE_CLOSED: Final = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the program's name; None takes the process's.
+    ``argv``: arguments without the program's name; None takes the process's.
 
-    Returns
-    -------
-    int
-        0; 2 after a caller's mistake; 1 where a data file is missing or broken, live prices cannot
-        be had, input or output fails (no room, no right, closed) or the program has a defect; 130
-        after an interrupt; 141 where the reader of the output went away.
+    Returns 0; 2 after a caller's mistake; 1 where a data file is missing or broken, live prices
+    cannot be had, input or output fails (no room, no right, closed) or the program has a defect;
+    130 after an interrupt; 141 where the reader of the output went away.
     """
     try:
         prepare_streams()

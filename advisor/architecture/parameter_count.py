@@ -55,14 +55,8 @@ def architecture_from_parameters(
     shape is known. It becomes a row ``block.unassigned``, which takes memory and computes nothing.
     A completely known shape is not an assumption.
 
-    Parameters
-    ----------
-    parameters : float
-        From 1e6 to 1e14. [elements]
-    known : AssumedShape, optional
-        Known fields of the shape; the rest follows from them.
-    pruning : float
-        Share of heads and inner widths to remove from that shape.
+    ``parameters``: from 1e6 to 1e14. [elements] ``known``: known fields of the shape; the rest
+    follows from them. ``pruning``: share of heads and inner widths to remove from that shape.
     """
     known = known or AssumedShape()
     count, published, shape = _shaped(parameters, known)

@@ -151,15 +151,9 @@ def load_preset(
     Cached; nouns are frozen. Raises InputError if the name is unknown. The message suggests the
     nearest ones.
 
-    Parameters
-    ----------
-    name : str
-        ``llama-3.1-8b``, a hub id like ``meta-llama/Llama-3.1-8B`` in any case, or
-        ``meta-llama__Llama-3.1-8B``.
-    sample : SampleSize, optional
-        Size of one input, for networks whose table depends on it.
-    pruning : float
-        Share of heads and inner widths to remove.
+    ``name``: ``llama-3.1-8b``, a hub id like ``meta-llama/Llama-3.1-8B`` in any case, or
+    ``meta-llama__Llama-3.1-8B``. ``sample``: size of one input, for networks whose table depends on
+    it. ``pruning``: share of heads and inner widths to remove.
     """
     known, spelled = find_preset(name), name.strip().lower()
     if known is None:

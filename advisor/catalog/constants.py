@@ -80,13 +80,9 @@ def load_calibration(path: Path | None = None) -> Calibration:
     ``calibration_facts.yaml`` in the same folder, and those of software from the shipped
     ``software.yaml``. None reads the shipped files.
 
-    Raises
-    ------
-    CatalogError
-        If a file is not a YAML mapping, both files hold the same value, or a value is missing,
-        unknown or out of bounds. The message names file, entry and field.
-    ResourceError
-        If the shipped files are missing.
+    Raises CatalogError if a file is not a YAML mapping, both files hold the same value, or a value
+    is missing, unknown or out of bounds. The message names file, entry and field. Raises
+    ResourceError if the shipped files are missing.
 
     Examples
     --------

@@ -33,19 +33,12 @@ UNKNOWN: Final = (-1, -1)
 def load_catalog(directory: Path | None = None) -> Catalog:
     """Load the catalog; a second call with unchanged files returns the same object.
 
-    Parameters
-    ----------
-    directory : Path, optional
-        Folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``. Default: the shipped data, with
-        the live prices that ``gpu-advisor prices refresh`` put into the user's cache.
-        ``Catalog.prices`` says which prices are in use.
+    ``directory``: folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``. Default: the shipped
+    data, with the live prices that ``gpu-advisor prices refresh`` put into the user's cache.
+    ``Catalog.prices`` says which prices are in use.
 
-    Raises
-    ------
-    CatalogError
-        If a file is broken. The message names file, entry, field, value and remedy.
-    ResourceError
-        If the shipped data are missing.
+    Raises CatalogError if a file is broken. The message names file, entry, field, value and remedy.
+    Raises ResourceError if the shipped data are missing.
 
     Examples
     --------

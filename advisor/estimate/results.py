@@ -1,6 +1,6 @@
 """Results of an estimate: memory, FLOPs, time, serving figures and cost, with terms."""
 
-from typing import Final
+from typing import Final, Self
 
 from advisor.architecture.table.model import Unit
 from advisor.estimate.beside_results import ApiComparison, Curve, Day
@@ -190,6 +190,11 @@ class ServingEstimate(Noun):
     bound_by: str
     terms: tuple[Term, ...]
     """Exclusive shares of the time per output token. [s]"""
+
+    def at(self, share: str) -> LatencyAt | Self:
+        """Return what holds a percentile's latencies; the means where there are none."""
+        known = self.arrivals and getattr(self.arrivals.percentiles, share, None)
+        return known or self
 
     @property
     def timed(self) -> str:

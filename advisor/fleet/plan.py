@@ -44,32 +44,18 @@ def plan_fleet(
 ) -> FleetPlan:
     """Plan what to buy and what to rent, and when, for the workloads of a portfolio.
 
-    Parameters
-    ----------
-    portfolio : Portfolio or mapping
-        Workloads with their demand, owned machines, and the limits of place and purse.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
-    alternatives : bool, optional
-        Also compute the other ways, the curve of budgets and what each limit costs.
-    regret : bool, optional
-        Also compare plans under other prices, demands, models and generations of machines.
-    queue : bool, optional
-        Also simulate how long runs wait for cards (needs the extra ``fleet``).
-    tell : callable, optional
-        Receives the share that is done, from 0 to 1, and what is done next.
+    ``portfolio``: workloads with their demand, owned machines, and the limits of place and purse.
+    ``catalog``: default: the shipped catalog. ``alternatives``: also compute the other ways, the
+    curve of budgets and what each limit costs. ``regret``: also compare plans under other prices,
+    demands, models and generations of machines. ``queue``: also simulate how long runs wait for
+    cards (needs the extra ``fleet``). ``tell``: receives the share that is done, from 0 to 1, and
+    what is done next.
 
-    Returns
-    -------
-    FleetPlan
-        The plan of least present cost that the solver found, with the proven gap. If the limits do
-        not allow all work, the least important is left out and the plan says so.
+    Returns the plan of least present cost that the solver found, with the proven gap. If the limits
+    do not allow all work, the least important is left out and the plan says so.
 
-    Raises
-    ------
-    InputError
-        If the portfolio is not valid, names an unknown machine or place, or holds work that
-        nothing can do.
+    Raises InputError if the portfolio is not valid, names an unknown machine or place, or holds
+    work that nothing can do.
     """
     if isinstance(portfolio, Mapping):
         portfolio = load_portfolio(portfolio)

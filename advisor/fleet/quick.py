@@ -57,17 +57,10 @@ def quick_portfolio(
 
     Raises InputError if the question or a model is unknown, or an input is out of bounds.
 
-    Parameters
-    ----------
-    question : str
-        ``home`` (fine-tune one model and run another), ``lab`` (a group of people) or ``chatbot``
-        (one server or the cloud).
-    budget_usd : float, optional
-        For all machines. [USD]
-    people : float, optional
-        In the lab, or chatting at the same time.
-    tune, serve : str, optional
-        Presets of the models that are fine-tuned and served.
+    ``question``: ``home`` (fine-tune one model and run another), ``lab`` (a group of people) or
+    ``chatbot`` (one server or the cloud). ``budget_usd``: for all machines. [USD] ``people``: in
+    the lab, or chatting at the same time. ``tune``, ``serve``: presets of the models that are
+    fine-tuned and served.
     """
     known = common_questions().questions
     check_known(question, known, what="question", field="--ask")

@@ -21,12 +21,8 @@ def text_lines(stream: BinaryIO, *, errors: str = "strict") -> Iterator[str]:
 
     ``errors``: what becomes of bytes that are not UTF-8, as in ``bytes.decode``.
 
-    Raises
-    ------
-    LongRowError
-        If a line is too long.
-    UnicodeDecodeError
-        If the file is not UTF-8 and ``errors`` is *strict*.
+    Raises LongRowError if a line is too long. Raises UnicodeDecodeError if the file is not UTF-8
+    and ``errors`` is *strict*.
     """
     with io.TextIOWrapper(stream, encoding="utf-8-sig", errors=errors, newline="") as text:
         while line := text.readline(MAX_ROW + 1):

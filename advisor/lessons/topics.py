@@ -94,16 +94,8 @@ def lesson(
 
     Raises InputError if there is no such topic, or nothing does the work of the case.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        The case; its plan is searched.
-    topic : str
-        A key of ``FIGURES``.
-    recommendation : Recommendation, optional
-        The answer to this case, if it is known already.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
+    ``case``: the case; its plan is searched. ``topic``: a key of ``FIGURES``. ``recommendation``:
+    the answer to this case, if it is known already. ``catalog``: default: the shipped catalog.
     """
     check_known(topic, FIGURES, what="topic", field="topic")
     catalog = catalog or load_catalog()

@@ -36,16 +36,10 @@ REMEDY: Final = "Give only the case, in YAML or JSON, as docs/cli.md shows."
 def load_case(source: str | Path | Mapping[str, Any]) -> Case:
     """Read a case from a file (YAML or JSON) or a mapping.
 
-    Parameters
-    ----------
-    source : str, Path or mapping
-        Path of a file, or the content itself.
+    ``source``: path of a file, or the content itself.
 
-    Raises
-    ------
-    InputError
-        If ``source`` is neither path nor mapping, the file cannot be read, or a field is missing,
-        unknown or out of bounds. The message names the field.
+    Raises InputError if ``source`` is neither path nor mapping, the file cannot be read, or a field
+    is missing, unknown or out of bounds. The message names the field.
     """
     return load_as(Case, source)
 

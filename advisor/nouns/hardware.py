@@ -224,6 +224,10 @@ class Node(Noun):
     """Memory that the screen and the desktop take from each card. [bytes]"""
     assumptions: tuple[Text, ...] = ()
 
+    def links(self, cards: int) -> tuple[float, bool, bool]:
+        """Return what decides how some of its accelerators communicate."""
+        return self.intra_bytes_per_s, self.intra_domain >= cards, self.accelerators >= cards
+
     @property
     def host_cores(self) -> float:
         """Cores of the host, two threads each; assumed where not stated."""

@@ -82,6 +82,13 @@ class Techniques(Noun):
         reads=Reads.LENGTH,
     )
     """Chunked prefill: fewer tokens keep the time per token even, more read prompts faster."""
+    disaggregated: bool | None = asked(
+        "also search two pools of replicas: one reads prompts, the other writes answers (no)",
+        "--disaggregated",
+        "Prefill and decode in two pools",
+        networks=WRITING,
+        blank="No",
+    )
     adapters: Annotated[int, Field(ge=1, le=1024)] | None = asked(
         "LoRA adapters that a server holds on the card at once, each request with its own",
         "--adapters",
@@ -172,11 +179,20 @@ class TrafficFacts(Noun):
     source: str
 
 
+class PoolFacts(Noun):
+    """What is published of prefill and decode in two pools."""
+
+    words: str
+    """Whom they suit, and what was measured."""
+    source: str
+
+
 class _TechniqueFile(Noun):
     speculation: dict[Speculation, SpeculationFacts]
     heads: PublishedHeads
     adapters: AdapterFacts
     traffic: TrafficFacts
+    pools: PoolFacts
 
 
 @cache
@@ -202,6 +218,11 @@ def published_heads() -> PublishedHeads:
 def adapter_facts() -> AdapterFacts:
     """Return the published measurements of servers with LoRA adapters."""
     return _facts().adapters
+
+
+def pool_facts() -> PoolFacts:
+    """Return what is published of prefill and decode in two pools."""
+    return _facts().pools
 
 
 def traffic_facts() -> TrafficFacts:

@@ -12,6 +12,8 @@ from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.neighbours import neighbours
+from advisor.planning.search.options import Option
+from advisor.planning.search.systems import System
 from advisor.planning.spot import with_price_age
 
 
@@ -69,3 +71,20 @@ def _at_once(case: Case, result: Estimate) -> Case:
         "concurrency": max(1, round(result.serving.arrivals.in_flight)),
     }
     return case.changed(workload=workload.changed(**update))
+
+
+def placement(option: Option, system: System) -> Placement:
+    """Return an option as a placement for the estimate."""
+    return Placement(
+        accelerator=system.accelerator,
+        node=system.node,
+        count=option.count,
+        layout=option.layout,
+        precision=option.precision,
+        offer=option.offer,
+        usd_per_hour=option.usd_per_hour if option.offer else None,
+        instances=option.instances,
+        owned=system.owned,
+        interrupted=option.interrupted,
+        tool=system.tool,
+    )

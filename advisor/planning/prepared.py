@@ -53,6 +53,9 @@ def fitted(
     if workload.beam_size > 1 and not pair:
         why = "is no encoder-decoder pair"
         raise _inapplicable("beam_size", workload.beam_size, architecture, why)
+    if workload.disaggregated and (pair or not architecture.generates):
+        why = "caches no prompt for a second pool"
+        raise _inapplicable("disaggregated", "yes", architecture, why, "decoders")
     if pair:
         read = positions_read(architecture)
         architecture = as_writer(architecture)
@@ -78,12 +81,16 @@ def fitted(
 
 
 def _inapplicable(
-    field: str, value: object, architecture: ModelArchitecture, why: str
+    field: str,
+    value: object,
+    architecture: ModelArchitecture,
+    why: str,
+    allowed: str = "models like whisper-large-v3",
 ) -> InputError:
     return InputError(
         f"workload.{field} does not apply to {architecture.name}, which {why}",
         value=value,
-        allowed="models like whisper-large-v3",
+        allowed=allowed,
         remedy="Leave the field out.",
         field=f"workload.{field}",
     )
@@ -229,6 +236,14 @@ def prepared(
             allowed="in estimate and own, for the hardware that you name",
             remedy="Give the quote as an offer in --catalog FILE (docs/data.md), or leave it out.",
             field="renting.usd_per_hour",
+        )
+    if not searching and isinstance(case.workload, Serving) and case.workload.disaggregated:
+        raise InputError(
+            "two pools have two layouts, and this answer is about one",
+            value="disaggregated",
+            allowed="in recommend, which searches both pools",
+            remedy="Ask recommend (--accelerator names the card), or leave --disaggregated out.",
+            field="workload.disaggregated",
         )
     only = case.hardware.accelerator if case.hardware and not searching else None
     catalog, calibration = with_measured(

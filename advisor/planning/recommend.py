@@ -10,6 +10,7 @@ from advisor.estimate.training.report import parameters_of
 from advisor.nouns.case import Hardware
 from advisor.nouns.hardware import JOIN
 from advisor.nouns.limits import Constraints
+from advisor.nouns.workload import Serving
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.devices import buying_advice, devices_to_buy
 from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence
@@ -39,6 +40,13 @@ def recommend(
     an unknown provider, region or accelerator, or if the model cannot do what the work asks for.
     """
     case, architecture, catalog = asked.case, asked.architecture, asked.catalog
+    if isinstance(case.workload, Serving) and case.workload.disaggregated:
+        from advisor.planning.pools import in_pools
+
+        plain = asked.of(case.changed(workload=case.workload.changed(disaggregated=None)))
+        found = in_pools(asked, recommend(plain, fewest=fewest, neighbours=neighbours))
+        on_sentence(found.answer)
+        return found.changed(case=case)
     searched = Searched.of(asked)
     best = best_option(searched.feasible, case.objective)
     if best is not None:

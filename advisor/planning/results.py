@@ -131,6 +131,25 @@ class Advice(Noun):
     message: str
 
 
+class Pools(Noun):
+    """Disaggregated serving: a prefill and a decode pool on one kind of machine."""
+
+    sentence: str
+    prefill_replicas: int
+    prefill: Estimate
+    """Of one replica and a step of prompts; ``decode`` is of all replicas."""
+    decode_replicas: int
+    decode: Estimate
+    instances: int
+    """Rented machines; 0 for owned hardware."""
+    transfer_ms: float
+    """A prompt's cache between the pools, with its wait for a link. [ms]"""
+    ttft_ms: Range
+    """Both queues, the prompt, the transfer and the first step, where the limits judge. [ms]"""
+    tpot_ms: Range
+    usd_per_month: float
+
+
 class Recommendation(Noun):
     """The answer to a case."""
 
@@ -151,6 +170,9 @@ class Recommendation(Noun):
     machine fewer does not. Fewest first."""
     rejections: tuple[Rejection, ...]
     """One for every accelerator of the catalog that is in no plan."""
+    pools: Pools | Rejection | None = None
+    """With ``disaggregated``: the cheapest pair of pools, or why there is none; the plans are
+    ordinary ones."""
     nearest: Estimate | None = None
     """Without plans: the card that lacks the least memory, with what would make it fit."""
     advice: tuple[Advice, ...]

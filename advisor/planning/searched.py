@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.loading import decodes_images
@@ -17,10 +16,10 @@ from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.rejections import Outcome, reject
-from advisor.planning.explain.sentences import label, sentence, title, why
+from advisor.planning.explain.sentences import label, offers, sentence, title, why
 from advisor.planning.explain.tuning import improvements, served_improvements
 from advisor.planning.explain.why_not import Contest
-from advisor.planning.placed import estimate_placed
+from advisor.planning.placed import estimate_placed, placement
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
@@ -39,6 +38,7 @@ from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.serving_defaults import at_reading_speed
+from advisor.planning.spanning import spanning
 from advisor.planning.time_ranges import TimeSpreads
 
 PLANS_ASKED = 3
@@ -71,10 +71,10 @@ class Searched:
         if paced is asked.case:
             return found
         pace, flags = _pace(paced.limits, asked.case.limits)
-        if found.feasible:
+        if found._met:
             return replace(found, pace=f"{pace}, since no limit is stated ({flags})")
         slower = cls._of(asked, advising=advising)
-        if not slower.feasible:
+        if not slower._met:
             return slower
         return replace(slower, pace=f"nothing within the limits answers {pace}")
 
@@ -102,15 +102,20 @@ class Searched:
         asked = self.asked.of(case.changed(limits=limits))
         return replace(self, asked=asked, estimates={})
 
-    @cached_property
-    def feasible(self) -> list[Option]:
-        """Options that meet every limit."""
+    @property
+    def _met(self) -> list[Option]:
         limits = self.case.limits
         return [
             option
             for option in self.result.options
             if meets_time(option, limits) and meets_budget(option, limits)
         ]
+
+    @cached_property
+    def feasible(self) -> list[Option]:
+        """Options that meet every limit, on one offer or several."""
+        met = self._met
+        return [*met, *spanning(self.asked, self.systems, met)]
 
     @property
     def batches(self) -> bool:
@@ -121,7 +126,10 @@ class Searched:
         """Return the full estimate of an option, term by term."""
         if option not in self.estimates:
             place = placement(option, self.systems[option.system])
-            self.estimates[option] = estimate_placed(self.asked, place, run=option.run)
+            found = estimate_placed(self.asked, place, run=option.run)
+            if option.beside:
+                found = found.changed(cost=found.cost.changed(instance_type=offers(option)))
+            self.estimates[option] = found
         return self.estimates[option]
 
     def rankings(self, *, around: bool = True) -> tuple[Ranking, ...]:
@@ -272,23 +280,6 @@ def _pace(limits: Constraints, stated: Constraints) -> tuple[str, str]:
         parts.append(f"{what} within {trimmed(first * MILLISECOND, 3)} s")
         flags.append("--max-ttft-ms")
     return f"with {' and '.join(parts)}", ", ".join(flags)
-
-
-def placement(option: Option, system: System) -> Placement:
-    """Return an option as a placement for the estimate."""
-    return Placement(
-        accelerator=system.accelerator,
-        node=system.node,
-        count=option.count,
-        layout=option.layout,
-        precision=option.precision,
-        offer=option.offer,
-        usd_per_hour=option.usd_per_hour if option.offer else None,
-        instances=option.instances,
-        owned=system.owned,
-        interrupted=option.interrupted,
-        tool=system.tool,
-    )
 
 
 CHART_CANDIDATES = 240

@@ -96,14 +96,8 @@ def best_placement(
     without it; otherwise in the smallest, so the estimate shows how much memory is missing. Raises
     InputError if the hardware is missing or unknown, or lacks the precision.
 
-    Parameters
-    ----------
-    asked : PricedCase
-        With ``hardware``.
-    search : callable, optional
-        What searches its systems; many cases share one search.
-    machines : sequence of System, optional
-        Its :func:`machines_of`, if the caller has them already.
+    ``asked``: with ``hardware``. ``search``: what searches its systems; many cases share one
+    search. ``machines``: its :func:`machines_of`, if the caller has them already.
     """
     case, asked = asked.case, _asked(asked, machines)
     systems, result = _searched(asked, search)

@@ -36,21 +36,12 @@ LARGEST_SHARE: Final = 1.0
 def owned_from_report(report: ProbeReport | str | Path) -> tuple[OwnedHardware, ...]:
     """Return the machine of a probe report for ``limits.owned``.
 
-    Parameters
-    ----------
-    report : ProbeReport, str or Path
-        A report, or the path of its file.
+    ``report``: a report, or the path of its file.
 
-    Returns
-    -------
-    tuple of OwnedHardware
-        The devices with their measured constants. ``recommend`` and ``estimate`` use these
-        constants for the cards.
+    Returns the devices with their measured constants. ``recommend`` and ``estimate`` use these
+    constants for the cards.
 
-    Raises
-    ------
-    InputError
-        If the file is not a report, or no device in it can be used for planning.
+    Raises InputError if the file is not a report, or no device in it can be used for planning.
     """
     return owned_hardware(
         report if isinstance(report, ProbeReport) else read_report(report),

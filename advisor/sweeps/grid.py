@@ -69,12 +69,9 @@ def read_grid(content: Mapping[str, Any]) -> Grid:
     Raises InputError if an axis is empty, a range is not one, or there are more than ``MAX_ROWS``
     combinations.
 
-    Parameters
-    ----------
-    content : mapping
-        A case in which any field may be a list of values, or a range: ``{from: 1024, to: 8192,
-        factor: 2}`` or ``{from: 1, to: 8, step: 1}``. A field that is itself a list, such as
-        ``limits.providers``, varies as a list of lists. A whole section may be a list of sections.
+    ``content``: a case in which any field may be a list of values, or a range: ``{from: 1024, to:
+    8192, factor: 2}`` or ``{from: 1, to: 8, step: 1}``. A field that is itself a list, such as
+    ``limits.providers``, varies as a list of lists. A whole section may be a list of sections.
 
     Examples
     --------

@@ -127,18 +127,11 @@ def sweep_to(
 ) -> SweepSummary:
     """Answer many cases and write one row for each, from the inputs of :func:`sweep`.
 
-    Parameters
-    ----------
-    output : Path
-        ``.parquet`` or ``.csv``. Beside it, ``NAME.partial`` keeps what is done until the sweep
-        ends; with it, an interrupted sweep goes on where it stopped.
+    ``output``: ``.parquet`` or ``.csv``. Beside it, ``NAME.partial`` keeps what is done until the
+    sweep ends; with it, an interrupted sweep goes on where it stopped.
 
-    Raises
-    ------
-    InputError
-        If the source cannot be read, or an unfinished sweep of something else is in the way.
-    TransferError
-        If a file cannot be written, or the cluster goes away.
+    Raises InputError if the source cannot be read, or an unfinished sweep of something else is in
+    the way. Raises TransferError if a file cannot be written, or the cluster goes away.
     """
     check_output(output)
     sweep = _prepared(source, workers, on, progress, catalog)
@@ -167,34 +160,20 @@ def sweep(
 ) -> DataFrame:
     """Answer many cases and return one row for each.
 
-    Parameters
-    ----------
-    source : mapping, path or DataFrame
-        A grid: a case in which any field may be a list of values or a range. Or a table with
-        fields of a case as columns: ``model.preset``, ``workload.kind``, ``hardware.count``. Or
-        the path of either: YAML or JSON for a grid, CSV or Parquet for a table.
-    output : str or Path, optional
-        Also write the result here; then an interrupted sweep can go on.
-    workers : int, optional
-        Processes on this machine; default: one for each core.
-    on : str, optional
-        Address of a Dask scheduler that does the work instead: ``dask://host:8786``.
-    progress : callable, optional
-        Receives the number of finished rows and of all rows.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
+    ``source``: a grid: a case in which any field may be a list of values or a range. Or a table
+    with fields of a case as columns: ``model.preset``, ``workload.kind``, ``hardware.count``. Or
+    the path of either: YAML or JSON for a grid, CSV or Parquet for a table. ``output``: also write
+    the result here; then an interrupted sweep can go on. ``workers``: processes on this machine;
+    default: one for each core. ``on``: address of a Dask scheduler that does the work instead:
+    ``dask://host:8786``. ``progress``: receives the number of finished rows and of all rows.
+    ``catalog``: default: the shipped catalog.
 
-    Returns
-    -------
-    DataFrame
-        The inputs that vary, ``outcome``, figures, and what is wrong with a row. A case with
-        hardware is estimated on it; one without gets its best plan. Order and figures do not
-        depend on the workers.
+    Returns the inputs that vary, ``outcome``, figures, and what is wrong with a row. A case with
+    hardware is estimated on it; one without gets its best plan. Order and figures do not depend on
+    the workers.
 
-    Raises
-    ------
-    InputError
-        If the source cannot be read. A mistake in one row is a row with ``outcome`` *mistake*.
+    Raises InputError if the source cannot be read. A mistake in one row is a row with ``outcome``
+    *mistake*.
 
     Examples
     --------

@@ -91,6 +91,12 @@ def test_the_page_asks_for_spares_and_the_load_balancer() -> None:
     assert workload.load_balancer is True
 
 
+def test_the_page_asks_for_two_pools() -> None:
+    workload = case(task="serve", disaggregated="yes").workload
+    assert isinstance(workload, Serving)
+    assert workload.disaggregated is True
+
+
 FLAGS = {
     "tokens": "--tokens",
     "pretrain_tokens": "--tokens",

@@ -94,18 +94,11 @@ def attention_shape(
     Raises InputError if the key-value heads do not divide the query heads, or the heads the hidden
     size.
 
-    Parameters
-    ----------
-    heads, key_value_heads, head_dim : int, optional
-        Family defaults: query heads, key-value heads (otherwise the query heads), and the head
-        dimension (otherwise hidden size divided by heads).
-    layers, windows : optional
-        Number of layers without a window, or the window of each layer. Default: all layers,
-        without a window.
-    bias : bool
-        Whether all projections have biases: sets ``input_bias`` and ``output_bias``.
-    **settings
-        Further fields of :class:`AttentionShape`.
+    ``heads``, ``key_value_heads``, ``head_dim``: family defaults: query heads, key-value heads
+    (otherwise the query heads), and the head dimension (otherwise hidden size divided by heads).
+    ``layers``, ``windows``: number of layers without a window, or the window of each layer.
+    Default: all layers, without a window. ``bias``: whether all projections have biases: sets
+    ``input_bias`` and ``output_bias``. ``**settings``: further fields of :class:`AttentionShape`.
     """
     heads = fields.count("num_attention_heads", heads)
     groups = fields.count("num_key_value_heads", key_value_heads or heads)
@@ -259,16 +252,9 @@ def feed_forward_shape(
 ) -> FeedForwardShape:
     """Return the dense feed-forward layers.
 
-    Parameters
-    ----------
-    layers, width : int, optional
-        Override the configuration.
-    times_hidden : int, optional
-        Width divided by the hidden size, used if the file states no width.
-    act : str
-        Activation, used if neither file nor class states one.
-    **settings
-        Further fields of :class:`FeedForwardShape`.
+    ``layers``, ``width``: override the configuration. ``times_hidden``: width divided by the hidden
+    size, used if the file states no width. ``act``: activation, used if neither file nor class
+    states one. ``**settings``: further fields of :class:`FeedForwardShape`.
     """
     wide = times_hidden * fields.count("hidden_size") if times_hidden else None
     shape: dict[str, object] = {

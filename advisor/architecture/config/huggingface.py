@@ -140,27 +140,14 @@ def architecture_from_config(
     Exact for supported families. An unknown ``model_type`` with complete Llama-like fields has
     ``evidence`` ``assumed``.
 
-    Parameters
-    ----------
-    config : mapping
-        Parsed ``config.json``. Only the text tower of a multimodal model is built.
-    name : str, optional
-        Name for display. Default: the configuration's own name, or its family.
-    hub_id : str, optional
-        Repository that published the model.
-    source : str
-        ``preset``, ``config`` or ``weights``.
-    sample : SampleSize, optional
-        Size of one input, for networks whose table depends on it.
-    pruning : float
-        Share of heads and inner widths to leave out.
+    ``config``: parsed ``config.json``. Only the text tower of a multimodal model is built.
+    ``name``: name for display. Default: the configuration's own name, or its family. ``hub_id``:
+    repository that published the model. ``source``: ``preset``, ``config`` or ``weights``.
+    ``sample``: size of one input, for networks whose table depends on it. ``pruning``: share of
+    heads and inner widths to leave out.
 
-    Raises
-    ------
-    UnsupportedArchitectureError
-        If the family is not supported, or unknown and not Llama-like.
-    InputError
-        If a field is missing or unusable.
+    Raises UnsupportedArchitectureError if the family is not supported, or unknown and not
+    Llama-like. Raises InputError if a field is missing or unusable.
     """
     outer = ConfigFields(config).text("model_type", "").lower()
     if outer in refused_types():

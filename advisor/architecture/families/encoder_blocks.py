@@ -61,14 +61,9 @@ def block_shape(
 ) -> BlockShape:
     """Return the blocks of a configuration, or of the encoder or decoder of a pair.
 
-    Parameters
-    ----------
-    tower : str
-        ``encoder`` or ``decoder`` of a pair, which precedes the names of its fields.
-    width : int, optional
-        Width of the feed-forward layers, if no field states it.
-    **settings
-        Further fields of :class:`BlockShape`.
+    ``tower``: ``encoder`` or ``decoder`` of a pair, which precedes the names of its fields.
+    ``width``: width of the feed-forward layers, if no field states it. ``**settings``: further
+    fields of :class:`BlockShape`.
     """
     layers, heads_field, inner = "num_hidden_layers", "num_attention_heads", "intermediate_size"
     if tower:

@@ -53,15 +53,10 @@ def attention_rows(
 ) -> Iterator[Operator]:
     """Yield the rows of one kind of attention layer.
 
-    Parameters
-    ----------
-    path : str
-        Dotted name of the parent row, unique in the table.
-    norm : Norm
-        Norm of the model. Query, key and latent norms are of the same kind.
-    readers : tuple of str
-        Linear layers that read the block's input (see ``SavedTensor.read_by``). They include the
-        feed-forward's if it reads the same input.
+    ``path``: dotted name of the parent row, unique in the table. ``norm``: norm of the model.
+    Query, key and latent norms are of the same kind. ``readers``: linear layers that read the
+    block's input (see ``SavedTensor.read_by``). They include the feed-forward's if it reads the
+    same input.
     """
     at = Rows(path, shape.layers)
     saved = linear_input(hidden_size, readers)

@@ -127,16 +127,9 @@ class Rows:
         multiplies. A fused kernel keeps its input in the original format. Both keep 4 bytes of
         statistics per vector (8 for LayerNorm, whose PyTorch kernel is always fused).
 
-        Parameters
-        ----------
-        rows : int
-            Vectors per token (heads).
-        scales : int, optional
-            Elements of the learned scale; ``width`` by default.
-        stream : SavedFormat
-            Format of the input: that of the residual stream or of a matmul's output.
-        divided : bool
-            Whether tensor parallelism divides the vectors (heads).
+        ``rows``: vectors per token (heads). ``scales``: elements of the learned scale; ``width`` by
+        default. ``stream``: format of the input: that of the residual stream or of a matmul's
+        output. ``divided``: whether tensor parallelism divides the vectors (heads).
         """
         elements, layer_norm = float(width * rows), norm.kind is NormKind.LAYER
         unfused = {"when": SavedWhen.UNFUSED, "divided": divided, "remade": True}

@@ -48,19 +48,12 @@ def refresh_prices(
     Raises RefreshError if no provider sent usable prices, the clock is wrong, or the cache cannot
     be written. The cache then stays unchanged.
 
-    Parameters
-    ----------
-    progress : callable, optional
-        Receives the completed share, 0 to 1, and a description of the current step.
-    now : datetime, optional
-        Time with time zone. Default: the current time.
-    path : Path, optional
-        The cache file. Default: in the user's cache folder.
-    online : bool, optional
-        Also ask clouds, marketplaces, OpenRouter, and accounts with keys in the environment.
-    regions : sequence of str, optional
-        Regions of which the clouds' own price files are read. AWS's list has a file for each and is
-        read for these alone; of the others, all regions are read if none is named.
+    ``progress``: receives the completed share, 0 to 1, and a description of the current step.
+    ``now``: time with time zone. Default: the current time. ``path``: the cache file. Default: in
+    the user's cache folder. ``online``: also ask clouds, marketplaces, OpenRouter, and accounts
+    with keys in the environment. ``regions``: regions of which the clouds' own price files are
+    read. AWS's list has a file for each and is read for these alone; of the others, all regions are
+    read if none is named.
     """
     now, path, snapshot = now or datetime.now(UTC), path or cache_file(), load_snapshot()
     check_names({card.key for card in snapshot.accelerators})

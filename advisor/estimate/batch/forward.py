@@ -113,17 +113,11 @@ def batch_times(
     images and transport. The slowdown of training does not apply: a
     forward pass has no slow ranks and no gaps for an optimizer.
 
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-        A network that does not generate (``architecture.generates``).
-    workload : Serving
-        ``concurrency`` inputs at the same time over the whole deployment.
-    candidates : Candidates
-        ``data`` ranks share the batch; hardware rates are for the format of the weights.
-    stack : str, optional
-        Name of the software; None takes plain eager inference, the most common. Inference
-        engines such as TensorRT are faster.
+    ``architecture``: a network that does not generate (``architecture.generates``). ``workload``:
+    ``concurrency`` inputs at the same time over the whole deployment. ``candidates``: ``data``
+    ranks share the batch; hardware rates are for the format of the weights. ``stack``: name of the
+    software; None takes plain eager inference, the most common. Inference engines such as TensorRT
+    are faster.
     """
     software = calibration.software[stack or usual_stack(Work.BATCHES).name]
     pipeline = calibration.pipeline

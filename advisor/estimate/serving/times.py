@@ -128,17 +128,10 @@ def serving_times(
     Times are infinite if a card lacks a format or a link; ``feasible`` states whether the cache
     fits. Nothing is raised.
 
-    Parameters
-    ----------
-    load : ServingLoad
-        Requests in flight over the whole deployment, and their lengths.
-    candidates : Candidates
-        ``data`` ranks answer requests in parallel; hardware rates are for
-        :func:`compute_format` of the weights.
-    engine : ServingFacts, optional
-        By default the one that serves the weights' format.
-    capacity : ServingCapacity, optional
-        What fits, if the caller has it already.
+    ``load``: requests in flight over the whole deployment, and their lengths. ``candidates``:
+    ``data`` ranks answer requests in parallel; hardware rates are for :func:`compute_format` of the
+    weights. ``engine``: by default the one that serves the weights' format. ``capacity``: what
+    fits, if the caller has it already.
 
     Notes
     -----

@@ -28,7 +28,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tool_choice import Duty
-from advisor.nouns.software.tool_offers import Kind, Support
+from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support
 from advisor.nouns.software.tools import (
     Status,
     Tool,
@@ -240,14 +240,18 @@ class ToolRules:
             name = workload.weight_format
             name = name or stored_format(card, self.architecture.weight_format)
             return f"does not serve {name} weights there"
-        if isinstance(card, UnlikeCards) and not (tool.serving and tool.serving.unlike_cards):
-            return "divides no model over unlike cards"
-        if workload.adapters and not (tool.serving and tool.serving.adapters):
-            return "serves no adapters beside a model"
-        if workload.beam_size > 1 and not (tool.serving and tool.serving.beams):
-            return "searches over no beams"
-        if self._states_layout and not ladder_of(tool).host:
-            return "keeps no layers in the host's memory"
+        offer, pools = tool.serving or ServingOffer(), workload.disaggregated
+        lacks = {
+            "divides no model over unlike cards": isinstance(card, UnlikeCards)
+            and not offer.unlike_cards,
+            "serves no adapters beside a model": workload.adapters and not offer.adapters,
+            "searches over no beams": workload.beam_size > 1 and not offer.beams,
+            "has no prefill and decode pools there": pools and card.vendor not in offer.pools,
+            "keeps no layers in the host's memory": self._states_layout
+            and not ladder_of(tool).host,
+        }
+        if found := [text for text, lacking in lacks.items() if lacking]:
+            return found[0]
         layout = self.case.layout
         if layout is None or tool.serving is None or self.duty is not Duty.GENERATE:
             return ""
@@ -310,19 +314,23 @@ class ToolRules:
 
     def _remedy(self, card: Accelerator) -> str:
         """Return what would do the work on this card, or on another."""
-        if isinstance(self.case.workload, Serving) and self.case.workload.beam_size > 1:
-            tools = (tool for tool in known_tools().values() if tool.serving and tool.serving.beams)
-            return f"Use {' or '.join(tool.title for tool in tools)}, or leave --beam-size out."
-        able = [
+        workload = self.case.workload
+        if isinstance(workload, Serving) and (workload.beam_size > 1 or workload.disaggregated):
+            beams = workload.beam_size > 1
+            offers = [(one.title, one.serving) for one in known_tools().values() if one.serving]
+            able = [t for t, has in offers if (has.beams if beams else card.vendor in has.pools)]
+            use, option = " or ".join(able), "--beam-size" if beams else "--disaggregated"
+            return f"Use {use or 'cards of another vendor'}, or leave {option} out."
+        tools = [
             tool
             for tool in self._usual(card)
-            if not isinstance(self.case.workload, Serving) or self._formats(tool, card)
+            if not isinstance(workload, Serving) or self._formats(tool, card)
         ]
-        if able and isinstance(self.case.workload, Serving):
-            formats = ", ".join(self._formats(able[0], card)[:4])
-            return f"Use {able[0].title} with weights in {formats}."
-        if able:
-            return f"Use {able[0].title}, or change what it does not offer."
+        if tools and isinstance(workload, Serving):
+            formats = ", ".join(self._formats(tools[0], card)[:4])
+            return f"Use {tools[0].title} with weights in {formats}."
+        if tools:
+            return f"Use {tools[0].title}, or change what it does not offer."
         return "Choose another accelerator."
 
     def _formats(self, tool: Tool, card: Accelerator) -> list[str]:

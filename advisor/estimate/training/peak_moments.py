@@ -93,18 +93,10 @@ def block_phases(
 ) -> tuple[PeakPhase, ...]:
     """Return the moments of a step through like blocks, in their order.
 
-    Parameters
-    ----------
-    stored : ndarray
-        Activations that all blocks of the stage keep. [bytes]
-    loss : ndarray
-        Logits and the loss's tensors, in its backward pass. [bytes]
-    head : ndarray
-        Activations that the head keeps. [bytes]
-    casts : tuple of ndarray
-        16-bit copies of weights, at the end of the forward pass and at the loss. [bytes]
-    tied_gradient : ndarray
-        Second gradient of a table that embedding and head share. [bytes]
+    ``stored``: activations that all blocks of the stage keep. [bytes] ``loss``: logits and the
+    loss's tensors, in its backward pass. [bytes] ``head``: activations that the head keeps. [bytes]
+    ``casts``: 16-bit copies of weights, at the end of the forward pass and at the loss. [bytes]
+    ``tied_gradient``: second gradient of a table that embedding and head share. [bytes]
     """
     held, none = states.held_gradients, 0.0 * stored
     at_forward_end, at_loss = casts

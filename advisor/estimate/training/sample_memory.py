@@ -217,14 +217,9 @@ def sample_phases(
 ) -> tuple[PeakPhase, ...]:
     """Return the moments of a step: the end of the forward pass, each row's backward, the update.
 
-    Parameters
-    ----------
-    recompute : ndarray
-        Level of the policy; only full recomputation changes anything here.
-    loss : ndarray
-        Logits and the loss's tensors, in its backward pass. [bytes]
-    two_tied : ndarray
-        1 if both gradients of a tied table exist before they are added, otherwise 0.
+    ``recompute``: level of the policy; only full recomputation changes anything here. ``loss``:
+    logits and the loss's tensors, in its backward pass. [bytes] ``two_tied``: 1 if both gradients
+    of a tied table exist before they are added, otherwise 0.
     """
     held, none = states.held_gradients, 0.0 * samples
     gathered = np.maximum(states.at_first_block, states.at_last_block)

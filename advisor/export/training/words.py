@@ -116,10 +116,7 @@ def save_steps(setup: Setup) -> int:
 def targets(setup: Setup) -> tuple[str, ...]:
     """Return the matrices that adapters are on, by their names in transformers.
 
-    Raises
-    ------
-    InputError
-        If one matrix holds a projection with adapters and one without.
+    Raises InputError if one matrix holds a projection with adapters and one without.
     """
     names, asked = launch_models().projections, setup.run.lora_targets
     rows = {row.name.rpartition(".")[2] for row in setup.model.operators}

@@ -228,6 +228,8 @@ class ServingOffer(Noun):
     """Whether it divides a model over cards of different kinds."""
     adapters: bool = False
     """Whether requests of several LoRA adapters share a server."""
+    pools: tuple[str, ...] = ()
+    """Vendors on whose cards one server reads prompts for another, which writes the answers."""
     beams: bool = False
     """Whether its decoder tries several texts beside each other."""
     at_once: dict[str, PositiveInt] = Field(default_factory=dict)

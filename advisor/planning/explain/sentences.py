@@ -1,5 +1,6 @@
 """The sentences of an answer: titles, plans, reasons, and limits that are missed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Final
@@ -100,8 +101,8 @@ def _limited_serving(serving: ServingEstimate, limits: Constraints) -> Iterator[
         remedy = f" About {times:,} times these accelerators would keep up."
         lead = "Does not keep up with the requests"
         yield _Limited(lead, load, 1.0, _of_capacity, share, remedy)
-    known = getattr(under.percentiles, limits.at, None) if under else None
-    judged, which = (serving, "") if known is None else (known, f" ({limits.at})")
+    judged = serving.at(limits.at)
+    which = "" if judged is serving else f" ({limits.at})"
     for what, value, most in (
         ("first token", judged.ttft_ms, limits.max_ttft_ms),
         ("time per token", judged.tpot_ms, limits.max_tpot_ms),
@@ -184,16 +185,26 @@ def title(option: Option, system: System) -> str:
     if option.offer is None:
         return f"Use your {name}"
     rented = option.instances * system.node.accelerators
+    if option.beside:
+        return f"Rent {name} at {renter(option.offer)} on several offers ({offers(option)})"
     if rented > option.cards:
         whole = f"{rented:,}x {system.accelerator.name}"
         several = replicas > 1 or option.spares
         used = name.partition(" of ")[0] if several else f"{option.count:,}"
         each = f" of {option.count // replicas:,}{_beside(option.spares)}" if several else ""
-        return f"Rent {whole} at {_provider(option.offer)} and use {used}{each}"
-    return f"Rent {name} at {_provider(option.offer)}"
+        return f"Rent {whole} at {renter(option.offer)} and use {used}{each}"
+    return f"Rent {name} at {renter(option.offer)}"
 
 
-def _provider(offer: Offer) -> str:
+def offers(option: Option) -> str:
+    """Return the machines of an option by their type, e.g. ``1x p5.48xlarge and 2x p5.4xlarge``."""
+    assert option.offer is not None
+    number = Counter(offer.instance_type for offer in option.beside)
+    whole = {option.offer.instance_type: option.instances - len(option.beside)}
+    return " and ".join(f"{count:,}x {name}" for name, count in (whole | number).items())
+
+
+def renter(offer: Offer) -> str:
     """Return the provider, with the term of a commitment."""
     term = offer.commitment.partition(":")[0]
     return f"{offer.provider} for {term}" if term else offer.provider

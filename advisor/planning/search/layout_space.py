@@ -21,14 +21,9 @@ CHUNK = 16_384
 class LayoutSpace:
     """Layouts of some numbers of accelerators, and their memory.
 
-    Parameters
-    ----------
-    run : TrainingRun
-        Fixes batch, sequence and method; precisions may differ later.
-    stated : ParallelLayout, optional
-        Its stated fields keep their values.
-    hosted : bool, optional
-        Only layouts that use the host's memory, instead of those that do not.
+    ``run``: fixes batch, sequence and method; precisions may differ later. ``stated``: its stated
+    fields keep their values. ``hosted``: only layouts that use the host's memory, instead of those
+    that do not.
     """
 
     def __init__(

@@ -351,15 +351,10 @@ def layout_grid(
 ) -> LayoutGrid:
     """Return all layouts of ``counts`` accelerators.
 
-    Parameters
-    ----------
-    stated : mapping of str to int, optional
-        Fields that keep one value; the others are searched.
-    hosted : bool, optional
-        Only layouts that use the host's memory, instead of those that do not.
-    overlapping : bool, optional
-        Whether the software can run exchanges between experts beside computation
-        (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
+    ``stated``: fields that keep one value; the others are searched. ``hosted``: only layouts that
+    use the host's memory, instead of those that do not. ``overlapping``: whether the software can
+    run exchanges between experts beside computation (``1f1b_overlapped``); from both ends
+    (``dualpipe``) none of the stacks can.
     """
     ordered, stated = sorted(set(counts)), stated or {}
     table = _table(run, ordered, stated, hosted=hosted, overlapping=overlapping)

@@ -296,14 +296,8 @@ def within_reach(
     The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
     dropped one could meet the limits.
 
-    Parameters
-    ----------
-    flops : float
-        Of the whole run, without recomputation. [FLOPs]
-    has_layouts : callable
-        Whether any layout exists for a number of accelerators.
-    price : float
-        Of one machine. [USD/h]
+    ``flops``: of the whole run, without recomputation. [FLOPs] ``has_layouts``: whether any layout
+    exists for a number of accelerators. ``price``: of one machine. [USD/h]
     """
     peak = matmul_peak(system.accelerator, run.recipe.compute)
     if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):

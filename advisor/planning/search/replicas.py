@@ -135,14 +135,9 @@ def replica_table(
     last instance idle, the count is the number of accelerators in use. Degrees in ``stated`` keep
     their values.
 
-    Parameters
-    ----------
-    by_layers : bool
-        The engine divides a model by whole layers alone.
-    hosted : bool
-        The host's memory holds some layers or experts.
-    spares : int, optional
-        Replicas that stay beyond those of the row, on accelerators of the same count.
+    ``by_layers``: the engine divides a model by whole layers alone. ``hosted``: the host's memory
+    holds some layers or experts. ``spares``: replicas that stay beyond those of the row, on
+    accelerators of the same count.
     """
     asked = _Asked(
         architecture.generates,
@@ -297,14 +292,8 @@ def fewest_replicas(
 
     The rows that were found beside those of ``table``.
 
-    Parameters
-    ----------
-    enough : ndarray of bool
-        Rows that fit and meet the latency targets.
-    judge : callable
-        The same for other rows.
-    spares : int, optional
-        Replicas that stay beyond those of a row.
+    ``enough``: rows that fit and meet the latency targets. ``judge``: the same for other rows.
+    ``spares``: replicas that stay beyond those of a row.
     """
     gaps, least = _gaps(table, enough, systems, prices, spares)
     while True:

@@ -68,17 +68,10 @@ def simplest(
 
     Place of one layout of each segment.
 
-    Parameters
-    ----------
-    points : ndarray
-        Complexity of layouts, recomputation included.
-    busy : ndarray
-        The same without the wait for input, which decides between layouts that are equally simple
-        and fast. [s]
-    late : ndarray
-        Whether they miss the deadline. None of these wins over one that meets it.
-    segment : ndarray
-        Their segments, ascending.
+    ``points``: complexity of layouts, recomputation included. ``busy``: the same without the wait
+    for input, which decides between layouts that are equally simple and fast. [s] ``late``: whether
+    they miss the deadline. None of these wins over one that meets it. ``segment``: their segments,
+    ascending.
 
     Examples
     --------

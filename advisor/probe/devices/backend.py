@@ -79,23 +79,15 @@ class Backend(Protocol):
     def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
         """Return a product with ``sets`` rotating operands, so that no cache keeps them.
 
-        Raises
-        ------
-        UnsupportedError
-            If the device or the library does not support the product.
-        MemoryShortError
-            If the operands do not fit.
+        Raises UnsupportedError if the device or the library does not support the product. Raises
+        MemoryShortError if the operands do not fit.
         """
 
     def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
         """Return a transfer of arrays of ``size_bytes``.
 
-        Raises
-        ------
-        UnsupportedError
-            If the device does not have this kind of transfer.
-        MemoryShortError
-            If the arrays do not fit.
+        Raises UnsupportedError if the device does not have this kind of transfer. Raises
+        MemoryShortError if the arrays do not fit.
         """
 
     def tiny(self) -> Prepared:

@@ -211,37 +211,18 @@ def probe(
 ) -> ProbeReport:
     """Measure this machine.
 
-    Parameters
-    ----------
-    mode : Mode or str, optional
-        ``short`` (15 s), ``normal`` (2 min) or ``thorough`` (10 min).
-    library : Library or str, optional
-        ``auto``, ``numpy`` or ``torch``.
-    time_limit_s : float, optional
-        Time limit instead of the mode's. It starts when the library is loaded. [s]
-    memory_limit_bytes : float, optional
-        Most memory to use. The probe never uses more than half of the free memory. [bytes]
-    progress : callable, optional
-        Called before each measurement.
-    cancelled : callable, optional
-        Called between samples. After it returns True, the probe ends within a second and returns
-        a partial report.
-    sizes : tuple of (m, n, k), optional
-        Matrix products to measure instead of the mode's.
-    found : Found, optional
-        Devices to measure instead of this machine's.
+    ``mode``: ``short`` (15 s), ``normal`` (2 min) or ``thorough`` (10 min). ``library``: ``auto``,
+    ``numpy`` or ``torch``. ``time_limit_s``: time limit instead of the mode's. It starts when the
+    library is loaded. [s] ``memory_limit_bytes``: most memory to use. The probe never uses more
+    than half of the free memory. [bytes] ``progress``: called before each measurement.
+    ``cancelled``: called between samples. After it returns True, the probe ends within a second and
+    returns a partial report. ``sizes``: matrix products to measure instead of the mode's.
+    ``found``: devices to measure instead of this machine's.
 
-    Returns
-    -------
-    ProbeReport
-        Partial if something failed; ``problems`` says what and why.
+    The report is partial if something failed; ``problems`` says what and why.
 
-    Raises
-    ------
-    InputError
-        If a mode or library is unknown, or a limit is out of bounds.
-    ProbeError
-        If the user chose PyTorch and it is not installed.
+    Raises InputError if a mode or library is unknown, or a limit is out of bounds. Raises
+    ProbeError if the user chose PyTorch and it is not installed.
     """
     check_known(mode, Mode, what="mode", field="mode")
     check_known(library, Library, what="library", field="library")

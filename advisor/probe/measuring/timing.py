@@ -61,12 +61,8 @@ class Clock:
 def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clock) -> Timing:
     """Time one call over many samples, at least three even if they take longer than ``budget_s``.
 
-    Raises
-    ------
-    StoppedError
-        If the user cancels or the time is over before the third sample.
-    ProbeError
-        If the device fails.
+    Raises StoppedError if the user cancels or the time is over before the third sample. Raises
+    ProbeError if the device fails.
     """
     start = perf_counter()
     clock.check()

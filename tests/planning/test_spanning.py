@@ -1,0 +1,143 @@
+"""One plan on several offers of one provider, beside every cover of its replicas by machines."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import inf
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.catalog import Catalog
+from advisor.planning.results import Plan
+
+SIZES = {1: 3.5, 2: 6.6, 4: 12.4, 8: 20.0}
+"""Cards of a machine, and its price: larger ones give a discount. [USD/h]"""
+MOST = {"max_accelerators": 96}
+TENSORS = (1, 2, 4, 8)
+
+
+def provider(sizes: dict[int, float]) -> Catalog:
+    """Return a catalog in which one provider rents machines of these sizes."""
+    catalog = advisor.load_catalog()
+    known = {one.accelerators: one for one in catalog.offers if one.provider == "Lambda"}
+    offers = tuple(
+        known[8].changed(
+            accelerator="h100-sxm",
+            accelerators=cards,
+            instance_type=f"h100-{cards}",
+            key=f"test-{cards}",
+            intra_node="NVLink" if cards > 1 else "",
+            inter_node_bytes_per_s=None,
+            on_demand_usd_per_hour=usd,
+            spot_usd_per_hour=None,
+        )
+        for cards, usd in sizes.items()
+    )
+    return catalog.changed(offers=offers)
+
+
+def asked(model: str, load: int | str, **limits: Any) -> dict[str, Any]:
+    work = {"concurrency": load} if isinstance(load, int) else {"requests_per_s": load}
+    return {
+        "model": {"preset": model},
+        "workload": {"kind": "serving", "weight_format": "bf16", **work},
+        "limits": {"accelerators": ["h100-sxm"], "max_ttft_ms": 5000, **MOST, **limits},
+    }
+
+
+DEMANDS = (
+    asked("llama-3.1-8b", 1000, max_tpot_ms=20),
+    asked("llama-3.1-8b", 1700, max_tpot_ms=18),
+    asked("llama-3.1-8b", 2500, max_tpot_ms=15),
+    asked("llama-3.1-8b", "150/s", max_tpot_ms=20),
+    asked("llama-3.1-8b", "220/s", max_tpot_ms=18),
+    asked("llama-3.1-8b", "100/s", max_ttft_ms=200, at="p95"),
+    asked("qwen3-14b", "90/s", max_tpot_ms=25),
+    asked("qwen3-32b", 700, max_tpot_ms=35),
+    asked("qwen3-32b", "30/s", max_tpot_ms=30),
+    asked("llama-3.1-70b", "12/s", max_tpot_ms=40),
+    asked("llama-3.1-70b", 300, max_tpot_ms=35),
+    asked("qwen3-30b-a3b", "120/s", max_tpot_ms=25),
+)
+
+
+def cheapest(case: dict[str, Any], catalog: Catalog) -> Plan:
+    return advisor.recommend(case, catalog=catalog, neighbours=False, fewest=False).plans[0]
+
+
+def brute_force(case: dict[str, Any], catalog: Catalog) -> float:
+    """Return the least price of machines that hold enough replicas of any layout. [USD/h]"""
+    return min(covered(tensor, fewest(case, catalog, tensor)) for tensor in TENSORS)
+
+
+def fewest(case: dict[str, Any], catalog: Catalog, tensor: int) -> int | None:
+    """Return the fewest replicas that meet the limits, with the number by which they do."""
+
+    def met(number: int) -> bool:
+        hardware = {"accelerator": "h100-sxm", "count": number * tensor}
+        layout = {"tensor": tensor, "data": number}
+        found = advisor.estimate(case | {"hardware": hardware, "layout": layout}, catalog=catalog)
+        return found.memory.fits and not found.missed_limits
+
+    low, high = 0, MOST["max_accelerators"] // tensor
+    if not met(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high
+
+
+def covered(tensor: int, replicas: int | None) -> float:
+    @cache
+    def least(left: int) -> float:
+        if left <= 0:
+            return 0.0
+        machines = [(cards // tensor, usd) for cards, usd in SIZES.items() if cards >= tensor]
+        return min(usd + least(left - held) for held, usd in machines)
+
+    return inf if replicas is None else least(replicas)
+
+
+@pytest.mark.parametrize("case", DEMANDS, ids=range(len(DEMANDS)))
+def test_no_mix_of_machines_is_cheaper(case: dict[str, Any]) -> None:
+    catalog = provider(SIZES)
+    cost = cheapest(case, catalog).estimate.cost
+    assert cost.usd_per_hour
+    assert cost.usd_per_hour.expected <= 1.01 * brute_force(case, catalog)
+
+
+def test_the_last_replicas_rent_smaller_machines_and_the_answer_says_so() -> None:
+    """Ten single cards: one machine of eight and two of one cost $27, two of eight $40."""
+    catalog = provider({1: 3.5, 8: 20.0})
+    both = [(cheapest(case, catalog), cheapest(case, provider({8: 20.0}))) for case in DEMANDS[:3]]
+    mixed = [(plan, whole) for plan, whole in both if "several offers" in plan.sentence]
+    assert mixed
+    for plan, whole in mixed:
+        cost, other = plan.estimate.cost, whole.estimate.cost
+        assert cost.usd_per_hour
+        assert other.usd_per_hour
+        large, small = divmod(plan.estimate.count, 8)
+        assert f"({large}x h100-8 and {small}x h100-1)" in plan.sentence
+        assert cost.usd_per_hour.expected == pytest.approx(20 * large + 3.5 * small)
+        assert cost.usd_per_hour.expected < other.usd_per_hour.expected
+        assert cost.instances == large + small
+
+
+def test_a_spare_is_on_one_of_the_machines() -> None:
+    case = DEMANDS[0]
+    case = case | {"workload": case["workload"] | {"spare_replicas": 1}}
+    plan = cheapest(case, provider({1: 3.5, 8: 20.0}))
+    cards = plan.estimate.count + 1
+    large, small = divmod(cards, 8)
+    cost = plan.estimate.cost.usd_per_hour
+    assert cost
+    assert cost.expected <= min(20 * large + 3.5 * small, 20.0 * (large + 1))
+
+
+def test_without_a_discount_one_size_is_enough() -> None:
+    plan = cheapest(DEMANDS[0], provider({1: 2.5, 8: 20.0}))
+    assert "several offers" not in plan.sentence
+    assert plan.estimate.cost.instances == plan.estimate.count
