@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.labels import ABOVE_PX, ASIDE_PX, Label, LogPlot, Placed, place
@@ -22,10 +21,9 @@ from advisor.charts.theme import (
     rule,
 )
 from advisor.foundation.formatting import duration, milliseconds, money
-from advisor.foundation.record import record
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.frames import Axes, Point, as_points
+from advisor.frames import Axes, Point
 
 HEIGHT: Final = 430
 COMPACT_HEIGHT: Final = 320
@@ -44,17 +42,13 @@ EXCLUDED_PAD: Final = 1.7
 """Factor beyond a limit, so that the excluded area is visible."""
 
 
-@record
-class TimeScale:
-    """The unit of the time axis."""
-
-    name: str
-    size: float
-    """In the frame's own unit: hours (training) or milliseconds (serving)."""
-
-
 def cost_time_chart(
-    points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes, *, theme: Theme, compact: bool = False
+    points: Sequence[Point],
+    chosen: Sequence[Point],
+    axes: Axes,
+    *,
+    theme: Theme,
+    compact: bool = False,
 ) -> go.Figure:
     """Return cost against time, both logarithmic, with the frontier as a step line.
 
@@ -96,12 +90,12 @@ def cost_time_chart(
     )
 
 
-def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
+def cost_time_finding(chosen: Sequence[Point], axes: Axes) -> str:
     """Return what the chart shows: what the fastest plan costs beside the cheapest.
 
     Empty where the plans are one point, or have no price.
     """
-    plans = [item for item in as_points(chosen) if item.priced]
+    plans = [item for item in chosen if item.priced]
     if not plans:
         return ""
     cheap, fast = min(plans, key=lambda item: item.cost), min(plans, key=lambda item: item.time)
@@ -118,22 +112,18 @@ def cost_time_finding(chosen: pd.DataFrame, axes: Axes) -> str:
     )
 
 
-def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str:
+def cost_time_alt(points: Sequence[Point], chosen: Sequence[Point], axes: Axes) -> str:
     """Return the chart in words: the finding, the axes and their range."""
     found = "; ".join(
         f"{item.pick}: {item.label}, {_time_text(item.time, axes)}"
         + (f", {_cost_text(item)}" if item.priced else "")
-        for item in as_points(chosen)
+        for item in chosen
     )
-    spread = (
-        f"{axes.time_title} from {_time_text(points['time'].min(), axes)} to "
-        f"{_time_text(points['time'].max(), axes)}"
-    )
-    if axes.priced:
-        spread += (
-            f", {axes.cost_title.lower()} from {money(points['cost'].min())} to "
-            f"{money(points['cost'].max())}"
-        )
+    times = [item.time for item in points]
+    spread = f"{axes.time_title} from {_time_text(min(times), axes)} to "
+    spread += _time_text(max(times), axes)
+    if costs := [item.cost for item in points if item.priced]:
+        spread += f", {axes.cost_title.lower()} from {money(min(costs))} to {money(max(costs))}"
     limits = ""
     if axes.time_limit is not None:
         limits += f" Excluded: {axes.time_limit_words}, {_time_text(axes.time_limit, axes)}."
@@ -143,22 +133,18 @@ def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str
     return f"{start}{found or 'No configuration meets the limits'}. {spread}.{limits}"
 
 
-def time_scale(axes: Axes, x_range: tuple[float, float]) -> TimeScale:
-    """Return the unit that suits the middle of the time axis."""
+def time_scale(axes: Axes, x_range: tuple[float, float]) -> tuple[str, float]:
+    """Return the unit that suits the middle of the time axis, and its size in the axis's own."""
     middle = math.sqrt(x_range[0] * x_range[1])
     if axes.time_unit == "ms":
-        return TimeScale("ms", 1.0) if middle < 1000 else TimeScale("s", 1000.0)
-    middle_hours = middle
-    if middle_hours < 0.75:
-        return TimeScale("minutes", 1 / 60)
-    if middle_hours < 72:
-        return TimeScale("hours", 1.0)
-    return TimeScale("days", 24.0)
+        return ("ms", 1.0) if middle < 1000 else ("s", 1000.0)
+    if middle < 0.75:
+        return "minutes", 1 / 60
+    return ("hours", 1.0) if middle < 72 else ("days", 24.0)
 
 
-def _with_heights(frame: pd.DataFrame, axes: Axes) -> list[Point]:
-    """Return a frame's points; owned hardware has no price, so its height is the cards."""
-    points = as_points(frame)
+def _with_heights(points: Sequence[Point], axes: Axes) -> list[Point]:
+    """Return the points to draw; owned hardware has no price, so its height is the cards."""
     if axes.priced:
         return [item for item in points if item.priced]
     return [
@@ -258,11 +244,11 @@ def _annotation(placed: Placed, theme: Theme) -> Drawn:
 
 
 def _time_axis(axes: Axes, x_range: tuple[float, float], theme: Theme, *, compact: bool) -> Drawn:
-    scale = time_scale(axes, x_range)
-    low, high = x_range[0] / scale.size, x_range[1] / scale.size
+    unit, size = time_scale(axes, x_range)
+    low, high = x_range[0] / size, x_range[1] / size
     ticks = log_ticks(low, high, at_most=5 if compact else 12)
-    texts = {tick * scale.size: f"{tick:,.10g}" for tick in ticks}
-    return log_axis(theme, f"{axes.time_title} ({scale.name})", *x_range, texts)
+    texts = {tick * size: f"{tick:,.10g}" for tick in ticks}
+    return log_axis(theme, f"{axes.time_title} ({unit})", *x_range, texts)
 
 
 def _cost_axis(axes: Axes, y_range: tuple[float, float], theme: Theme, *, compact: bool) -> Drawn:

@@ -98,17 +98,15 @@ def place(
     for label in labels:
         if len(placed) >= at_most:
             break
+        at = plot.pixel(label.x, label.y)
         options = [
-            (Placed(label, *anchor, lift), _box(label, plot, *anchor, lift))
+            (Placed(label, *anchor, lift), _box(label, *at, *anchor, lift))
             for lift in (LIFTS_PX if label.required else LIFTS_PX[:1])
             for anchor in PLACES
         ]
         inside = [item for item in options if _inside(item[1], plot)] or options[:1]
         # Text on text reads worse than text on a point.
-        covered = [
-            tuple(sum(_overlap(box, other) for other in others) for others in (taken, points))
-            for _, box in inside
-        ]
+        covered = [(_covered(box, taken), _covered(box, points)) for _, box in inside]
         if any(min(covered)) and not label.required:
             continue
         best, box = inside[covered.index(min(covered))]
@@ -127,8 +125,7 @@ def _around(x: float, y: float) -> Box:
     return (x - half, y - half, x + half, y + half)
 
 
-def _box(label: Label, plot: LogPlot, xanchor: str, yanchor: str, lift: float) -> Box:
-    x, y = plot.pixel(label.x, label.y)
+def _box(label: Label, x: float, y: float, xanchor: str, yanchor: str, lift: float) -> Box:
     width = CHARACTER_PX * max(len(line) for line in label.lines)
     height = LINE_PX * len(label.lines)
     left = {"left": x + ASIDE_PX, "right": x - ASIDE_PX - width, "center": x - width / 2}[xanchor]
@@ -141,10 +138,9 @@ def _inside(box: Box, plot: LogPlot) -> bool:
     return left >= 0 and top >= 0 and right <= plot.width_px and bottom <= plot.height_px
 
 
-def _overlap(first: Box, second: Box) -> bool:
-    return (
-        first[0] < second[2]
-        and second[0] < first[2]
-        and first[1] < second[3]
-        and second[1] < first[3]
+def _covered(box: Box, others: Sequence[Box]) -> int:
+    """Return how many of the others a box overlaps."""
+    left, top, right, bottom = box
+    return len(
+        [1 for x0, y0, x1, y1 in others if left < x1 and x0 < right and top < y1 and y0 < bottom]
     )

@@ -1,6 +1,7 @@
 """The bars of a lesson."""
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Final
 
 import plotly.graph_objects as go
@@ -10,8 +11,8 @@ from advisor.lessons.results import Figures
 
 ROW_PX: Final = 36
 FRAME_PX: Final = 80
-ROOM: Final = 1.4
-"""Length of the axis over the longest bar, so that the text beside it has room."""
+ROOM: Final = (1.4, 2.5)
+"""Length of the axis over the longest bar, so that the text beside it has room; on a phone."""
 LONGEST_LABEL: Final = 34
 SHORT_LABEL: Final = 20
 """Characters of a label, on a wide page and on a phone."""
@@ -38,7 +39,7 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
             hovertemplate="%{customdata}<extra></extra>",
         )
     ]
-    end = ROOM * max(longest, figures.limit or 0.0) or 1.0
+    end = ROOM[compact] * max(longest, figures.limit or 0.0) or 1.0
     return figure(
         theme,
         traces,
@@ -48,7 +49,7 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
             theme,
             "",
             tickvals=rows,
-            ticktext=[_cut(bar.label, most) for bar in shown],
+            ticktext=[_broken(bar.label, most) for bar in shown],
             range=[len(shown) - 0.5, -0.5],
             showgrid=False,
         ),
@@ -59,8 +60,9 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
     )
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+def _broken(text: str, most: int) -> str:
+    """Return a label on two lines at most."""
+    return "<br>".join(wrap(text, most, max_lines=2, placeholder="…"))
 
 
 def _notes(figures: Figures, theme: Theme) -> Iterator[Drawn]:
@@ -71,7 +73,7 @@ def _notes(figures: Figures, theme: Theme) -> Iterator[Drawn]:
     if figures.limit is not None:
         top: Drawn = {
             "x": figures.limit,
-            "xanchor": "left",
+            "xanchor": "center",
             "yref": "paper",
             "y": 1,
             "yanchor": "bottom",

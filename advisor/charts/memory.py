@@ -1,9 +1,9 @@
 """Bars of memory against its limit: what fills each card of the plans, and models on one card."""
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -23,7 +23,7 @@ from advisor.charts.theme import (
 )
 from advisor.foundation.formatting import percent
 from advisor.foundation.rounding import trimmed
-from advisor.frames import MEMORY_GROUPS
+from advisor.frames import MEMORY_GROUPS, MemoryTerm
 
 ROW_PX: Final = 84
 COMPACT_ROW_PX: Final = 110
@@ -41,19 +41,19 @@ HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 """The same hues as in the memory chart."""
 
 
-def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
+def memory_chart(memory: Sequence[MemoryTerm], *, theme: Theme, compact: bool = False) -> go.Figure:
     """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory."""
     refuse_empty(memory, "the memory chart needs at least one plan")
     plans = [terms[0] for terms in _plans(memory)]
     names = [_row_name(bar.plan, bar.accelerator, compact=compact) for bar in plans]
     longest = max(max(bar.total_high_gib, bar.usable_gib) for bar in plans)
     sizes: dict[str, list[float]] = {}
-    for group, gib in zip(memory["group"], memory["gib"], strict=True):
-        sizes.setdefault(group, []).append(gib)
+    for term in memory:
+        sizes.setdefault(term.group, []).append(term.gib)
     rows = list(range(len(plans)))
     traces = [
         _segments(sizes[group], group, rows, theme=theme, hue=index, longest=longest)
-        for index, (group, _) in enumerate(MEMORY_GROUPS)
+        for index, group in enumerate(MEMORY_GROUPS)
         if group in sizes
     ]
     spread = [bar.total_high_gib - bar.total_gib for bar in plans]
@@ -73,7 +73,7 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     )
 
 
-def memory_finding(memory: pd.DataFrame) -> str:
+def memory_finding(memory: Sequence[MemoryTerm]) -> str:
     """Return what the chart shows of the first plan: its largest part and what stays free."""
     largest = max(_plans(memory)[0], key=lambda term: term.gib)
     share = percent(largest.gib / largest.total_gib)
@@ -87,7 +87,7 @@ def memory_finding(memory: pd.DataFrame) -> str:
     return f"{largest.group} {verb} {share} of the memory of the first plan; {left}."
 
 
-def memory_alt(memory: pd.DataFrame) -> str:
+def memory_alt(memory: Sequence[MemoryTerm]) -> str:
     """Return the chart in words: used and usable memory of each plan, with the range."""
     sentences = []
     for terms in _plans(memory):
@@ -100,11 +100,11 @@ def memory_alt(memory: pd.DataFrame) -> str:
     return "Bar chart of memory on each accelerator, linear from 0. " + " ".join(sentences)
 
 
-def _plans(memory: pd.DataFrame) -> list[list[Any]]:
-    """Return the rows of each plan, in order."""
-    plans: dict[tuple[object, object], list[Any]] = {}
-    for row in memory.itertuples(index=False):
-        plans.setdefault((row.plan, row.accelerator), []).append(row)
+def _plans(memory: Sequence[MemoryTerm]) -> list[list[MemoryTerm]]:
+    """Return the terms of each plan, in order."""
+    plans: dict[tuple[str, str], list[MemoryTerm]] = {}
+    for term in memory:
+        plans.setdefault((term.plan, term.accelerator), []).append(term)
     return list(plans.values())
 
 

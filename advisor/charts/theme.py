@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from html import escape
 from typing import Any, Final
 
-import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.foundation.record import record
@@ -100,9 +99,9 @@ def log_ticks(low: float, high: float, *, at_most: int) -> list[float]:
     return ticks[::step]
 
 
-def refuse_empty(frame: pd.DataFrame, message: str) -> None:
+def refuse_empty(rows: Sized, message: str) -> None:
     """Raise a ``ValueError`` with ``message`` if there is nothing to draw."""
-    if frame.empty:
+    if not len(rows):
         raise ValueError(message)
 
 

@@ -74,6 +74,20 @@ class MemoryBreakdown(Noun):
         return self.fits and self.total_bytes.high > self.usable_bytes
 
 
+MEMORY_TITLES: Final = {
+    "weights_bytes": "Weights",
+    "gradients_bytes": "Gradients",
+    "optimizer_bytes": "Optimizer states",
+    "activations_bytes": "Activations",
+    "logits_bytes": "Logits and loss",
+    "kv_cache_bytes": "Key-value cache",
+    "workspace_bytes": "Workspaces and buffers",
+    "context_bytes": "Driver context",
+    "fragmentation_bytes": "Allocator fragmentation",
+}
+"""Fields of ``MemoryBreakdown`` in words."""
+
+
 class FlopCount(Noun):
     """Floating-point operations of one optimizer step over the whole job."""
 

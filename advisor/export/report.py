@@ -9,6 +9,7 @@ from typing import Final
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import in_letters, model_title
 from advisor.catalog.offer_list import OfferLine, OfferList
+from advisor.estimate.configuration import METHOD_WORDS
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
 from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
@@ -18,6 +19,7 @@ from advisor.foundation.formatting import citation, memory, money, term_value
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import round_significant
+from advisor.nouns.workload import FineTuning
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Recommendation
 from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
@@ -106,8 +108,7 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
     parts: list[Section] = []
     if answer.plans:
         best = answer.plans[0]
-        work = f"The work: {best.estimate.workload}."
-        parts += [_numbers(best.estimate, work, best.why), *_hosted(best.estimate)]
+        parts += [_numbers(best.estimate, best.why), *_hosted(best.estimate)]
         parts.append(_memory(best.estimate))
         plans = tuple(
             (TITLES[item.objective], item.plans[0].sentence, offered(item.plans[0].estimate))
@@ -124,7 +125,8 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
         for item in priced
         if item.cost_usd and most
     )
-    heads = ("What", "Time", "Cost")
+    timed = answer.plans[0].estimate.serving if answer.plans else None
+    heads = ("What", f"Time {timed.timed}" if timed else "Time", "Cost")
     parts.append(Section("Trade-offs", columns=heads, rows=trade_offs, bars=bars))
     lost = tuple(
         (item.accelerator_name, f"{item.message} {item.remedy}".strip())
@@ -132,7 +134,8 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
     )
     columns = ("Accelerator", "Why, and what would help")
     parts.append(Section("Why not the others", columns=columns, rows=lost))
-    advice = tuple(f"{item.severity}: {item.message}" for item in answer.advice)
+    words = {"warning": "Check", "info": "Note"}
+    advice = tuple(f"{words[item.severity]}: {item.message}" for item in answer.advice)
     parts.append(Section("Advice", items=advice))
     parts += _rests_on(answer.assumptions, answer.references)
     return Report(_asked(answer), answer.answer, made, link, tuple(parts))
@@ -145,8 +148,11 @@ def _asked(answer: Recommendation) -> str:
     name = model_title(preset) if preset else model.hub or "Your model"
     if model.parameters:
         name = f"A model of {in_letters(model.parameters)} parameters"
-    work = f": {answer.plans[0].estimate.workload}" if answer.plans else ""
-    return f"{name}{work}"
+    shown = answer.plans[0].estimate if answer.plans else answer.nearest
+    asked = answer.case.workload
+    method = METHOD_WORDS[asked.method] if isinstance(asked, FineTuning) else ""
+    work = shown.workload if shown else f"{asked.kind.replace('_', '-')}{method}"
+    return f"{name}: {work}"
 
 
 def _one(answer: Estimate, made: str, link: str | None) -> Report:

@@ -27,6 +27,7 @@ from advisor.frames.catalog import (
     comparison_table,
     fact_sources_table,
     offers_frame,
+    shapes_table,
     spread_frame,
     verdict_sentences,
 )
@@ -84,23 +85,22 @@ from advisor.frames.picks import (
 from advisor.frames.points import (
     Axes,
     Point,
-    as_points,
     axes,
-    candidates_frame,
+    candidate_points,
     charted,
     fewest_table,
-    picks_frame,
+    picked_points,
     points_table,
     within_reach,
 )
-from advisor.frames.shape import shapes_table
 from advisor.frames.terms import (
     MEMORY_GROUPS,
+    MemoryTerm,
     Section,
     answer_unit,
     latencies,
-    memory_frame,
     memory_table,
+    memory_terms,
     neighbours_frame,
     term_sections,
     terms_frame,

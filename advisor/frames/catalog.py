@@ -6,6 +6,7 @@ from typing import Final
 
 import pandas as pd
 
+from advisor.architecture.published_models import PublishedModel
 from advisor.catalog import Catalog
 from advisor.catalog.economy import load_economy
 from advisor.catalog.offer_list import OfferList
@@ -24,10 +25,19 @@ from advisor.compare.spread import half_rate, rents, scaled
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import percent
 from advisor.foundation.rounding import plain
-from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, TFLOP
+from advisor.foundation.units import BILLION, GB, GIB, GIGABIT_PER_S, TFLOP
 from advisor.frames.rows import Cells, Rows, columns, tabled
+from advisor.nouns.case import AssumedShape
 from advisor.nouns.hardware import Accelerator, Confidence, Segment
 
+SHAPE_TITLES: Final = {
+    "num_hidden_layers": "Layers",
+    "hidden_size": "Hidden size",
+    "num_attention_heads": "Heads",
+    "num_key_value_heads": "Key-value heads",
+    "intermediate_size": "Feed-forward width",
+    "vocab_size": "Vocabulary",
+}
 SAID_BY_ALL: Final = re.compile(r"^NVIDIA (?:GeForce )?")
 """What people leave out of the name of a card."""
 MEMORY: Final = re.compile(r" (\d+) ?GB\b")
@@ -264,4 +274,22 @@ def offers_frame(found: OfferList) -> Rows:
             "First seen": line.first_seen,
             "Last seen": line.price_date,
             "Earlier prices": list(line.past_usd_per_hour),
+        }
+
+
+@tabled
+def shapes_table(
+    parameters: float, assumed: AssumedShape | None, published: Sequence[PublishedModel]
+) -> Rows:
+    """Return the shape in use, if it is assumed for a number of parameters, then published models.
+
+    All cells are texts: name, parameters in billions and six fields of the shape.
+    """
+    rows = [("Yours, as computed", parameters, assumed)] if assumed else []
+    rows += [(model.name, model.parameters, model.shape) for model in published]
+    for name, count, shape in rows:
+        yield {
+            "Model": name,
+            "Parameters": f"{count / BILLION:.4g}B",
+            **{title: f"{getattr(shape, field):,}" for field, title in SHAPE_TITLES.items()},
         }

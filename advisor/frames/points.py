@@ -64,7 +64,7 @@ def axes(recommendation: Recommendation) -> Axes:
 
 
 class Point(NamedTuple):
-    """One row of the cost-time frames; the fields are the columns."""
+    """One configuration of the cost-time chart; the fields are the columns of its file."""
 
     label: str
     accelerator: str
@@ -89,8 +89,8 @@ class Point(NamedTuple):
         return not math.isnan(self.cost)
 
 
-def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:
-    """Return the points of the cost-time chart, one `Point` a row, fastest first."""
+def candidate_points(recommendation: Recommendation) -> list[Point]:
+    """Return the points of the cost-time chart, fastest first."""
     points = [
         Point(
             item.label,
@@ -104,10 +104,10 @@ def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:
         )
         for item in recommendation.candidates
     ]
-    return _frame(sorted(points, key=lambda item: (item.time, item.cost)))
+    return sorted(points, key=lambda item: (item.time, item.cost))
 
 
-def picks_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
+def picked_points(chosen: Sequence[Pick]) -> list[Point]:
     """Return the chosen plans as points, each with its title on the page."""
     points = []
     for pick in chosen:
@@ -128,24 +128,25 @@ def picks_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
                 pick=pick.title,
             )
         )
-    return _frame(points)
+    return points
 
 
-def charted(points: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+def charted(points: Sequence[Point], chosen: Sequence[Point]) -> list[Point]:
     """Return the points that the chart shows: the frontier, and each card's best beside it.
 
     Extreme points would squeeze all others into a corner. So a point that costs or takes more than
     `FARTHEST` times as much as every chosen plan is only in the table.
     """
-    dearest, slowest = chosen["cost"].max(), chosen["time"].max()
+    dearest = max((item.cost for item in chosen if item.priced), default=math.inf)
+    slowest = max((item.time for item in chosen), default=math.inf)
     kept: dict[object, Point] = {}
-    for item in as_points(points):
+    for item in points:
         if item.time > FARTHEST * slowest or item.cost > FARTHEST * dearest:
             continue
         place = item if item.on_frontier else item.accelerator
         if place not in kept or _worth(item) < _worth(kept[place]):
             kept[place] = item
-    return _frame(sorted(kept.values(), key=lambda item: (item.time, item.cost)))
+    return sorted(kept.values(), key=lambda item: (item.time, item.cost))
 
 
 def _worth(item: Point) -> float:
@@ -153,32 +154,23 @@ def _worth(item: Point) -> float:
     return item.time * (item.cost if item.priced else item.cards)
 
 
-def within_reach(shown: Axes, points: pd.DataFrame) -> tuple[Axes, str]:
+def within_reach(shown: Axes, points: Sequence[Point]) -> tuple[Axes, str]:
     """Return the axes without limits far beyond every point, and these limits in words.
 
     In the chart, such a limit would squeeze the points into a corner.
     """
     far = []
-    if shown.time_limit is not None and shown.time_limit > OUT_OF_REACH * points["time"].max():
+    slowest = max((item.time for item in points), default=math.inf)
+    dearest = max((item.cost for item in points if item.priced), default=math.inf)
+    if shown.time_limit is not None and shown.time_limit > OUT_OF_REACH * slowest:
         text = _spread((shown.time_limit,) * 3, shown.time_unit)
         far.append(f"nothing here is {shown.time_limit_words} ({text})")
         shown = replace(shown, time_limit=None)
-    if shown.cost_limit is not None and shown.cost_limit > OUT_OF_REACH * points["cost"].max():
+    if shown.cost_limit is not None and shown.cost_limit > OUT_OF_REACH * dearest:
         far.append(f"nothing here is over your budget ({money(shown.cost_limit)})")
         shown = replace(shown, cost_limit=None)
     sentence = " and ".join(far)
     return shown, f"{sentence[:1].upper()}{sentence[1:]}." if far else ""
-
-
-def as_points(frame: pd.DataFrame) -> list[Point]:
-    """Return the rows of a frame as typed points."""
-    columns = (frame[name].tolist() for name in Point._fields)
-    return [Point(*row) for row in zip(*columns, strict=True)]
-
-
-def _frame(points: Sequence[Point]) -> pd.DataFrame:
-    frame = pd.DataFrame(points, columns=list(Point._fields))
-    return frame if points else frame.astype({"on_frontier": bool})
 
 
 def _bounds(value: Range | None) -> tuple[float, float, float]:
@@ -187,7 +179,7 @@ def _bounds(value: Range | None) -> tuple[float, float, float]:
     return (value.low, value.expected, value.high)
 
 
-def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
+def points_table(points: Sequence[Point], shown: Axes) -> pd.DataFrame:
     """Return points as text for people: hardware, time and cost with ranges."""
     rows = [  # machines that differ in nothing shown are one row
         (
@@ -196,7 +188,7 @@ def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
             _spread((item.cost_low, item.cost, item.cost_high), "$") if item.priced else "no rent",
             "yes" if item.on_frontier else "no",
         )
-        for item in as_points(frame)
+        for item in points
     ]
     columns = ["Hardware", shown.time_title, shown.cost_title, "Best trade-off"]
     return pd.DataFrame(list(dict.fromkeys(rows)), columns=columns)

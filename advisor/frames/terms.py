@@ -1,12 +1,12 @@
 """The terms of a number, with formula, values and source; memory of the plans by term."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import pandas as pd
 
 from advisor.architecture.table.model import Unit
-from advisor.estimate.results import Estimate, MemoryBreakdown, StepTime
+from advisor.estimate.results import MEMORY_TITLES, Estimate, StepTime
 from advisor.foundation.formatting import (
     citation,
     count,
@@ -25,40 +25,40 @@ from advisor.foundation.units import GIB, HOUR_S, MILLISECOND
 from advisor.frames.picks import Pick
 from advisor.frames.rows import Cells, columns
 
-MEMORY_GROUPS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
-    ("Weights", (("weights_bytes", "Weights"),)),
-    (
-        "Gradients and optimizer",
-        (("gradients_bytes", "Gradients"), ("optimizer_bytes", "Optimizer states")),
-    ),
-    (
-        "Activations and logits",
-        (("activations_bytes", "Activations"), ("logits_bytes", "Logits and loss")),
-    ),
-    ("Key-value cache", (("kv_cache_bytes", "Key-value cache"),)),
-    (
-        "Overheads",
-        (
-            ("workspace_bytes", "Workspaces and buffers"),
-            ("context_bytes", "Driver context"),
-            ("fragmentation_bytes", "Allocator fragmentation"),
-        ),
-    ),
-)
+MEMORY_GROUPS: Final = {
+    "Weights": ("weights_bytes",),
+    "Gradients and optimizer": ("gradients_bytes", "optimizer_bytes"),
+    "Activations and logits": ("activations_bytes", "logits_bytes"),
+    "Key-value cache": ("kv_cache_bytes",),
+    "Overheads": ("workspace_bytes", "context_bytes", "fragmentation_bytes"),
+}
 """Five groups, one for each hue, with their fields of ``MemoryBreakdown``."""
 RARE: Final = 0.01
 """Below this number of interruptions, the text says *under*."""
 
 
-def memory_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
-    """Return the memory of each chosen plan per accelerator, by group above zero. [GiB]"""
+class MemoryTerm(NamedTuple):
+    """One group of the memory of a plan, per accelerator; the fields are columns of its file."""
+
+    plan: str
+    accelerator: str
+    group: str
+    gib: float
+    total_gib: float
+    total_low_gib: float
+    total_high_gib: float
+    usable_gib: float
+
+
+def memory_terms(chosen: Sequence[Pick]) -> list[MemoryTerm]:
+    """Return the memory of each chosen plan, by groups that are above zero in any. [GiB]"""
     rows = []
     for pick in chosen:
         breakdown = pick.plan.estimate.memory
-        for group, fields in MEMORY_GROUPS:
-            size = sum(component(breakdown, field).expected for field, _ in fields)
+        for group, fields in MEMORY_GROUPS.items():
+            size = sum(getattr(breakdown, field).expected for field in fields)
             rows.append(
-                (
+                MemoryTerm(
                     pick.title,
                     f"{pick.plan.estimate.count:,}x {pick.plan.estimate.accelerator_name}",
                     group,
@@ -69,25 +69,23 @@ def memory_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
                     breakdown.usable_bytes / GIB,
                 )
             )
-    columns = ["plan", "accelerator", "group", "gib"]
-    columns += ["total_gib", "total_low_gib", "total_high_gib", "usable_gib"]
-    used = {group for _, _, group, gib, *_ in rows if gib > 0}
-    return pd.DataFrame([row for row in rows if row[2] in used], columns=columns)
+    used = {row.group for row in rows if row.gib > 0}
+    return [row for row in rows if row.group in used]
 
 
 def memory_table(chosen: Sequence[Pick]) -> pd.DataFrame:
     """Return memory by component as text, one column for each chosen plan."""
-    table: dict[str, list[str]] = {"On each accelerator": []}
-    labels = [title for _, fields in MEMORY_GROUPS for _, title in fields]
+    table: dict[str, list[str]] = {}
     hosted = any(pick.plan.estimate.memory.host_bytes.expected > 0 for pick in chosen)
-    table["On each accelerator"] = [*labels, "Total", "Usable", *["In host memory"] * hosted]
+    table["On each accelerator"] = [
+        *MEMORY_TITLES.values(),
+        "Total",
+        "Usable",
+        *["In host memory"] * hosted,
+    ]
     for pick in chosen:
         breakdown = pick.plan.estimate.memory
-        cells = [
-            memory(component(breakdown, field))
-            for _, fields in MEMORY_GROUPS
-            for field, _ in fields
-        ]
+        cells = [memory(getattr(breakdown, field)) for field in MEMORY_TITLES]
         name = f"{pick.title}: {pick.plan.estimate.accelerator_name}"
         table[name] = [
             *cells,
@@ -96,15 +94,6 @@ def memory_table(chosen: Sequence[Pick]) -> pd.DataFrame:
             *[memory(breakdown.host_bytes, with_range=True)] * hosted,
         ]
     return pd.DataFrame(table)
-
-
-def component(breakdown: MemoryBreakdown, field: str) -> Range:
-    """Return one term of a breakdown by the name of its field."""
-    value = getattr(breakdown, field)
-    if not isinstance(value, Range):
-        msg = f"{field} is not a term of the memory; choose one of MEMORY_GROUPS"
-        raise TypeError(msg)
-    return value
 
 
 @record

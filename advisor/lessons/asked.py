@@ -44,13 +44,8 @@ class Asked:
 
     @cached_property
     def _unlimited(self) -> Recommendation:
-        free = {
-            "deadline_hours": None,
-            "budget_usd": None,
-            "max_ttft_ms": None,
-            "max_tpot_ms": None,
-        }
-        limits = self.case.limits.changed(**free)
+        free = ("deadline_hours", "budget_usd", "max_ttft_ms", "max_tpot_ms")
+        limits = self.case.limits.changed(**dict.fromkeys(free))
         return api.recommend(self.case.changed(limits=limits), catalog=self.catalog)
 
     @cached_property
@@ -66,12 +61,13 @@ class Asked:
     def variant(self, *, layout: ParallelLayout | None = None, **changes: Any) -> Estimate | None:
         """Estimate the plan's layout, or another, after changes of the workload.
 
-        None if the case cannot be computed with them.
+        The number format stays the plan's. None if the case cannot be computed so.
         """
         layout = layout or self.plan.layout
         layout = ParallelLayout(**layout.model_dump())  # every field stated: nothing is searched
         case = self.on(self.plan.accelerator, layout.accelerators, layout)
-        workload = self.case.workload.changed(**changes)
+        kept = {"weight_format" if self.serves else "precision": self.plan.precision}
+        workload = self.case.workload.changed(**(kept | changes))
         if isinstance(workload, Serving) and workload.requests_per_s is not None:
             # A replica has its share of the requests; all of them would flood one.
             share = layout.data / self.plan.layout.data

@@ -4,7 +4,7 @@ from typing import Final
 
 from advisor import api
 from advisor.architecture.titles import model_title
-from advisor.estimate.results import Estimate
+from advisor.estimate.results import MEMORY_TITLES, Estimate
 from advisor.foundation.formatting import count, memory, milliseconds, percent, rate
 from advisor.foundation.formatting import duration as spelled
 from advisor.foundation.rounding import plain
@@ -12,20 +12,8 @@ from advisor.foundation.units import GB, GIB, HOUR_S, MB, MILLISECOND
 from advisor.lessons.asked import Asked
 from advisor.lessons.results import Bar, Figures
 from advisor.nouns.layout import Offload, ParallelLayout, Sharding
-from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 
-PARTS: Final = {
-    "weights_bytes": "Weights",
-    "gradients_bytes": "Gradients",
-    "optimizer_bytes": "Optimizer states",
-    "activations_bytes": "Activations",
-    "logits_bytes": "Logits and loss",
-    "kv_cache_bytes": "Key-value cache",
-    "workspace_bytes": "Workspaces and buffers",
-    "context_bytes": "Driver context",
-    "fragmentation_bytes": "Allocator fragmentation",
-}
-"""Fields of ``MemoryBreakdown`` in words."""
 FORMS: Final = {"fp32": 4.0, "16 bits": 2.0, "8 bits": 1.0, "4 bits": 0.5}
 """Bytes of a parameter."""
 TRAINED_IN: Final = ("fp32", "bf16_amp", "bf16_mixed", "bf16_pure", "fp8")
@@ -42,12 +30,15 @@ SHARDED: Final = {
 BYTES_OF_ADAM: Final = 16
 """Mixed precision: weight, gradient, fp32 master and two moments (ZeRO, section 3.1)."""
 MOST_POINTS: Final = 10
+MISFIT: Final = "does not fit"
 
 
 def parts(asked: Asked) -> Figures:
     """Return where the memory of a card goes."""
     plan = asked.plan
-    sizes = [(title, getattr(plan.memory, field).expected) for field, title in PARTS.items()]
+    sizes = [
+        (title, getattr(plan.memory, field).expected) for field, title in MEMORY_TITLES.items()
+    ]
     found = sorted((item for item in sizes if item[1] > 0), key=lambda item: -item[1])
     total, parameters = plan.memory.total_bytes, plan.parameters.total
     forms = ", ".join(f"{_decimal(parameters * size)} in {form}" for form, size in FORMS.items())
@@ -57,8 +48,8 @@ def parts(asked: Asked) -> Figures:
     preset = asked.case.model.preset
     model = model_title(preset) if preset else plan.model
     sentences = [
-        f"{model} has {count(parameters)} parameters: {forms}.",
         f"The plan needs {memory(total, with_range=True)} on each {card}, {share}.",
+        f"{model} has {count(parameters)} parameters: {forms}.",
     ]
     if not asked.serves:
         adam = _decimal(parameters * BYTES_OF_ADAM)
@@ -67,6 +58,8 @@ def parts(asked: Asked) -> Figures:
         sentences=tuple(sentences),
         axis="GiB on each card",
         bars=tuple(Bar.of(title, size, memory(size), scale=GIB) for title, size in found),
+        limit=plan.memory.usable_bytes / GIB,
+        limit_words=f"{memory(plan.memory.usable_bytes)} usable",
     )
 
 
@@ -78,18 +71,19 @@ def _decimal(size_bytes: float) -> str:
 
 def formats(asked: Asked) -> Figures:
     """Return what number formats change in the plan's layout."""
-    if asked.serves:
-        names = {name: WEIGHT_FORMATS[name].title for name in SERVED_IN}
-        found = {name: asked.variant(weight_format=name) for name in names}
-    else:
-        names = {name: name for name in (*TRAINED_IN, asked.plan.precision)}
-        found = {name: asked.variant(precision=name) for name in names}
     plan = asked.plan
-    return _memories(
-        asked,
-        [(names[name], one, name == plan.precision) for name, one in found.items() if one],
-        f"The plan computes in {plan.precision}. The bars keep its layout.",
-    )
+    field, known = ("weight_format", WEIGHT_FORMATS) if asked.serves else ("precision", RECIPES)
+    names = dict.fromkeys((*(SERVED_IN if asked.serves else TRAINED_IN), plan.precision))
+    tried = [(name, asked.variant(**{field: name})) for name in names]
+    found = [(known[name].title, one, name == plan.precision) for name, one in tried if one]
+    title, least, _ = min(found, key=lambda item: item[1].memory.total_bytes.expected)
+    smaller, now = memory(least.memory.total_bytes), memory(plan.memory.total_bytes)
+    text = f"The plan uses {known[plan.precision].title}"
+    if smaller == now:
+        text += ". No other format takes less memory on each card"
+    else:
+        text += f". The smallest is {title}: {smaller} instead of {now} on each card"
+    return _memories(asked, found, f"{text}.")
 
 
 def numbered(cards: int) -> str:
@@ -112,7 +106,10 @@ def sharding(asked: Asked) -> Figures:
     found = [(title, asked.variant(layout=layout)) for title, layout in layouts.items()]
     known = [(title, one, one.layout == plan.layout) for title, one in found if one]
     fit = sum(one.memory.fits for _, one, _ in known)
-    text = f"On {plan.accelerator_name}, {fit} of these {len(known)} arrangements fit."
+    cards = plan.accelerator_name if asked.serves else f"{start.data}x {plan.accelerator_name}"
+    text = f"On {cards}, {fit} of these {len(known)} arrangements fit."
+    if plan.layout.tensor * plan.layout.pipeline == 1 and (asked.serves or plan.count == 1):
+        text = f"The plan fits on one card. {text}"
     return _memories(asked, known, text)
 
 
@@ -125,7 +122,7 @@ def _memories(asked: Asked, found: list[tuple[str, Estimate, bool]], sentence: s
             Bar.of(
                 title,
                 one.memory.total_bytes,
-                f"{memory(one.memory.total_bytes)}, {_speed(one)}",
+                f"{memory(one.memory.total_bytes)}, {speed(one) if one.memory.fits else MISFIT}",
                 scale=GIB,
                 chosen=chosen,
             )
@@ -136,11 +133,12 @@ def _memories(asked: Asked, found: list[tuple[str, Estimate, bool]], sentence: s
     )
 
 
-def _speed(found: Estimate) -> str:
+def speed(found: Estimate) -> str:
+    """Return the time of a run, or of a token or a batch that is served."""
     if found.time is not None:
         return spelled(found.time.run_hours.expected * HOUR_S)
     assert found.serving is not None
-    return f"{milliseconds(found.serving.tpot_ms.expected * MILLISECOND)} per token"
+    return f"{milliseconds(found.serving.tpot_ms.expected * MILLISECOND)} {found.serving.timed}"
 
 
 def batch(asked: Asked) -> Figures:
@@ -148,9 +146,10 @@ def batch(asked: Asked) -> Figures:
     plan = asked.plan
     case = asked.on(plan.accelerator, plan.count, plan.layout)
     curve = api.memory_curves(case, catalog=asked.catalog)[0]
-    what = "requests at once" if asked.serves else "sequences in a micro-batch"
-    points = [point for point in curve.points if point.fits][-MOST_POINTS:]
-    unit = f"{points[0].unit}s" if points else ""
+    fit = sum(point.fits for point in curve.points)
+    points = curve.points[max(0, fit - MOST_POINTS) : fit + 1]  # and the first that does not fit
+    unit = f"{points[0].unit}s"
+    what = "requests at once" if asked.serves else "size of the micro-batch"
     return Figures(
         sentences=(curve.sentence,),
         axis=f"{unit} per second, by {what}",
@@ -158,7 +157,8 @@ def batch(asked: Asked) -> Figures:
             Bar.of(
                 f"{point.value:,}",
                 point.speed_per_s,
-                f"{rate(point.speed_per_s.expected, f'{unit}/s')}, {memory(point.memory_bytes)}",
+                f"{rate(point.speed_per_s.expected, f'{unit}/s')}, {memory(point.memory_bytes)}"
+                + ("" if point.fits else f", {MISFIT}"),
                 chosen=point.value == curve.chosen,
             )
             for point in points

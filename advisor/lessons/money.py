@@ -6,7 +6,9 @@ from typing import Final
 from advisor import api
 from advisor.catalog.economy import load_economy
 from advisor.equations.energy import WATTS_PER_KW, carbon_kg
+from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory, money, rate
+from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.rounding import plain, trimmed
 from advisor.lessons.asked import Asked
 from advisor.lessons.results import Bar, Figures
@@ -23,16 +25,21 @@ HEATER_KW: Final = 1.5
 
 def token(asked: Asked) -> Figures:
     """Return what a token costs."""
-    per_million = asked.plan.cost.usd_per_million_tokens
-    sentences: tuple[str, ...] = ()
-    if per_million is not None:
-        sentences = (f"The plan pays {money(per_million)} for a million tokens.",)
-    if asked.serves:
-        axis, bars = "USD per million answer tokens, by requests at once", _by_load(asked)
+    paid = _per_million(asked.plan)
+    plan, work = asked.plan, asked.case.workload
+    unit = "token" if getattr(work, "tokens", None) else "sample"
+    if plan.serving is not None:
+        unit = f"answer {plan.serving.unit}" if plan.serving.streams else plan.serving.unit
+        axis, bars = f"USD per million {unit}s, by requests at once", _by_load(asked)
     else:
         axis = "USD for the run, cheapest offer of each card"
-        bars = tuple(_bar(asked, item, item.label) for item in _cheapest(asked)[:MOST_CARDS])
-    return Figures(sentences=sentences, axis=axis, bars=bars)
+        bars = tuple(_bar(item, item.label, plan) for item in _cheapest(asked)[:MOST_CARDS])
+    said = () if paid is None else (f"The plan pays {money(paid)} for a million {unit}s.",)
+    return Figures(sentences=said, axis=axis, bars=bars)
+
+
+def _per_million(found: Estimate) -> Range | None:
+    return found.cost.usd_per_million_output_tokens or found.cost.usd_per_million_tokens
 
 
 def _by_load(asked: Asked) -> tuple[Bar, ...]:
@@ -41,10 +48,8 @@ def _by_load(asked: Asked) -> tuple[Bar, ...]:
         found = asked.variant(concurrency=load, requests_per_s=None)
         if found is None or found.serving is None or not found.memory.fits:
             continue
-        cost = found.cost
-        price = cost.usd_per_million_output_tokens or cost.usd_per_million_tokens
-        if price is not None:
-            speed = rate(found.serving.output_tokens_per_s.expected, "tokens/s")
+        if (price := _per_million(found)) is not None:
+            speed = rate(found.serving.output_tokens_per_s.expected, f"{found.serving.unit}s/s")
             bars.append(Bar.of(f"{load:,} at once", price, f"{money(price)}, {speed} in all"))
     return tuple(bars)
 
@@ -62,15 +67,18 @@ def _cheapest(asked: Asked) -> list[Candidate]:
     return list(first.values())
 
 
-def _bar(asked: Asked, item: Candidate, label: str) -> Bar:
+def _bar(item: Candidate, label: str, plan: Estimate) -> Bar:
+    """Return the cost of a candidate, and whether runs on its card are unknown."""
     assert item.cost_usd is not None
-    chosen = item.accelerator == asked.plan.accelerator
-    return Bar.of(label, item.cost_usd, money(item.cost_usd), chosen=chosen)
+    time = item.hours or item.tpot_ms
+    unproven = time is not None and time.evidence is Evidence.ASSUMED
+    text = f"{money(item.cost_usd)}{', no run published' if unproven else ''}"
+    return Bar.of(label, item.cost_usd, text, chosen=item.accelerator == plan.accelerator)
 
 
 def own(asked: Asked) -> Figures:
-    """Return renting against owning for the plan's hardware."""
-    found = api.own(asked.placed, catalog=asked.catalog)
+    """Return renting against owning, as ``own`` answers the case."""
+    found = api.own(asked.case, catalog=asked.catalog)
     rents: dict[RentKind, Bar] = {}
     for rent in sorted(found.rents, key=lambda item: item.total_usd.expected):
         rents.setdefault(rent.kind, Bar.of(rent.title, rent.total_usd, money(rent.total_usd)))
@@ -112,20 +120,19 @@ def more_memory(asked: Asked) -> Figures:
     best = _cheapest(asked)
     need, has = memory(plan.memory.total_bytes), memory(plan.memory.usable_bytes)
     sentences = [f"The plan needs {need} of the {has} on each card."]
-    if best:
+    paid = plan.cost.rent_usd
+    if best and paid is not None:
         most = max(best, key=lambda item: sizes[item.accelerator])
-        sentences.append(
-            f"{most.accelerator_name} has the most memory of the priced cards and costs "
-            f"{money(_cost(most))} for {what}. {best[0].accelerator_name} costs "
-            f"{money(_cost(best[0]))}."
-        )
+        has_most = f"{most.accelerator_name} has the most memory of the cards that do the work"
+        if most.accelerator != plan.accelerator:
+            has_most += f" and costs {money(_cost(most))} for {what}; the plan costs {money(paid)}"
+        sentences.append(f"{has_most}.")
     ordered = sorted(best[:MOST_CARDS], key=lambda item: sizes[item.accelerator])
     return Figures(
         sentences=tuple(sentences),
         axis=f"USD for {what}, least memory first",
         bars=tuple(
-            _bar(asked, item, f"{memory(sizes[item.accelerator])}: {item.label}")
-            for item in ordered
+            _bar(item, f"{memory(sizes[item.accelerator])}: {item.label}", plan) for item in ordered
         ),
     )
 

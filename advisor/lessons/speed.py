@@ -10,14 +10,20 @@ from advisor.foundation.quantities import Evidence
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.lessons.asked import Asked
-from advisor.lessons.memory import DEGREES, numbered
+from advisor.lessons.memory import DEGREES, numbered, speed
 from advisor.lessons.results import Bar, Figures
 from advisor.nouns.layout import ParallelLayout
 from advisor.owning.results import ProcessorOption
 from advisor.planning.explain.sentences import BOUND_WORDS
 
 MOST_PROCESSORS: Final = 6
+ALIKE: Final = 1.05
+"""Times within this factor are told as the same."""
 MOST_NUMBERS: Final = 10
+RELIEF: Final = (
+    "More than 100 % has a reason: several cards have room for a layout that recomputes or "
+    "offloads less than the one that fits on fewer."
+)
 NEAREST: Final = 8
 """Measured runs that are drawn."""
 LEAST_SHARE: Final = 0.005
@@ -41,21 +47,25 @@ def processor(asked: Asked) -> Figures:
     first, *others = api.own(asked.placed, catalog=asked.catalog).processors[: MOST_PROCESSORS + 1]
     if not others:
         return Figures(sentences=("No processor of the catalog holds or does this work.",))
-    best = min(others, key=lambda item: item.slower.expected)
+    others.sort(key=lambda item: item.slower.expected)
+    best = others[0]
     cards = f"{plan.count}x {plan.accelerator_name}"
-    sentences = (
-        (
-            f"{best.accelerator_name} takes "
-            f"{trimmed(best.slower.expected, 2)} times as long as {cards}; "
-            f"{best.count:,} of them reach its throughput."
-        ),
-        *_small(asked, best),
-    )
+    times = best.slower.expected
+    longer = f"{trimmed(times, 2)} times as long as" if times > ALIKE else "about as long as"
+    if times < 1 / ALIKE:
+        longer = f"{percent(times)} of the time of"
+    reach = f"; {best.count:,} of them reach its throughput" if times > ALIKE else ""
+    sentences = (f"{best.accelerator_name} takes {longer} {cards}{reach}.", *_small(asked, best))
     return Figures(
         sentences=sentences,
         axis="Times as long as the plan, one machine each",
         bars=tuple(
-            Bar.of(item.accelerator_name, item.slower, _slower(item), chosen=item is first)
+            Bar.of(
+                cards if item is first else item.accelerator_name,
+                item.slower,
+                _slower(item),
+                chosen=item is first,
+            )
             for item in (first, *others)
         ),
     )
@@ -91,33 +101,27 @@ def _slower(item: ProcessorOption) -> str:
 
 def cards(asked: Asked) -> Figures:
     """Return what more cards of the plan's kind buy."""
-    bars = _replies(asked) if asked.serves else _runs(asked)
-    one, *more = bars or (None,)
-    if one is None:
-        return Figures(sentences=("The model fits on no number of these cards.",))
-    sentence = f"{one.label}: {one.text}."
-    if more:
-        sentence = f"{sentence} {more[-1].label}: {more[-1].text}."
-    return Figures(
-        sentences=(sentence,),
-        axis="Time per token in ms" if asked.serves else "Percent of perfect scaling",
-        bars=bars,
-    )
-
-
-def _runs(asked: Asked) -> tuple[Bar, ...]:
     plan = asked.plan
-    several = asked.on(plan.accelerator, max(plan.count, DEGREES[-1]))
-    found = api.scaling(several, catalog=asked.catalog).points
-    return tuple(
-        Bar.of(
-            numbered(point.count),
-            100 * point.efficiency,
-            f"{percent(point.efficiency)}, {duration(point.run_hours * HOUR_S)}",
-            chosen=point.count == plan.count,
+    if plan.serving is not None:
+        bars, axis, more = _replies(asked), f"Time {plan.serving.timed} in ms", ""
+    else:
+        several = asked.on(plan.accelerator, max(plan.count, DEGREES[-1]))
+        points = api.scaling(several, catalog=asked.catalog).points[:MOST_NUMBERS]
+        bars = tuple(
+            Bar.of(
+                numbered(point.count),
+                100 * point.efficiency,
+                f"{percent(point.efficiency)}, {duration(point.run_hours * HOUR_S)}",
+                chosen=point.count == plan.count,
+            )
+            for point in points
         )
-        for point in found[:MOST_NUMBERS]
-    )
+        axis = "Percent of perfect scaling"
+        more = RELIEF if any(point.efficiency > ALIKE for point in points) else ""
+    if not bars:
+        return Figures(sentences=("The model fits on no number of these cards.",))
+    sentence = " ".join(f"{bar.label}: {bar.text}." for bar in dict.fromkeys((bars[0], bars[-1])))
+    return Figures(sentences=tuple(filter(None, (sentence, more))), axis=axis, bars=bars)
 
 
 def _replies(asked: Asked) -> tuple[Bar, ...]:
@@ -128,8 +132,8 @@ def _replies(asked: Asked) -> tuple[Bar, ...]:
         if found is None or found.serving is None or not found.memory.fits:
             continue
         ms = found.serving.tpot_ms
-        text = f"{milliseconds(ms.expected * MILLISECOND)} per token"
-        bars.append(Bar.of(numbered(number), ms, text, chosen=found.layout == asked.plan.layout))
+        chosen = found.layout == asked.plan.layout
+        bars.append(Bar.of(numbered(number), ms, speed(found), chosen=chosen))
     return tuple(bars)
 
 

@@ -57,12 +57,10 @@ def answer_own(
     if not stated:
         budget = buy() if buy else None
         bought = _bought(budget)
-        if bought is None:
-            hardware, elsewhere = _planned(asked, economy)
-            choice = Choice(elsewhere=elsewhere)
-        else:
-            hardware = Hardware(accelerator=bought.accelerator, count=bought.count)
-            choice = Choice(_size_of(bought, catalog), bought.groups)
+        hardware, elsewhere = _planned(asked, economy, bought)
+        choice = Choice(elsewhere=elsewhere)
+        if bought is not None:
+            choice = Choice(_size_of(bought, catalog), bought.groups, elsewhere)
             case = _priced(case, bought, catalog)
         case = case.changed(hardware=hardware, layout=None)
     if case.owning.purchase_usd is None and case.hardware is not None:
@@ -113,8 +111,10 @@ def _bought(budget: BudgetAnswer | None) -> Purchase | None:
     return max(budget.best, key=lambda item: item.usd)
 
 
-def _planned(asked: PricedCase, economy: Economy) -> tuple[Hardware, Elsewhere | None]:
-    """Return what costs least to own, and to rent, of all that does the work within the limits.
+def _planned(
+    asked: PricedCase, economy: Economy, bought: Purchase | None
+) -> tuple[Hardware, Elsewhere | None]:
+    """Return what was bought, or else costs least to own, and what costs least to rent.
 
     Cards that are sold in machines of eight are bought by the machine.
     """
@@ -164,14 +164,18 @@ def _planned(asked: PricedCase, economy: Economy) -> tuple[Hardware, Elsewhere |
         work = 1.0 if isinstance(case.workload, Serving) else option.time
         return bills[key] * work * (1.0 if option.proven else option.time_high / option.time)
 
-    card, option = min(ways, key=to_own)
+    if bought is None:
+        card, option = min(ways, key=to_own)
+        chosen = Hardware(accelerator=card.key, count=_sold(card, option))
+    else:
+        chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
     rented = best_option(searched.feasible, Objective.CHEAPEST)
     elsewhere = None
     if rented is not None and rented.offer is not None:
         other = searched.systems[rented.system].accelerator
-        if other.key != card.key and case.renting.usd_per_hour is None:
+        if other.key != chosen.accelerator and case.renting.usd_per_hour is None:
             elsewhere = Elsewhere(other, rented)
-    return Hardware(accelerator=card.key, count=_sold(card, option)), elsewhere
+    return chosen, elsewhere
 
 
 def _sold(card: Accelerator, option: Option) -> int:

@@ -154,18 +154,20 @@ class Market:
             )
 
     def _other(self, elsewhere: Elsewhere) -> Tenancy:
-        """Return the rent of other cards for the same work: a run takes its own hours on them."""
+        """Return the rent of other cards for the same work, in the hours that it takes on them."""
         option, offer, hours = elsewhere.option, elsewhere.option.offer, self.work.run_hours
         assert offer is not None
-        cards = f"{option.cards}x {elsewhere.accelerator.name}"
-        longer = 1.0 if hours is None else option.time / hours.expected
+        longer, runs = 1.0, 1
+        if hours is not None:
+            longer, runs = option.time / hours.expected, self.work.groups
+        cards = f"{runs * option.cards}x {elsewhere.accelerator.name}"
         return Tenancy(
             RentKind.ON_DEMAND,
             f"{offer.provider} on demand, {cards}",
-            option.usd_per_hour,
+            runs * option.usd_per_hour,
             _as_priced(offer).scaled(longer),
             self.monthly_usd,
-            instances=option.instances,
+            instances=runs * option.instances,
             offer=offer,
             cards=cards,
         )

@@ -25,6 +25,50 @@ DRAWN_ANEW = 4
 """A switched theme runs the page anew, some time later: what is drawn anew is faint meanwhile."""
 
 
+THUMB_PX = 44
+"""The least side of what a thumb hits (WCAG 2.5.5)."""
+SMALLER = """least => [...document.querySelectorAll(
+  'button, summary, [role=tab], input:not([type=range]), .stMain a[href^="/"]')]
+  .map(element => element.closest('label') ?? element)
+  .filter(element => !element.closest('[data-testid=stTooltipHoverTarget], [data-testid=stSidebar]')
+    && element.checkVisibility({visibilityProperty: true}))
+  .map(element => [element.getBoundingClientRect(), element.innerText || element.ariaLabel])
+  .filter(([box]) => box.width > 0 && Math.min(box.width, box.height) < least)
+  .map(([box, name]) => `${name}: ${box.width} x ${box.height}`)
+"""
+
+
+@pytest.mark.parametrize("path", ["", "fits", "rent-or-buy", "fleet", "learn", "my-machine"])
+def test_a_thumb_hits_every_control(new_page: Callable[..., Page], app_url: str, path: str) -> None:
+    page = new_page(**SMALL)
+    open_page(page, f"{app_url}/{path}")
+    small: list[str] = []
+    for _ in range(DRAWN_ANEW):  # the style sheet may come after the first boxes
+        page.wait_for_timeout(SETTLED_MS)
+        small = page.evaluate(SMALLER, THUMB_PX)
+        if not small:
+            break
+    assert not small
+
+
+def test_who_uses_the_keyboard_sees_where_the_focus_is(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/learn")
+    ringed = "document.activeElement.matches(':focus-visible') && parseFloat(getComputedStyle("
+    ringed += "document.activeElement).outlineWidth)"
+    for _ in range(16):  # to the last control above the chart
+        page.keyboard.press("Tab")
+        assert page.evaluate(ringed) >= 3, page.evaluate("document.activeElement.outerHTML")[:200]
+
+
+def test_the_chosen_model_is_read_whole_on_a_small_laptop(page: Page, app_url: str) -> None:
+    for query in ("", "?task=serve&model=llama-3.3-70b"):
+        open_page(page, f"{app_url}/{query}")
+        for label in ("Task", "Model", "Rent or own"):
+            box = page.get_by_role("combobox", name=label, exact=True)
+            expect(box).not_to_have_value("")
+            assert box.evaluate("box => box.scrollWidth <= box.clientWidth"), (query, label)
+
+
 @pytest.mark.parametrize("device", [DESKTOP, SMALL], ids=["desktop", "phone"])
 def test_no_page_breaks_a_rule_or_scrolls_sideways(
     new_page: Callable[..., Page], app_url: str, device: dict[str, object]

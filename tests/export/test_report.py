@@ -41,6 +41,12 @@ def test_markdown_has_answer_ranges_alternatives_assumptions_and_sources(
     assert all(item in text for item in answer.assumptions)
 
 
+def test_a_report_of_work_that_nothing_does_names_the_work() -> None:
+    case = {**CASE, "limits": {"deadline_hours": 0.01}}
+    text = advisor.export(case, "markdown").content
+    assert text.startswith("# Llama 3.1 8B: fine-tuning with LoRA\n")
+
+
 def test_html_prints_on_a4_and_escapes(answer: advisor.Recommendation) -> None:
     hostile = answer.model_copy(update={"answer": "<script>alert(1)</script>"})
     text = advisor.export(CASE, "html", answer=hostile).content

@@ -102,6 +102,54 @@ def test_a_token_costs_less_in_company() -> None:
     assert prices == sorted(prices, reverse=True)
 
 
+def test_fewer_cards_do_not_change_the_number_format() -> None:
+    """70.6 B parameters of 2 bytes are 141 GB: more than one card of 80 GB holds."""
+    case = {
+        "model": {"preset": "llama-3.3-70b"},
+        "workload": {"kind": "serving", "requests_per_s": 10},
+        "limits": {"accelerators": ["h100-sxm"], "max_tpot_ms": 50},
+    }
+    answer = advisor.recommend(case)
+    assert answer.plans[0].estimate.precision == "bf16"
+    shards = {
+        bar.label: bar for bar in lesson(case, "sharding", recommendation=answer).figures.bars
+    }
+    assert shards["1 card"].value.expected * GIB > 141e9
+    assert "does not fit" in shards["1 card"].text
+    answered_by = [bar.label for bar in lesson(case, "cards", recommendation=answer).figures.bars]
+    assert "1 card" not in answered_by
+
+
+def test_a_cheaper_card_than_the_plan_is_one_of_which_no_run_is_published() -> None:
+    case = {
+        "model": {"preset": "gpt-oss-20b"},
+        "workload": {"kind": "serving", "concurrency": 8},
+    }
+    answer = advisor.recommend(case)
+    paid = answer.plans[0].estimate.cost.rent_usd
+    assert paid is not None
+    bars = lesson(case, "more-memory", recommendation=answer).figures.bars
+    cheaper = [bar for bar in bars if bar.value.expected < 0.99 * paid.expected]
+    assert cheaper
+    assert all("no run published" in bar.text for bar in cheaper)
+
+
+def test_renting_or_buying_is_what_the_other_doors_answer() -> None:
+    assert taught("lora", "own").figures.sentences[0] == advisor.own(CASES["lora"]).answer
+
+
+def test_work_on_images_is_priced_by_the_sample() -> None:
+    assert "for a million samples" in taught("vision", "token").figures.sentences[0]
+
+
+def test_processors_stand_in_order_beside_all_cards_of_the_plan() -> None:
+    first, *others = taught("lora", "processor").figures.bars
+    plan = answered("lora").plans[0].estimate
+    assert first.label == f"{plan.count}x {plan.accelerator_name}"
+    times = [bar.value.expected for bar in others]
+    assert times == sorted(times)
+
+
 def test_cards_that_do_not_do_the_work_are_counted() -> None:
     bars = taught("serve", "any-card").figures.bars
     total = len(advisor.load_catalog().accelerators)
@@ -135,7 +183,9 @@ def test_a_card_that_cannot_be_priced_leaves_every_lesson(tmp_path: Path) -> Non
         }
 
     assert answer.plans[0].estimate.accelerator == "acme-1"
-    assert "has no purchase price" in found["own"].figures.sentences[0]
+    assert "RunPod" not in found["token"].figures.bars[0].label
+    # It has no purchase price, so another card is bought, as on the page *Rent or buy*.
+    assert "ACME One" in found["own"].figures.sentences[0]
 
 
 def test_an_unknown_topic_is_refused() -> None:

@@ -479,3 +479,17 @@ def test_the_verdict_names_what_is_rented() -> None:
     assert rented != bought
     assert found.answer.startswith(f"Rent {rented} (")
     assert f"less than buying {bought}." in found.answer
+
+
+def test_what_a_budget_buys_is_told_beside_the_cheapest_rent_of_any_card() -> None:
+    """Azure alone rents the cards that 250,000 USD buy, at five times what others ask."""
+    case = {
+        "model": {"preset": "llama-3.3-70b"},
+        "workload": {"kind": "serving", "concurrency": 100},
+        "limits": {"max_tpot_ms": 50},
+    }
+    rent = advisor.recommend(case).plans[0].estimate.cost.usd_per_hour
+    found = advisor.own(case | {"owning": {"budget_usd": 250_000}})
+    assert rent is not None
+    assert found.against is not None
+    assert found.rents[found.against].usd_per_hour <= rent.expected * 1.01

@@ -28,8 +28,8 @@ def draw(
         )
     )
     return charts.cost_time_chart(
-        frames.candidates_frame(found),
-        frames.picks_frame(frames.picks(found)),
+        frames.candidate_points(found),
+        frames.picked_points(frames.picks(found)),
         frames.axes(found),
         theme=charts.LIGHT,
         compact=compact,
@@ -148,8 +148,8 @@ def test_owned_cards_are_counted_where_nothing_costs() -> None:
     )
 
     figure = charts.cost_time_chart(
-        frames.candidates_frame(free),
-        frames.picks_frame(()),
+        frames.candidate_points(free),
+        frames.picked_points(()),
         frames.axes(free),
         theme=charts.LIGHT,
     )
@@ -162,11 +162,13 @@ def test_names_cannot_bring_markup_along() -> None:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
-    chosen = frames.picks_frame(frames.picks(found))
-    chosen["label"] = "<a href='x'>card</a>"
+    chosen = [
+        item._replace(label="<a href='x'>card</a>")
+        for item in frames.picked_points(frames.picks(found))
+    ]
 
     figure = charts.cost_time_chart(
-        frames.candidates_frame(found), chosen, frames.axes(found), theme=charts.LIGHT
+        frames.candidate_points(found), chosen, frames.axes(found), theme=charts.LIGHT
     )
 
     assert not any("<a" in note.text for note in figure.layout.annotations)
@@ -176,12 +178,8 @@ def test_no_candidate_is_a_mistake_of_the_caller() -> None:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
-    points = frames.candidates_frame(found).head(0)
-
     with pytest.raises(ValueError, match="at least one candidate"):
-        charts.cost_time_chart(
-            points, frames.picks_frame(()), frames.axes(found), theme=charts.DARK
-        )
+        charts.cost_time_chart([], [], frames.axes(found), theme=charts.DARK)
 
 
 def test_the_alt_text_holds_finding_axes_and_range() -> None:
@@ -196,7 +194,9 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
     )
 
     text = charts.cost_time_alt(
-        frames.candidates_frame(found), frames.picks_frame(frames.picks(found)), frames.axes(found)
+        frames.candidate_points(found),
+        frames.picked_points(frames.picks(found)),
+        frames.axes(found),
     )
 
     assert text.startswith("Scatter chart of 16 configurations, logarithmic axes. ")
@@ -210,7 +210,7 @@ def memory_figure() -> tuple[Any, str]:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
-    memory = frames.memory_frame(frames.picks(found))
+    memory = frames.memory_terms(frames.picks(found))
     return charts.memory_chart(memory, theme=charts.DARK), charts.memory_alt(memory)
 
 
@@ -249,24 +249,28 @@ def test_the_findings_say_what_the_charts_show() -> None:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
-    memory = frames.memory_frame(frames.picks(found))
+    memory = frames.memory_terms(frames.picks(found))
     # 15 of 29 GiB; 45 GiB less the high end of 31.9.
     assert charts.memory_finding(memory).startswith("Weights take 52 % of the memory")
     assert "at least 13 GiB stay free" in charts.memory_finding(memory)
 
-    chosen = frames.picks_frame(frames.picks(found)).iloc[[0, 0]].reset_index(drop=True)
-    chosen = chosen.assign(pick=["Cheapest", "Fastest"], time=[10.0, 2.0], cost=[12.0, 36.0])
-    words = charts.cost_time_finding(chosen, frames.axes(found))
-    assert "2 h instead of 10 h (5 times as fast)" in words
-    assert "$36 instead of $12 (3 times as much)" in words
-    chosen = chosen.assign(cost=[12.0, 1812.0])
-    assert "(150 times as much)" in charts.cost_time_finding(chosen, frames.axes(found))
-    assert not charts.cost_time_finding(chosen.head(1), frames.axes(found))
+    first = frames.picked_points(frames.picks(found))[0]
+
+    def words(cost: float, dearer: float, spread: float = 0) -> str:
+        low, high = cost - spread, cost + spread
+        cheap = first._replace(pick="Cheapest", time=10.0, cost_low=low, cost=cost, cost_high=high)
+        fast = first._replace(
+            pick="Fastest", time=2.0, cost=dearer, cost_low=dearer, cost_high=dearer
+        )
+        return charts.cost_time_finding([cheap, fast], frames.axes(found))
+
+    assert "2 h instead of 10 h (5 times as fast)" in words(12, 36)
+    assert "$36 instead of $12 (3 times as much)" in words(12, 36)
+    assert "(150 times as much)" in words(12, 1812)
+    assert not charts.cost_time_finding([first], frames.axes(found))
 
     # A list price in full; an estimate in two digits, as its card shows it.
-    spread = {"cost_low": [900.0, 1812.0], "cost": [1292.0, 1812.0], "cost_high": [1800.0, 1812.0]}
-    chosen = chosen.assign(**spread)
-    assert "$1,812 instead of $1,300" in charts.cost_time_finding(chosen, frames.axes(found))
+    assert "$1,812 instead of $1,300" in words(1292, 1812, spread=400)
 
 
 @pytest.mark.parametrize(
@@ -376,8 +380,5 @@ def test_a_phone_has_the_legend_in_lines_of_text() -> None:
 
 
 def test_no_size_reads_as_a_power_of_ten() -> None:
-    columns = ["plan", "accelerator", "group", "gib"]
-    columns += ["total_gib", "total_low_gib", "total_high_gib"]
-    row = ["Cheapest", "1x A", "Weights", 15.0, 15.0, 14.0, 16.0]
-    frame = pd.DataFrame([[*row, 164.0]], columns=[*columns, "usable_gib"])
-    assert "at least 150 GiB stay free" in charts.memory_finding(frame)
+    term = frames.MemoryTerm("Cheapest", "1x A", "Weights", 15.0, 15.0, 14.0, 16.0, 164.0)
+    assert "at least 150 GiB stay free" in charts.memory_finding([term])

@@ -26,7 +26,7 @@ def recommendation() -> Recommendation:
 
 
 def test_one_l40s_takes_ten_hours_and_ten_dollars(recommendation: Recommendation) -> None:
-    points = frames.as_points(frames.candidates_frame(recommendation))
+    points = frames.candidate_points(recommendation)
 
     [single] = [
         item for item in points if item.accelerator == "NVIDIA L40S 48GB" and item.cards == 1
@@ -38,16 +38,16 @@ def test_one_l40s_takes_ten_hours_and_ten_dollars(recommendation: Recommendation
 
 
 def test_candidates_are_sorted_by_time(recommendation: Recommendation) -> None:
-    times = frames.candidates_frame(recommendation)["time"].tolist()
+    times = [item.time for item in frames.candidate_points(recommendation)]
 
     assert times == sorted(times)
     assert len(times) == 16
 
 
 def test_on_the_frontier_waiting_longer_costs_less(recommendation: Recommendation) -> None:
-    points = frames.candidates_frame(recommendation)
+    points = frames.candidate_points(recommendation)
 
-    costs = points[points["on_frontier"]]["cost"].tolist()
+    costs = [item.cost for item in points if item.on_frontier]
     assert costs == sorted(costs, reverse=True)
     assert len(set(costs)) == len(costs)
     # The slowest point is the cheapest of all sixteen.
@@ -73,23 +73,22 @@ def test_without_a_plan_there_is_no_pick() -> None:
 
 
 def test_memory_groups_add_up_to_the_total(recommendation: Recommendation) -> None:
-    memory = frames.memory_frame(frames.picks(recommendation))
+    memory = frames.memory_terms(frames.picks(recommendation))
 
     # 15 weights + 0.1 gradients + 0.3 optimizer + 9 activations + 2 logits
     # + 1 workspace + 0.6 context + 1 fragmentation
-    sums = memory.groupby("plan")["gib"].sum()
-    assert sums["Cheapest"] == pytest.approx(29.0)
-    first = memory[memory["plan"] == "Cheapest"].set_index("group")
-    assert first.loc["Gradients and optimizer", "gib"] == pytest.approx(0.4)
-    assert first.loc["Activations and logits", "gib"] == pytest.approx(11.0)
-    assert first.loc["Weights", "total_high_gib"] == pytest.approx(31.9)
-    assert first.loc["Weights", "usable_gib"] == pytest.approx(45.0)
+    first = {term.group: term for term in memory if term.plan == "Cheapest"}
+    assert sum(term.gib for term in first.values()) == pytest.approx(29.0)
+    assert first["Gradients and optimizer"].gib == pytest.approx(0.4)
+    assert first["Activations and logits"].gib == pytest.approx(11.0)
+    assert first["Weights"].total_high_gib == pytest.approx(31.9)
+    assert first["Weights"].usable_gib == pytest.approx(45.0)
 
 
 def test_a_group_without_memory_is_left_out(recommendation: Recommendation) -> None:
-    memory = frames.memory_frame(frames.picks(recommendation))
+    memory = frames.memory_terms(frames.picks(recommendation))
 
-    assert "Key-value cache" not in set(memory["group"])
+    assert "Key-value cache" not in {term.group for term in memory}
 
 
 def test_the_memory_table_has_every_component(recommendation: Recommendation) -> None:
@@ -102,22 +101,23 @@ def test_the_memory_table_has_every_component(recommendation: Recommendation) ->
 
 
 def test_far_dearer_points_stay_out_of_the_chart(recommendation: Recommendation) -> None:
-    points = frames.candidates_frame(recommendation)
-    chosen = frames.picks_frame(frames.picks(recommendation))
-    dear = points.head(1).assign(cost=chosen["cost"].max() * 10.5)
-    near = points.head(1).assign(cost=chosen["cost"].max() * 9.5)
+    points = frames.candidate_points(recommendation)
+    chosen = frames.picked_points(frames.picks(recommendation))
+    most = max(item.cost for item in chosen)
 
-    assert frames.charted(dear, chosen).empty
-    assert len(frames.charted(near, chosen)) == 1
+    assert not frames.charted([points[0]._replace(cost=10.5 * most)], chosen)
+    assert len(frames.charted([points[0]._replace(cost=9.5 * most)], chosen)) == 1
     shown = frames.charted(points, chosen)
-    assert shown["on_frontier"].sum() == points["on_frontier"].sum()
-    beaten = [frame[~frame["on_frontier"]]["accelerator"] for frame in (shown, points)]
+    assert sum(item.on_frontier for item in shown) == sum(item.on_frontier for item in points)
+    beaten = [
+        [item.accelerator for item in each if not item.on_frontier] for each in (shown, points)
+    ]
     assert sorted(beaten[0]) == sorted(set(beaten[1]))
 
 
 def test_a_far_limit_is_told_instead_of_drawn() -> None:
     found = factory.recommend(case(budget_usd=1e6))
-    points = frames.candidates_frame(found)
+    points = frames.candidate_points(found)
 
     axes, told = frames.within_reach(frames.axes(found), points)
 
@@ -135,12 +135,12 @@ def test_owned_hardware_has_no_cost(recommendation: Recommendation) -> None:
         }
     )
 
-    points = frames.as_points(frames.candidates_frame(free))
+    points = frames.candidate_points(free)
 
     assert not frames.axes(free).priced
     assert all(math.isnan(item.cost) and not item.priced for item in points)
     assert set(
-        frames.points_table(frames.candidates_frame(free), frames.axes(free))["Cost of the run"]
+        frames.points_table(frames.candidate_points(free), frames.axes(free))["Cost of the run"]
     ) == {"no rent"}
 
 
@@ -153,7 +153,7 @@ def test_axes_carry_the_limits() -> None:
 def test_serving_is_measured_in_milliseconds_and_months() -> None:
     serving = Case.model_validate(serve("llama-3.1-8b", limits={"max_tpot_ms": 50}))
     found = factory.recommend(serving)
-    [first, *_] = frames.as_points(frames.picks_frame(frames.picks(found)))
+    [first, *_] = frames.picked_points(frames.picks(found))
 
     assert frames.axes(found).time_unit == "ms"
     assert frames.axes(found).time_limit == 50

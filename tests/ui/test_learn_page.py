@@ -44,6 +44,9 @@ def test_bars_start_at_zero_and_the_limit_is_drawn(compact: bool) -> None:
     assert drawn["layout"]["xaxis"]["range"][0] == 0
     assert drawn["layout"]["shapes"][0]["x0"] == figures.limit
     assert list(drawn["data"][0]["x"]) == [bar.value.expected for bar in figures.bars]
+    # On a phone, the text beside the longest bar has more than half of the axis.
+    longest = max(*(bar.value.expected for bar in figures.bars), figures.limit or 0)
+    assert (drawn["layout"]["xaxis"]["range"][1] > 2 * longest) == compact
 
 
 def test_every_topic_has_figures() -> None:

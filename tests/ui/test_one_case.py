@@ -159,3 +159,14 @@ def test_cents_are_written_as_dollars() -> None:
     page = opened("rent_or_buy", {"card": "rtx-3090"})
     ticks = [json.loads(item.proto.spec)["layout"]["xaxis"] for item in page.get("plotly_chart")]
     assert "$.2f" in {axis.get("tickformat") for axis in ticks}
+
+
+def test_an_answer_is_named_by_the_work_that_it_is_for() -> None:
+    """JSON that the engine cannot read as a model leaves the example's answer, named as such."""
+    page = opened("advisor", {})
+    page.selectbox(key="in_model").set_value("config.json").run()
+    page.text_area(key="in_config").set_value('{"model_type": "llama"}').run()
+    [answer] = [item.proto.body for item in page.get("html") if "role=" in item.proto.body]
+    assert "num_attention_heads is missing" in page.error[0].value.replace("\\", "")
+    assert "your config.json" not in answer
+    assert "Llama 3.1 8B" in answer

@@ -47,12 +47,11 @@ with state.Boundary():
     if state.current() != inputs:  # Boxes of a page that this server has just met.
         st.rerun()
     state.write()
-    about = work_words(state.usable(inputs))
     said = st.container()
     with st.container():
         sliders.question(state.usable(inputs))
     with st.container():  # for the notice of a question that waits
-        found = state.answer(inputs, lambda sentence: results.status(sentence, about, said))
+        found = state.answer(inputs, lambda text, of: results.status(text, work_words(of), said))
     if isinstance(found, state.Unanswered):
         controls.show_problems(found.problems, None, inputs, slots)
         st.stop()
@@ -71,7 +70,7 @@ with state.Boundary():
     else:
         remedies.offer(found.inputs, remedies.recommended, recommendation.rejections)
         results.nearest(recommendation)
-        memory.ways_out(found)
+        memory.ways_out(recommendation.nearest)
     results.advice(recommendation)
     details.why_not(recommendation)
     results.charts(recommendation, chosen)

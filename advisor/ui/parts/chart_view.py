@@ -1,7 +1,4 @@
-"""Charts on a page: to save as a picture, with words for who cannot see them, with a table.
-
-And of which plan.
-"""
+"""Charts on a page: to save as a picture, with words for who cannot see them, with a table."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -94,7 +91,9 @@ def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:
     st.plotly_chart(figure, theme=None, key=key, config=config, alt=alt)
 
 
-def table_below(name: str, shown: Callable[[], frames.Table], data: frames.Table) -> None:
+def table_below(
+    name: str, shown: Callable[[], frames.Table], data: frames.Table | Callable[[], frames.Table]
+) -> None:
     """Offer a chart's figures as a table, built when opened, and as CSV."""
     with st.container(horizontal=True, vertical_alignment="center"):
         expander = st.expander(

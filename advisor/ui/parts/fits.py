@@ -160,7 +160,7 @@ def _own_model(inputs: Inputs) -> None:
     status(fit_words(work_words(inputs), estimate))
     if not estimate.memory.fits:
         remedies.offer(inputs, _fits_then, limits=False)
-    memory.ways_out_of(estimate)
+    memory.ways_out(estimate)
 
 
 def _fits_then(inputs: Inputs) -> str | None:

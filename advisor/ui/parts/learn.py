@@ -41,7 +41,7 @@ def page() -> None:
         st.radio("Question", [*titles], format_func=titles.__getitem__, key=TOPIC)
     state.write(inputs())
     topic = str(address.values(inputs())["topic"])
-    found = state.answer(asked, lambda _: None)
+    found = state.answer(asked, lambda *_: None)
     with right:
         if isinstance(found, state.Unanswered):
             st.error(plain(" ".join(found.problems.values())), icon=":material/error:")
@@ -57,7 +57,7 @@ def page() -> None:
         except InputError as error:
             show_mistake(error)
         else:
-            _show(shown)
+            _show(shown, found.recommendation.catalog_date)
     _words()
 
 
@@ -73,7 +73,7 @@ def _words() -> None:
                 st.markdown(f"**{plain(names)}**: {plain(term.means)}")
 
 
-def _show(shown: Lesson) -> None:
+def _show(shown: Lesson, newest: str) -> None:
     st.header(shown.question, anchor=False)
     st.caption(plain(f"Many believe: “{shown.belief}”"))
     first, *rest = (*shown.figures.sentences, "")
@@ -92,3 +92,7 @@ def _show(shown: Lesson) -> None:
     for key in shown.references:
         source = references()[key]
         st.caption(plain(f"{source.authors} {source.year}: {source.title}. {source.locator}"))
+    st.caption(
+        f"Figures: computed for your question, with prices up to {newest}. *Catalog* names the "
+        "source of each card and price, *Accuracy* that of each measured run."
+    )

@@ -28,19 +28,14 @@ def curves(case: Case) -> tuple[api.Curve, ...]:
     return kept(lambda: api.memory_curves(case), "curves", case.to_json(indent=None))
 
 
-def ways_out(found: Answer) -> None:
-    """Where nothing holds the case, list what would make the nearest cards hold it."""
-    if found.recommendation.nearest is not None:
-        ways_out_of(found.recommendation.nearest)
-
-
-def ways_out_of(estimate: api.Estimate) -> None:
+def ways_out(estimate: api.Estimate | None) -> None:
     """List what would make an estimate fit; nothing where it does."""
-    if estimate.memory.fits or not (estimate.ways_out or estimate.improvements):
+    if estimate is None or estimate.memory.fits:
         return
     lines = [f"- {plain(text)}" for text in estimate.improvements]
     lines += [f"- {plain(frames.way_out_sentence(way, estimate))}" for way in estimate.ways_out]
-    st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
+    if lines:
+        st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
 
 
 def how_far(found: Answer, chosen: Sequence[frames.Pick]) -> None:
@@ -59,13 +54,10 @@ def how_far(found: Answer, chosen: Sequence[frames.Pick]) -> None:
 def show_curve(curve: api.Curve) -> None:
     """Draw one curve with its sentence, its table and its CSV."""
     title, frame = curve.title, frames.curve_frame(curve)
-    sentence = curve.sentence
-    st.markdown(plain(sentence))
-    draw(
-        curve_chart(frame, title=title, theme=theme(), compact=on_phone()),
-        key=f"curve_{curve.variable}",
-        alt=curve_alt(frame, title=title, sentence=sentence),
-    )
+    st.markdown(plain(curve.sentence))
+    alt = curve_alt(frame, title=title, sentence=curve.sentence)
+    drawn = curve_chart(frame, title=title, theme=theme(), compact=on_phone())
+    draw(drawn, key=f"curve_{curve.variable}", alt=alt)
     table_below(f"curve_{curve.variable}", lambda: frames.curve_table(curve), frame)
 
 

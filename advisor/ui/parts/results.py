@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -246,46 +246,35 @@ def _energy_note(estimate: api.Estimate) -> str:
 
 def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
     """Label, value and note of each figure of a plan."""
-    figures = []
+    figures: list[tuple[str, str, str]] = []
+
+    def add(label: str, value: Range, words: Callable[..., str], before: str = "") -> None:
+        note = _range_note(words(value, with_range=True), value)
+        figures.append((label, words(value), before + note))
+
     if estimate.time is not None:
-        hours = estimate.time.run_hours.scaled(HOUR_S)
-        note = _range_note(duration(hours, with_range=True), hours)
-        figures.append(("Time", duration(hours), note))
+        add("Time", estimate.time.run_hours.scaled(HOUR_S), duration)
     serving = estimate.serving
-    if serving is not None and serving.streams:
+    paced = serving is not None and serving.streams
+    if serving is not None and paced:
         pace = serving.tpot_ms.scaled(MILLISECOND)
-        speed = pace.reciprocal()
-        each = f"{milliseconds(pace)} a token"
-        figures.append(
-            (
-                "Tokens/s per user",
-                rate(speed, "").strip(),
-                f"{each}; {_range_note(rate(speed, '', with_range=True).strip(), speed)}",
-            )
-        )
+        add("Tokens/s per user", pace.reciprocal(), _bare, f"{milliseconds(pace)} a token; ")
     for label, value in frames.latencies(estimate):
-        if serving is not None and serving.streams and value is serving.tpot_ms:
-            continue
-        seconds = value.scaled(MILLISECOND)
-        note = _range_note(milliseconds(seconds, with_range=True), seconds)
-        figures.append((label, milliseconds(seconds), note))
+        if serving is None or not paced or value is not serving.tpot_ms:
+            add(label, value.scaled(MILLISECOND), milliseconds)
     if serving is not None:
         if serving.sound_s_per_s is not None:
-            sound = serving.sound_s_per_s
-            note = _range_note(rate(sound, "", with_range=True).strip(), sound)
-            figures.append(("Times real time", rate(sound, "").strip(), note))
-        load = serving.requests_per_s
-        note = _range_note(rate(load, "", with_range=True).strip(), load)
-        figures.append(("Requests/s", rate(load, "").strip(), note))
-    rent = estimate.cost.rent_usd
-    if rent is not None:
-        label = "Cost" if estimate.time is not None else "Cost of a month"
-        figures.append((label, money(rent), _range_note(money(rent, with_range=True), rent)))
-    total = estimate.memory.total_bytes
-    note = _range_note(memory(total, with_range=True), total)
+            add("Times real time", serving.sound_s_per_s, _bare)
+        add("Requests/s", serving.requests_per_s, _bare)
+    if (rent := estimate.cost.rent_usd) is not None:
+        add("Cost" if estimate.time is not None else "Cost of a month", rent, money)
     usable = f"of {memory(estimate.memory.usable_bytes)} usable; "
-    figures.append((f"Memory {estimate.memory_place}", memory(total), usable + note))
+    add(f"Memory {estimate.memory_place}", estimate.memory.total_bytes, memory, usable)
     return figures
+
+
+def _bare(value: Range, **more: bool) -> str:
+    return rate(value, "", **more).strip()
 
 
 def _range_note(text: str, value: Range) -> str:
@@ -306,28 +295,30 @@ def advice(recommendation: api.Recommendation) -> None:
 
 def charts(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Draw cost against time, and the memory of the plans."""
-    points = frames.candidates_frame(recommendation)
-    if points.empty:
+    points = frames.candidate_points(recommendation)
+    if not points:
         return
     if len(points) > 1:  # One point is no chart: the answer has its numbers.
         _cost_time(recommendation, chosen, points)
     if not chosen:
         return
     st.header("What fills the memory", anchor=False)
-    terms = frames.memory_frame(chosen)
+    terms = frames.memory_terms(chosen)
     st.markdown(plain(memory_finding(terms)))
     draw(
         memory_chart(terms, theme=theme(), compact=on_phone()), key="memory", alt=memory_alt(terms)
     )
-    table_below("memory", lambda: frames.memory_table(chosen), terms)
+    table_below("memory", lambda: frames.memory_table(chosen), lambda: frames.Table(terms))
 
 
 def _cost_time(
-    recommendation: api.Recommendation, chosen: Sequence[frames.Pick], points: frames.Table
+    recommendation: api.Recommendation,
+    chosen: Sequence[frames.Pick],
+    points: Sequence[frames.Point],
 ) -> None:
     """Say and draw what a faster plan costs."""
     axes = frames.axes(recommendation)
-    selected = frames.picks_frame(chosen)
+    selected = frames.picked_points(chosen)
     shown = frames.charted(points, selected)
     axes, far_limits = frames.within_reach(axes, shown)
     st.header("What speed costs", anchor=False)
@@ -345,4 +336,6 @@ def _cost_time(
         key="cost_time",
         alt=cost_time_alt(shown, selected, axes),
     )
-    table_below("cost_time", lambda: frames.points_table(points, axes), points)
+    table_below(
+        "cost_time", lambda: frames.points_table(points, axes), lambda: frames.Table(points)
+    )

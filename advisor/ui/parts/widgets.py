@@ -66,11 +66,11 @@ def number_list(
     )
 
 
-def csv_button(name: str, table: frames.Table) -> None:
+def csv_button(name: str, table: frames.Table | Callable[[], frames.Table]) -> None:
     """Offer a table as a file, written when it is asked for."""
     download(
         "CSV",
-        lambda: table.to_csv(index=False),
+        lambda: (table() if callable(table) else table).to_csv(index=False),
         name=f"gpu-advisor-{name.replace('_', '-')}.csv",
         media_type="text/csv",
         key=f"{name}_csv",

@@ -144,11 +144,11 @@ def changed_advanced(inputs: Inputs) -> list[str]:
     ]
 
 
-def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer | Unanswered:
+def answer(inputs: Inputs, told: Callable[[str, Inputs], object]) -> Answer | Unanswered:
     """Return the answer to the inputs; where one cannot be used, to its last good value.
 
-    ``told`` is called with its sentence as soon as that is known. A question that has no answer
-    from the start, as a link may ask, gets none: the answer to another would mislead. Raises
+    ``told`` is called with its sentence and inputs as soon as that is known. A question that has no
+    answer from the start, as a link may ask, gets none: the answer to another would mislead. Raises
     AdvisorError if not even the last good inputs have an answer.
     """
     problems = dict(read(inputs).problems)
@@ -173,17 +173,19 @@ def usable(inputs: Inputs) -> Inputs:
     return replace(inputs, **{name: getattr(valid, name) for name in wrong})
 
 
-def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str], object]) -> Answer:
+def _answered(
+    inputs: Inputs, problems: Mapping[str, str], told: Callable[[str, Inputs], object]
+) -> Answer:
     case = asked_case(inputs)
     heard: list[str] = []
 
     def tell(sentence: str) -> None:
         heard.append(sentence)
-        told(sentence)
+        told(sentence, inputs)
 
     found = _recommended(case, tell)
     if not heard:
-        told(found.answer)
+        told(found.answer, inputs)
     return Answer(inputs, found, problems)
 
 

@@ -14,8 +14,6 @@ from advisor.ui.parts.wording import plain
 from advisor.ui.session.state import sentence
 
 MB: Final = 1_000_000
-
-
 Take = Callable[[str, bytes], object]
 """Takes the name of a file and its content."""
 
