@@ -38,7 +38,8 @@ def check_accelerator(
     key: str, record: AcceleratorRecord, content: CatalogFile, *, rule_source: str, file: str
 ) -> None:
     """Refuse an entry with unknown sources or rules, or with rates that look sparse."""
-    _check_sources(key, record, content, file=file)
+    known = record.model_fields_set | {f"dense_tflops.{name}" for name in record.dense_tflops}
+    _check_cited(key, record.sources, known, content=content, file=file)
     rule = record.memory_reported_rule
     if rule is not None and rule not in content.reported_memory_rules:
         remedy = f"Use one of {', '.join(content.reported_memory_rules)}."
@@ -76,11 +77,6 @@ def check_capability(capability: str, content: CatalogFile, *, file: str) -> Non
     """Refuse a compute capability that cites unknown sources or fields with a ``CatalogError``."""
     record = content.compute_capabilities[capability]
     _check_cited(capability, record.sources, record.model_fields_set, content=content, file=file)
-
-
-def _check_sources(key: str, record: AcceleratorRecord, content: CatalogFile, *, file: str) -> None:
-    known = record.model_fields_set | {f"dense_tflops.{name}" for name in record.dense_tflops}
-    _check_cited(key, record.sources, known, content=content, file=file)
 
 
 def _check_cited(

@@ -128,7 +128,7 @@ def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
     memory, network = record.host_memory_gib, record.network_gbit_per_s
     quote = _quote(record, content)
     offer = Offer(
-        key=key_of(record),
+        key=offer_key(record.provider, record.instance_type, record.region, record.tier),
         **_alike(record, "provider", "instance_type", "tier", "region", "accelerator"),
         **_alike(record, "accelerators", "vcpus", "price_date", "intra_node", "notes"),
         host_memory_bytes=memory * GIB if memory else None,
@@ -183,8 +183,3 @@ def offer_key(provider: str, instance_type: str, region: str, tier: str) -> str:
     'aws/p5-48xlarge/us-east-1/on-demand-list'
     """
     return "/".join(map(slug, (provider, instance_type, region, tier)))
-
-
-def key_of(record: OfferRecord) -> str:
-    """Return the key of an offer."""
-    return offer_key(record.provider, record.instance_type, record.region, record.tier)

@@ -38,7 +38,7 @@ DEFAULT_GROUPS: Final = {
     "discount_rate": "all",
     "host_power_share": "computer cpu desktop edge server",
     "host_share": "computer cpu desktop edge server",
-    "host_usd": "baseboard computer cpu desktop edge large_server rack server workstation",
+    "host_usd": "baseboard computer cpu desktop dual edge large_server rack server workstation",
     "idle_share": "desktop server",
     "interruptions_per_hour": "all",
     "life_years": "all",
@@ -49,6 +49,7 @@ DEFAULT_GROUPS: Final = {
     "pue": "desktop server",
     "rent_change": "all",
     "staff_usd_per_machine_month": "desktop server",
+    "supply_usd_per_w": "desktop",
     "tariff_factor": "eia-2023 recalled",
 }
 """Required rows of ``owning_defaults.csv``. Another group's row would replace a missing one."""

@@ -84,8 +84,9 @@ def list_offers(
     """Return the offers that meet every condition, of ``count`` accelerators if it is given.
 
     No names leave accelerators, providers or regions open; ``h100`` names every H100. ``spot``
-    takes only offers with a spot price and sorts by it; ``order`` is one of ``ORDERS``. Raises
-    InputError if a name or the order is unknown.
+    takes only offers with a spot price and sorts by it; where a price sorts otherwise, offers with
+    a spot price alone come last. ``order`` is one of ``ORDERS``. Raises InputError if a name or the
+    order is unknown.
     """
     check_known(order, ORDERS, what="order", field="--sort")
     keys = {key for name in accelerators for key in _meant(catalog, name)}
@@ -100,11 +101,10 @@ def list_offers(
         and (count is None or offer.accelerators == count)
         and (line := _line(catalog, offer, spot=spot))
     ]
-    sort = _ORDERS[order]
-    return OfferList(
-        lines=tuple(sorted(lines, key=lambda line: (*sort(line), line.usd_per_card_hour))),
-        spot=spot,
-    )
+    lines.sort(key=lambda line: (*_ORDERS[order](line), line.usd_per_card_hour))
+    if not spot and order in ("price", "per-gb"):
+        lines.sort(key=lambda line: line.on_demand_usd_per_hour is None)
+    return OfferList(lines=tuple(lines), spot=spot)
 
 
 def _meant(catalog: Catalog, name: str) -> list[str]:

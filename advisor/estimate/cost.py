@@ -82,15 +82,12 @@ def cost_breakdown(
     price = _price(usd_per_hour, offer.price_factor)
     rent = _rent(duration, price, period=period, terms=terms, offer=offer, instances=whole)
     per_million = tokens_per_hour.reciprocal(MILLION).times(price)
-    terms.append(
-        term(
-            "money",
-            "usd_per_million_tokens",
-            per_million.expected,
-            "USD",
-            f"{usd_per_hour:,.2f} / {tokens_per_hour.expected:,.0f} x 10^6",
-        )
-    )
+    text = f"{usd_per_hour:,.2f} / {tokens_per_hour.expected:,.0f} x 10^6"
+    tokens = duration.expected * tokens_per_hour.expected
+    if duration.expected * HOUR_S < offer.billing.minimum_s:  # as a commitment's whole term
+        per_million = rent.scaled(MILLION / tokens)
+        text = f"{rent.expected:,.2f} / {tokens:,.0f} x 10^6"
+    terms.append(term("money", "usd_per_million_tokens", per_million.expected, "USD", text))
     apart = prompts.apart(per_million) if prompts else (None, None)
     return CostBreakdown(
         usd_per_hour=price,

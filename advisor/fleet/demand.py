@@ -101,9 +101,14 @@ class Demand:
         elif workload.sites > 1:
             quiet = float(workload.hours is Hours.ALWAYS)
             load = tuple((workload.sites * one, workload.sites * one * quiet) for one in growth)
-            job = Job(workload.name, self._site_modes(workload), load=load, weight=weight)
+            modes = tuple(  # one machine, or one rental, for each site
+                mode if mode.supply is None else replace(mode, cards=self._cards[mode.supply])
+                for mode in self._seat_modes(workload)
+            )
+            job = Job(workload.name, modes, load=load, weight=weight)
         else:
-            peak = _concurrency(workload)
+            serving = workload.case.workload
+            peak = float(serving.concurrency) if isinstance(serving, Serving) else 0.0
             quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
             load = tuple((peak * factor, peak * factor * quiet) for factor in growth)
             least = min((one for each in load for one in each if one > 0), default=peak)
@@ -158,14 +163,6 @@ class Demand:
                 best = min(alone, key=lambda item: (item.count, item.time))
                 modes.append(replica_mode(place, best, 1.0))
         return (*modes, *rented_replicas(by_platform(options, systems), 1.0))
-
-    def _site_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
-        """One machine, or one rental, for each site."""
-        seats = self._seat_modes(workload)
-        return tuple(
-            mode if mode.supply is None else replace(mode, cards=self._cards[mode.supply])
-            for mode in seats
-        )
 
     def _service_modes(
         self, workload: FleetWorkload, peak: float, least: float
@@ -348,11 +345,6 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
     held = max(1, math.ceil(found.arrivals.in_flight))
     at_once = serving.changed(requests_per_s=None, audio_hours=None, concurrency=held)
     return workload.changed(case=workload.case.changed(workload=at_once))
-
-
-def _concurrency(workload: FleetWorkload) -> float:
-    serving = workload.case.workload
-    return float(serving.concurrency) if isinstance(serving, Serving) else 0.0
 
 
 def _levels(peak: float, *, coarse: bool = False) -> list[int]:

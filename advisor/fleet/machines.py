@@ -12,6 +12,7 @@ from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.errors import InputError
+from advisor.foundation.formatting import money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
@@ -141,6 +142,7 @@ class Slice(Noun):
 
 class _Table(Noun):
     sources: dict[Key, MachineSource]
+    classics: tuple[Key, ...]
     slices: dict[Key, Slice]
     machines: dict[Key, MachineRow]
 
@@ -330,10 +332,7 @@ def machine_reasons(machine: Machine) -> tuple[str, ...]:
     run, known = software_share(card)
     platform = PLATFORMS.get(card.vendor, card.vendor)
     reasons = [
-        (
-            f"Software: {run} of the {known} tools that the advisor knows run on {platform} with "
-            "this card."
-        )
+        f"Software: {run} of the {known} tools of the advisor run on {platform} with this card."
     ]
     memory = f"{card.memory_marketed_bytes / GB:,.0f} GB"
     if card.segment is Segment.CONSUMER and not card.shares_host_memory:
@@ -343,4 +342,19 @@ def machine_reasons(machine: Machine) -> tuple[str, ...]:
         reasons.append(f"Memory: {memory} on each accelerator.")
     if row.used:
         reasons.append("Used: no warranty, a shorter life, and a price that differs by offer.")
-    return tuple(reasons)
+    return (*reasons, *beside_classics(machine))
+
+
+def beside_classics(machine: Machine) -> list[str]:
+    """Return how the classic budget cards compare with the card of a desktop; empty for others."""
+    if machine.row.kind != "desktop":
+        return []
+    told = []
+    for card in map(load_catalog().accelerator, _table().classics):
+        share = card.memory_bandwidth_bytes_per_s / machine.card.memory_bandwidth_bytes_per_s
+        judged = f"reads its memory at {percent(share)} of this card's rate"
+        if below_floor(card):
+            judged = f"is below the floor of {CONSUMER_FLOOR_BYTES / GB:.0f} GB"
+        price = f"{money(card.purchase_usd or 0.0)}, {card.price_words()}"
+        told.append(f"{card.name.removeprefix('NVIDIA GeForce ')} ({price}) {judged}")
+    return [] if machine.card.key in _table().classics else [f"Classic picks: {'; '.join(told)}."]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -10,7 +11,15 @@ import numpy as np
 from advisor.catalog.economy import Economy
 from advisor.errors import InputError
 from advisor.fleet.demand import machine_system, mark
-from advisor.fleet.machines import Machine, machine_reasons, machines, platform_of
+from advisor.fleet.machines import (
+    PLATFORMS,
+    Machine,
+    beside_classics,
+    machine_reasons,
+    machines,
+    platform_of,
+)
+from advisor.fleet.portfolio import Means
 from advisor.foundation import cents
 from advisor.foundation.formatting import count, money
 from advisor.foundation.record import record
@@ -37,9 +46,9 @@ MUCH_LESS: Final = 0.7
 NODES: Final = 2000
 """Most steps of the search for one mix: a limit of time would give another on a busy machine."""
 NOTHING: Final = (
-    "No machine that this buys can do the work. Raise the budget, the power or the slots."
+    "No machine that this buys can do the work. Raise the budget, the power or the slots. Consumer "
+    "cards with less than 16 GB are not offered."
 )
-FLOOR: Final = "Consumer cards with less than 16 GB are not offered."
 
 
 @record
@@ -103,6 +112,11 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     throughput = sum(unit.throughput * number for unit, number in numbers)
 
     sentence = _sentence(best, kinds, numbers, measured, proven=proven)
+    if not best and units:
+        first = [unit for unit in units if platform_of(unit.machine.card) == PLATFORMS["NVIDIA"]]
+        least = min(first or units, key=lambda unit: unit.usd)
+        sentence += f" The least that can: {_words(_purchase(least, 1, case))}, {money(least.usd)}."
+        sentence += "".join(f" {item}" for item in beside_classics(least.machine))
     return BudgetAnswer(
         sentence=sentence + (_enough(units, numbers, case) if serving else ""),
         best_is_proven=proven,
@@ -129,12 +143,11 @@ class _Room:
 
     def uses(self, unit: Unit) -> tuple[float, float, float, float]:
         """Return the share of each limit that a unit takes."""
-        desk = unit.machines if unit.machine.row.rack_units == 0 else 0
         return (
             unit.usd / self.usd,
             unit.machines * unit.machine.rated_w / self.power_w,
             unit.cards / self.slots,
-            desk / self.desks,
+            unit.machines * (unit.machine.row.rack_units == 0) / self.desks,
         )
 
     def most(self, unit: Unit) -> int:
@@ -147,16 +160,21 @@ def _chosen(
 ) -> tuple[list[tuple[Unit, int]], bool]:
     """Return the best units of one software platform, and whether no others are better.
 
-    Cards without measurements win only if their low end beats what is expected of the others.
+    CUDA has the most tools: another platform does more for what is left of the budget after a week
+    of an engineer, or is the only one that does the work. Cards without measurements win only if
+    their low end beats what is expected of the others.
     """
     groups: dict[str, list[Unit]] = {}
     for unit in units:
         groups.setdefault(platform_of(unit.machine.card), []).append(unit)
+    first = PLATFORMS["NVIDIA"]
+    only = not any(map(room.most, groups.get(first, ())))
+    left = replace(room, usd=max(1.0, room.usd - Means().other_platform_usd))
     plans, proven = [], True
-    for group in groups.values():
+    for platform, group in groups.items():
         known = [unit for unit in group if measured(unit.machine.card.key)]
         for some in (known, group) if len(known) < len(group) else (group,):
-            numbers, complete = best_units(some, room)
+            numbers, complete = best_units(some, room if only or platform == first else left)
             proven = proven and complete
             sure = worth([(unit.sure, unit, number) for unit, number in numbers])
             expected = worth([(unit.throughput, unit, number) for unit, number in numbers])
@@ -244,7 +262,8 @@ def _units(asked: PricedCase, economy: Economy) -> list[Unit]:
         if not machine.row.used
         and (not allowed or machine.card.key in allowed)
         and (not limits.vendors or machine.card.vendor in limits.vendors)
-        and not (training and (machine.card.inference_only or machine.row.serves_only))
+        and not (training and machine.card.inference_only)
+        and not (machine.row.serves_only and (training or not allowed))
     }
     systems = [machine_system(machine, training=training) for machine in bought.values()]
     if not systems:
@@ -316,10 +335,9 @@ def _enough(units: Sequence[Unit], bought: Sequence[tuple[Unit, int]], case: Cas
     if least.usd > MUCH_LESS * sum(unit.usd * number for unit, number in bought):
         return ""
     loads = sum(unit.groups * number for unit, number in bought)
-    return (
-        f" The load that you state needs less: {_words(_purchase(least, 1, case))} for "
-        f"{money(least.usd)} carries it. All of the above carries it {count(loads)} times."
-    )
+    text = f" The load that you state needs less: {_words(_purchase(least, 1, case))} for "
+    text += f"{money(least.usd)} carries it."
+    return text + f" All of the above carries it {count(loads)} times." * (loads > 1)
 
 
 def _sentence(
@@ -332,14 +350,15 @@ def _sentence(
 ) -> str:
     """Return the best mix in words; for cards without measurements, also the best with some."""
     if not bought:
-        return f"{NOTHING} {FLOOR}"
+        return NOTHING
     usd = cents.total(item.usd for item in bought)
     watts = sum(item.rated_w for item in bought)
     text = (
         f"Buy {' and '.join(_words(item) for item in bought)}: {money(usd)}, {watts:,.0f} W "
         "rated. The low end of each range decides."
     )
-    text += "".join(f" {machine_reasons(unit.machine)[0]}" for unit, _ in numbers[:1])
+    first = numbers[0][0].machine
+    text += "".join(f" {item}" for item in (machine_reasons(first)[0], *beside_classics(first)))
     for item in bought:
         if item.at_launch_price:
             text += (

@@ -49,6 +49,8 @@ def answer(
         parts.append("use the machines that you have" if portfolio.owned else "get nothing")
     first = ", ".join(parts)
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
+    if first.startswith("use"):
+        text += " That is their power, place and staff."
     if account.worth_usd > WORTH_TELLING * account.total_usd:
         text += (
             f" That is {money(account.total_usd + account.worth_usd)} paid, less "

@@ -56,7 +56,7 @@ def answer_own(
     stated = case.hardware is not None
     if not stated:
         budget = buy() if buy else None
-        bought = _bought(budget)
+        bought = max(budget.best if budget else (), key=lambda item: item.usd, default=None)
         hardware, elsewhere = _planned(asked, economy, bought)
         choice = Choice(elsewhere=elsewhere)
         if bought is not None:
@@ -100,15 +100,7 @@ def _priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
     usual = catalog.accelerator(bought.accelerator).purchase_usd
     if case.owning.purchase_usd is not None or bought.card_usd == usual:
         return case
-    owning = case.owning.changed(purchase_usd=bought.card_usd)
-    return case.changed(owning=owning)
-
-
-def _bought(budget: BudgetAnswer | None) -> Purchase | None:
-    """Return the largest part of what a budget buys; None if it buys nothing."""
-    if budget is None or not budget.best:
-        return None
-    return max(budget.best, key=lambda item: item.usd)
+    return case.changed(owning=case.owning.changed(purchase_usd=bought.card_usd))
 
 
 def _planned(

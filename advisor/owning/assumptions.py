@@ -1,6 +1,5 @@
 """The inputs of the comparison: the user's value, or the cited default with its spread."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -17,14 +16,11 @@ from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
-from advisor.foundation.units import GB
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Confidence
 from advisor.nouns.money import Owning, Renting, Unused
 from advisor.owning.results import Assumption
 
-KIT_BYTES: Final = 32 * GB
-"""Memory in the price of a desktop computer, and of each kit beyond. [bytes]"""
 OFF: Final = "switched off when unused (--when-unused on: it stays on)"
 TITLES = {
     "purchase_usd": ("Price of one accelerator", "USD"),
@@ -155,7 +151,7 @@ def resolve(
         elif field == "host_usd" and owning.host_share is not None:
             add(field, Range.exact(0.0), "not used: the share was given")
         elif field == "host_usd":
-            add(field, *_host(economy, accelerator, size.cards_in_one, host_bytes))
+            add(field, *_spread(host_default(economy, accelerator, size.cards_in_one, host_bytes)))
         elif field == "idle_share" and unused_off(groups, owning):
             add(field, Range.exact(0.0), OFF)
         elif field == "network_share" and not size.joined:
@@ -186,28 +182,6 @@ class Bought:
             economy=self.economy,
             host_bytes=self.host_bytes,
         )
-
-
-def memory_kits(default: Default, host_bytes: float) -> int:
-    """Return how many kits of memory the work needs beyond the one in a desktop's price."""
-    return max(0, math.ceil(host_bytes / KIT_BYTES) - 1) if default.group == "desktop" else 0
-
-
-def _host(
-    economy: Economy, accelerator: Accelerator, per_machine: int, host_bytes: float
-) -> tuple[Range, str]:
-    """Return the price of the rest of one machine, with the memory that the work needs. [USD]"""
-    default = host_default(economy, accelerator, per_machine)
-    kits = memory_kits(default, host_bytes)
-    if not kits:
-        return _spread(default)
-    each = economy.default("memory_usd_per_32gb", default.group)
-    update = {
-        name: getattr(default, name) + kits * getattr(each, name)
-        for name in ("low", "expected", "high")
-    }
-    value, source = _spread(default.model_copy(update=update))
-    return value, f"{source}; {kits} x 32 GB more: {_spread(each)[1]}"
 
 
 def unused_off(groups: tuple[str, ...], owning: Owning) -> bool:

@@ -71,7 +71,7 @@ def test_excluded_accelerators_say_why() -> None:
 def test_offers_of_one_accelerator() -> None:
     offers = CATALOG.offers_for("gb200")
 
-    assert {offer.provider for offer in offers} == {"Azure", "CoreWeave"}
+    assert {offer.provider for offer in offers} == {"AWS", "Azure", "CoreWeave", "OCI"}
     assert {offer.accelerator for offer in offers} == {"gb200"}
     assert CATALOG.offers_for("k80") == ()
     with pytest.raises(InputError):
@@ -111,4 +111,4 @@ def test_the_page_of_prices_is_up_to_date() -> None:
     page = (Path(__file__).parents[2] / "docs" / "prices.md").read_text(encoding="utf-8")
 
     assert page == prices_page(load_snapshot()), "write it anew: make pages"
-    assert "| AWS | 176 | 69 |" in page
+    assert "| AWS | 180 | 69 |" in page

@@ -94,3 +94,18 @@ def test_a_run_pays_the_whole_term_and_rents_on_demand_where_that_is_cheaper() -
     assert most.count == 16
     assert most.cost.rent_usd is not None
     assert most.cost.rent_usd.expected == pytest.approx(2 * 0.6 * 55.04 * 12 * 730, rel=1e-3)
+
+
+def test_a_token_under_a_commitment_costs_its_share_of_the_whole_term() -> None:
+    """Once 0.21 USD for a million tokens of a run whose term costs 2.3 million."""
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "pretraining", "tokens": "20e9"},
+        "hardware": {"accelerator": "h100-sxm", "count": 64},
+        "limits": {"providers": ["AWS"], "commitment_months": 12},
+    }
+    cost = api.estimate(case).cost
+    assert cost.rent_usd is not None
+    assert cost.usd_per_million_tokens is not None
+    assert cost.usd_per_million_tokens.expected == pytest.approx(cost.rent_usd.expected / 20e3)
+    assert cost.rent_usd.expected == pytest.approx(8 * 0.6 * 55.04 * 12 * 730, rel=1e-3)

@@ -54,6 +54,14 @@ PRICES = [
     ("TensorWave", "node of 8 MI355X", "global", 23.6),
     ("TensorWave", "node of 8 MI325X", "global", 18.0),
     ("Hot Aisle", "1x AMD Instinct MI300X VM", "us", 2.99),
+    # AWS's page of capacity blocks (2026-09-19, 2026-10-08): 2.2351 a Trainium2, 10.582 a GB200.
+    ("AWS", "trn2.48xlarge", "us-east-2", 35.7608),
+    ("AWS", "u-p6e-gb200x72", "us-east-1-dfw-1", 761.904),
+    # Oracle's price list (2026-09-19): 4 x 18; gpu-rental-prices (2026-10-01).
+    ("OCI", "BM.GPU.GB300.4", "global", 72.0),
+    ("Massed Compute", "L40", "us", 0.86),
+    # A T4 at 0.35 beside an n1-standard-4 at 0.19 on demand; spot.
+    ("GCP", "n1-standard-4 with T4", "us-west1", 0.3235),
     # 238 EUR a month over 730 hours, at 1.1269 USD.
     ("Hetzner", "AX162-R (monthly 238 EUR)", "unspecified", 0.3674),
 ]
@@ -166,3 +174,24 @@ def test_a_spot_price_of_last_year_is_no_offer() -> None:
     assert {"Azure", "GCP"} <= spot_of()
     assert spot_of(providers=["AWS"]) == {"AWS"}
     assert "AWS" in spot_of(accelerators=["h100-sxm"])
+
+
+def test_google_sells_its_newest_tpu_on_demand_and_b200_otherwise() -> None:
+    """Google's pages of September 2026: 12 USD a chip; 8.055 flexible, 4.9542 spot for a card."""
+    found = {
+        (item.instance_type, item.region, item.tier): item
+        for item in load_catalog().offers
+        if item.provider == "GCP"
+    }
+    tpu = found["tpu7x-standard-4t", "us-central1", "on-demand list"]
+    assert tpu.on_demand_usd_per_hour == 4 * 12
+    flexible = found["a4-highgpu-8g", "us-central1", "flexible start"]
+    assert flexible.on_demand_usd_per_hour == pytest.approx(8 * 8.055)
+    spot = found["a4-highgpu-8g", "us-central1", "spot"]
+    assert (spot.on_demand_usd_per_hour, spot.spot_usd_per_hour) == (None, 39.6336)
+
+
+def test_the_rates_of_rtx_pro_4500_are_those_of_its_ai_tops() -> None:
+    """NVIDIA states 1,687 AI TOPS: FP4 with sparsity, 8 times dense BF16."""
+    card = load_catalog().accelerator("rtx-pro-4500-blackwell")
+    assert card.peak_flops_per_s["bf16"] == pytest.approx(1687e12 / 8, rel=1e-3)

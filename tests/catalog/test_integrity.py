@@ -270,6 +270,7 @@ def test_what_has_no_price_says_why() -> None:
         "rtx-a4500",
         "rtx-pro-4500-blackwell-server",
         "trainium1",
+        "trainium2",
         "v100s-pcie-32gb",
     }
 
@@ -311,7 +312,8 @@ def test_price_dates_are_past_and_not_ancient() -> None:
 
 def test_instances_have_plausible_sizes() -> None:
     for offer in CATALOG.offers:
-        assert offer.accelerators in {1, 2, 4, 6, 8, 12, 16}, offer.key
+        # AWS sells an UltraServer of 36 or 72 GB200 as a whole.
+        assert offer.accelerators in {1, 2, 4, 6, 8, 12, 16, 36, 72}, offer.key
         if offer.host_memory_bytes is not None:
             each = offer.host_memory_bytes / 2**30 / offer.accelerators
             socket = CATALOG.accelerator(offer.accelerator).segment is Segment.CPU

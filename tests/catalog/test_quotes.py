@@ -19,6 +19,7 @@ EURO = {
     ("Hetzner", "AX162-R (monthly 238 EUR)"): (0.32603, 0.3674),
     ("Scaleway", "H100-1-80G (page)"): (2.8665, 3.2303),
     ("Scaleway", "H100-SXM-8-80G"): (25.3308, 28.5453),
+    ("Scaleway", "L4-1-24G"): (0.79, 0.8903),
     ("Scaleway", "RENDER-S"): (1.2426, 1.4003),
     ("Seeweb", "ECS1GPU7"): (0.85, 0.9579),
 }

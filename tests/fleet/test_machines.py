@@ -48,11 +48,32 @@ def test_a_price_is_that_of_cards_and_the_rest(catalog: Catalog) -> None:
 
 
 def test_a_used_card_has_its_own_price_and_says_so(catalog: Catalog) -> None:
-    """850 to 1,050 USD in June 2026, and 700 USD for the computer."""
+    """850 to 1,050 USD in June 2026, and 1,235 USD for the computer with 675 W at 0.35 USD."""
     machine = machine_named("desktop-1-used/rtx-3090", catalog, load_economy())
 
-    assert machine.usd == pytest.approx(950 + 700)
+    assert machine.usd == pytest.approx(950 + 1235 + 0.35 * 525)
     assert any("warranty" in reason for reason in machine_reasons(machine))
+
+
+def test_a_computer_follows_its_cards(catalog: Catalog) -> None:
+    """Two of 96 GB and 300 W: 192 GB in kits of 32 at 500 USD, one of them in the 1,880 USD.
+
+    The supply is for 1.5 times 600 W at 0.35 USD.
+    """
+    machine = machine_named("desktop-2/rtx-pro-6000-blackwell-maxq", catalog, load_economy())
+
+    assert machine.host_usd == pytest.approx(1880 + 5 * 500 + 0.35 * 900)
+
+
+def test_the_classic_picks_are_told_beside_a_desktop(catalog: Catalog) -> None:
+    """288 GB/s of an RTX 4060 Ti are 64 % of the 448 of an RTX 5060 Ti; 12 GB are below 16."""
+    desktop = machine_named("desktop-1/rtx-5060-ti-16gb", catalog, load_economy())
+    told = machine_reasons(desktop)[-1]
+
+    assert "RTX 3060 12 GB ($329, launch price of 2021) is below the floor of 16 GB" in told
+    assert "reads its memory at 64 % of this card's rate" in told
+    classic = machine_named("desktop-1/rtx-4060-ti-16gb", catalog, load_economy())
+    assert not any("Classic" in reason for reason in machine_reasons(classic))
 
 
 def test_a_mac_has_the_memory_that_is_sold(catalog: Catalog) -> None:

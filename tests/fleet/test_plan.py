@@ -121,7 +121,7 @@ def test_what_the_limits_do_not_allow_is_named() -> None:
         portfolio(
             {**CHATBOT, "on_premises": True, "priority": 1},
             {**TUNE, "on_premises": True, "priority": 9, "runs_per_month": 400},
-            budget={"purchase_usd": 2500},
+            budget={"purchase_usd": 3500},
         )
     )
 

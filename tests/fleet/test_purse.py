@@ -128,17 +128,30 @@ def owned(vendor: str, value: float, expected: float, usd: float) -> Unit:
     return dataclasses.replace(each, machine=cast("Any", machine), throughput=expected)
 
 
-def test_one_purchase_has_one_software_platform() -> None:
-    nvidia, amd = owned("NVIDIA", 10, 12, 60), owned("AMD", 9, 11, 40)
-    [(chosen, number)], _ = purse._chosen([nvidia, amd], ROOM, lambda key: True)
-    assert (chosen.machine.card.vendor, number) == ("AMD", 2)  # 18 / 1.2 is more than 10
+@pytest.mark.parametrize(("usd", "bought"), [(1500, ("AMD", 2)), (1600, ("NVIDIA", 1))])
+def test_another_platform_wins_with_what_an_engineer_leaves(
+    usd: float, bought: tuple[str, int]
+) -> None:
+    """Of 6,000 USD a week at 75 USD an hour leaves 3,000; two do 18 / 1.2, one does 9 of 10."""
+    room = dataclasses.replace(ROOM, usd=6000.0)
+    units = [owned("NVIDIA", 10, 12, 3600), owned("AMD", 9, 11, usd)]
+    [(chosen, number)], _ = purse._chosen(units, room, lambda key: True)
+    assert (chosen.machine.card.vendor, number) == bought
+
+
+def test_another_platform_is_bought_where_cuda_costs_too_much() -> None:
+    units = [owned("NVIDIA", 10, 12, 101), owned("AMD", 9, 11, 90)]
+    [(chosen, _)], _ = purse._chosen(units, ROOM, lambda key: True)
+    assert chosen.machine.card.vendor == "AMD"
 
 
 def test_cards_without_measurements_win_by_their_low_end_only() -> None:
-    nvidia = owned("NVIDIA", 10, 12, 60)
+    room = dataclasses.replace(ROOM, usd=3100.0)
+    nvidia = owned("NVIDIA", 10, 12, 1600)
     for low, winner in ((11, "NVIDIA"), (13, "AMD")):
         units = [nvidia, owned("AMD", low, 20, 60)]
-        [(chosen, _)], _ = purse._chosen(units, ROOM, lambda key: key == "NVIDIA")
+        [(chosen, number)], _ = purse._chosen(units, room, lambda key: key == "NVIDIA")
+        assert number == 1
         assert chosen.machine.card.vendor == winner
 
 

@@ -38,7 +38,7 @@ def test_it_fits_eighty_columns_and_names_its_data() -> None:
     # A unit stands beside the name, not beside each figure.
     text = shown(everything=True)
     effects = text.partition("What matters most")[2]
-    assert re.search(r"Rest of one machine, at least, +450: \+\$", effects)
+    assert re.search(r"Rest of one machine, at least, USD +\d{3}: \+\$", effects)
 
 
 def test_explained_it_shows_every_input_with_its_source() -> None:

@@ -75,7 +75,8 @@ def convert(
                 unknown[f"{row.gpu_name} {row.gpu_memory_gb:g} GB"] += 1
                 continue
             found = _Named(row, name.accelerator, row.gpus * name.devices)
-        if not _plausible(found):
+        low, high = PRICE_BOUNDS_USD_PER_HOUR
+        if not low <= found.row.usd_per_hour / found.accelerators <= high:
             refused += 1
             continue
         named[row.instance, row.region, found.accelerator, found.accelerators].append(found)
@@ -119,11 +120,6 @@ def _nameable(text: str) -> bool:
 def _within(value: object, most: float) -> bool:
     """Whether a value of the feed is a number from 0 to ``most``. NaN is not."""
     return isinstance(value, int | float) and 0 <= value <= most
-
-
-def _plausible(found: _Named) -> bool:
-    low, high = PRICE_BOUNDS_USD_PER_HOUR
-    return low <= found.row.usd_per_hour / found.accelerators <= high
 
 
 def _ambiguous(named: Mapping[tuple[str, str, str, int], object]) -> set[str]:
