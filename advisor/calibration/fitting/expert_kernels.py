@@ -23,7 +23,7 @@ PARAMETERS: Final = (
     Parameter("overhead_s", starts=(1e-5,), low=1e-7, high=1e-4, optional=True),
     Parameter("compute", starts=(0.4,), low=0.05, high=1.0),
     Parameter("bandwidth", starts=(0.7,), low=0.05, high=1.0),
-    Parameter("half_tiles", starts=(30.0,), low=1e-2, high=1e4, optional=True),
+    Parameter("half_tiles", starts=(30.0, 300.0), low=1e-2, high=1e4, optional=True),
     Parameter("half_depth", starts=(400.0,), low=1.0, high=1e4, optional=True),
 )
 NARROW_BYTES: Final = 2.0
@@ -60,10 +60,13 @@ def _fit(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficienc
     each = [cards[str(card)] for card in rows.accelerator]
     flops_per_s = np.array([card.peak_flops_per_s[peak] for card in each])
     bytes_per_s = np.array([card.memory_bandwidth_bytes_per_s for card in each])
-    names = [item.name for item in PARAMETERS]
+    # Where all products are equally deep, no fit can tell a depth from a rate.
+    deep = np.unique(np.concatenate([rows.hidden, rows.intermediate])).size > 1
+    parameters = PARAMETERS if deep else PARAMETERS[:-1]
+    names = [item.name for item in parameters]
 
     def predict(values: Floats) -> Floats:
-        curve = dict(zip(names, values, strict=True))
+        curve = {"half_depth": 0.0} | dict(zip(names, values, strict=True))
         total = np.zeros_like(rows.rows)
         for depth, width in (
             (rows.hidden, 2.0 * rows.intermediate),
@@ -81,7 +84,8 @@ def _fit(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficienc
             )
         return np.asarray(total)
 
-    fit = fit_log_times(predict, rows.measured_s, PARAMETERS)
-    curve = dict(zip(names, (rounded(float(value)) for value in fit.values), strict=True))
-    inside = errors(predict(np.array(list(curve.values()))), rows.measured_s)
+    fit = fit_log_times(predict, rows.measured_s, parameters)
+    values = [rounded(float(value)) for value in fit.values]
+    inside = errors(predict(np.array(values)), rows.measured_s)
+    curve = {"half_depth": 0.0} | dict(zip(names, values, strict=True))
     return MatmulEfficiency(**curve, fit=quality(inside, fit=fit))
