@@ -42,6 +42,8 @@ MORE_READERS: Final = 8
 """Prefill replicas tried beyond those that keep up."""
 STEP: Final = 8192
 """Tokens of prompts that a replica reads together. [tokens]"""
+ALIKE: Final = 0.005
+"""Bills that differ by less are equal in whole percents."""
 KEPT: Final = 0.999
 """Share of a prompt that the pool of answers finds in its cache."""
 Found = dict[tuple[str, ...], tuple[System, list[Option]]]
@@ -311,6 +313,7 @@ def _compared(usd: float, plan: Plan | None) -> str:
         return f"Or: {plan.title}." if plan else "No ordinary plan meets the limits."
     change = usd / rent.expected - 1
     words = f"save {percent(-change)}" if change < 0 else f"cost {percent(change)} more"
+    words = "cost as much" if abs(change) < ALIKE else words
     return f"Against the ordinary plan ({plan.title}, {money(rent.expected)}) they {words}."
 
 
