@@ -41,6 +41,9 @@ LEAST_CHUNKS: Final = 32
 FEW: Final = 24
 """Up to so many rows, starting workers takes longer than the answers."""
 MAX_WORKERS: Final = 256
+ROW: Final = "row"
+ARROW: Final = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+FORMATS: Final = (".parquet", ".csv")
 Progress = Callable[[int, int], object]
 
 
@@ -245,8 +248,6 @@ def questions_of(source: object) -> Questions:
 
             return CsvTable(path) if kind == ".csv" else ParquetTable(path)
     elif hasattr(source, "columns") and hasattr(source, "iloc"):
-        import pyarrow as pa
-
         from advisor.sweeps.tables import FrameTable
 
         return FrameTable(pa.Table.from_pandas(source, preserve_index=False))
@@ -257,14 +258,6 @@ def questions_of(source: object) -> Questions:
         remedy="Name such a file; docs/sweeps.md shows one of each.",
         field="GRID",
     )
-
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-ROW: Final = "row"
-ARROW: Final = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
-FORMATS: Final = (".parquet", ".csv")
 
 
 def check_output(path: Path) -> Path:
