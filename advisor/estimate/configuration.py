@@ -33,7 +33,7 @@ from advisor.estimate.training.report import (
     time_quantity,
 )
 from advisor.estimate.training.run import TrainingRun, resolve_training
-from advisor.foundation.formatting import duration
+from advisor.foundation.formatting import amount, duration
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.rounding import trimmed
@@ -259,7 +259,7 @@ def _training_line(workload: Training, run: TrainingRun) -> str:
     size = f"tokens in sequences of {run.sequence_length:,}, {run.global_batch:,} {each}"
     if run.unit is not Unit.TOKEN:
         size = f"{run.unit.value}s, {run.global_batch:,}"
-    return f"{what}{method} on {run.tokens:,.0f} {size} per step"
+    return f"{what}{method} on {amount(run.tokens)} {size} per step"
 
 
 def training_notes(

@@ -18,6 +18,7 @@ from advisor.foundation.rounding import (
     plain,
     round_place,
     round_significant,
+    trimmed,
 )
 from advisor.foundation.units import DAY_S, GB, GIB, HOUR_S, MINUTE_S, TFLOP
 
@@ -256,6 +257,20 @@ def count(number: float) -> str:
     '8,030,261,248'
     """
     return f"{number:,.0f}"
+
+
+def amount(number: float) -> str:
+    """Return an amount of work, in thousands of millions and more where that is exact.
+
+    Examples
+    --------
+    >>> amount(50e6), amount(15.6e12), amount(300e9), amount(1234567890)
+    ('50,000,000', '15.6 T', '300 B', '1,234,567,890')
+    """
+    for scale, letter in ((10**12, "T"), (10**9, "B")):
+        if number >= scale and number % (scale // 1000) == 0:
+            return f"{trimmed(number / scale, 15)} {letter}"
+    return count(number)
 
 
 def length_limit(number: float) -> str:

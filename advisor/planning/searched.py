@@ -8,10 +8,12 @@ from functools import cached_property
 
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.software import ToolRules
+from advisor.estimate.training.defaults import longest_run_s
 from advisor.estimate.training.loading import decodes_images
+from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import MILLISECOND
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
@@ -57,7 +59,7 @@ class Searched:
     """They choose the tool of each card."""
     estimates: dict[Option, Estimate] = field(default_factory=dict)
     pace: str = ""
-    """The assumption about latency; empty if none is made."""
+    """The assumption about latency or deadline; empty if none is made."""
 
     @classmethod
     def of(cls, asked: PricedCase, *, advising: bool = True) -> Searched:
@@ -69,7 +71,7 @@ class Searched:
         paced = at_reading_speed(asked.case, asked.architecture)
         found = cls._of(asked.of(paced), advising=advising)
         if paced is asked.case:
-            return found
+            return found._in_time()
         pace, flags = _pace(paced.limits, asked.case.limits)
         if found._met:
             return replace(found, pace=f"{pace}, since no limit is stated ({flags})")
@@ -100,7 +102,24 @@ class Searched:
         latency = self.case.limits.model_dump(include={"max_tpot_ms", "max_ttft_ms"})
         limits = case.limits.changed(**latency)
         asked = self.asked.of(case.changed(limits=limits))
-        return replace(self, asked=asked, estimates={})
+        return replace(self, asked=asked, estimates={})._in_time()
+
+    def _in_time(self) -> Searched:
+        """Return the search with the usual deadline if none is stated and the best run misses it.
+
+        Unless all runs do.
+        """
+        case, longest_s = self.case, longest_run_s()
+        if isinstance(case.workload, Serving) or case.limits.deadline_hours is not None:
+            return self
+        best = best_option(self._met, case.objective)
+        if best is None or best.time * HOUR_S <= longest_s:
+            return self
+        limits = case.limits.changed(deadline_hours=longest_s / HOUR_S)
+        within = f"the run ends within {duration(longest_s)}"
+        pace = f"{within}, since no deadline is stated (--deadline)"
+        timed = replace(self, asked=self.asked.of(case.changed(limits=limits)), pace=pace)
+        return timed if timed._met else self
 
     @property
     def _met(self) -> list[Option]:

@@ -14,6 +14,7 @@ from advisor.architecture.table.operators import OperatorKind
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
+from advisor.foundation.units import DAY_S
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.training_choices import CrossEntropy, DataLoading, FineTuningMethod, Optimizer
 
@@ -83,6 +84,13 @@ class Images(Noun):
     source: str
 
 
+class _LongestRun(Noun):
+    """The time that a run may take where nobody states a deadline."""
+
+    days: Positive
+    source: str
+
+
 class _Loss(Noun):
     cross_entropy: CrossEntropy
     told: str = Field(alias="as")
@@ -94,6 +102,7 @@ class _Table(Noun):
     fine_tuning: dict[str, _Usual]
     pretraining_amount: _Amount
     fine_tuning_amount: _Amount
+    longest_run: _LongestRun
     images: Images
     supervised_losses: dict[str, _Loss]
 
@@ -109,6 +118,11 @@ def _table() -> _Table:
 def usual_images() -> Images:
     """Return what the host loads for each image."""
     return _table().images
+
+
+def longest_run_s() -> float:
+    """Return the time that a run may take where nobody states a deadline. [s]"""
+    return _table().longest_run.days * DAY_S
 
 
 def network_kind(architecture: ModelArchitecture) -> str:

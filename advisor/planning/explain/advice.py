@@ -7,6 +7,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.catalog import PriceState
 from advisor.estimate.results import Estimate
 from advisor.estimate.terms import shape_widening
+from advisor.estimate.training.defaults import longest_run_s
 from advisor.foundation.dates import current_day, dated, is_stale
 from advisor.foundation.formatting import duration, hourly_price, memory, money_at_most, percent
 from advisor.foundation.quantities import Evidence
@@ -35,8 +36,6 @@ from advisor.planning.search.options import (
 )
 from advisor.planning.search.systems import System
 
-LONG_RUN_H = 24.0 * 365 / 2
-"""Longer runs than half a year are hardly planned, so the answer names the deadline. [h]"""
 SPOT: Final = (
     "Spot machines can be taken back at any time. The hours of a run include the work that is lost "
     "at the stated interruption rate. They do not include the wait for new machines."
@@ -126,12 +125,13 @@ def _on_estimate(estimate: Estimate, case: Case) -> Iterator[Advice]:
             f"for this card is {hourly_price(price.high)}: the upper end of the cost here. Ask for "
             "your price before you rent.",
         )
-    if time and case.limits.deadline_hours is None and time.run_hours.expected > LONG_RUN_H:
+    run_s = time.run_hours.expected * HOUR_S if time else 0.0
+    if case.limits.deadline_hours is None and run_s > longest_run_s():
         yield _warning(
             "long-run",
-            f"The cheapest run takes {duration(time.run_hours.expected * HOUR_S)}. State a "
-            "deadline, as --deadline 180d, for machines that finish sooner; above "
-            f"{case.limits.max_accelerators:,} cards with --max-accelerators.",
+            f"The run takes {duration(run_s)}; nothing within the limits ends within "
+            f"{duration(longest_run_s())}. More cards may (--max-accelerators, now "
+            f"{case.limits.max_accelerators:,}), or fewer tokens.",
         )
     today = current_day()
     if cost.price_date is not None and is_stale(cost.price_date, today=today):
