@@ -1,6 +1,6 @@
 """Vision towers of models that read images in their prompts: published facts."""
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -80,6 +80,7 @@ def vision_towers() -> _TowerFile:
     )
 
 
+@lru_cache(maxsize=128)  # every estimate of a served model asks
 def tower_before(words: str, text: str) -> VisionTower | None:
     """Return the tower before a text of that hidden size x layers; None if none is described.
 
