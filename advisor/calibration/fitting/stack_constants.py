@@ -90,6 +90,7 @@ class RunTimes:
         self.runs = tuple(runs)
         self._calibration = calibration
         self._known: dict[tuple[int, tuple[float, ...]], float] = {}
+        self._given: dict[int, float] = {}
         self._matter = [_what_matters(run) for run in self.runs]
 
     def ratio(self, index: int, overheads: Overheads) -> float:
@@ -99,7 +100,10 @@ class RunTimes:
             return self.runs[index].ratio
         key = (index, tuple(getattr(overheads, name) for name in names))
         if key not in self._known:
-            self._known[key] = self._timed(self.runs[index], overheads)
+            if index not in self._given:
+                self._given[index] = self._step_s(self.runs[index], None)
+            step_s = self._step_s(self.runs[index], overheads)
+            self._known[key] = self.runs[index].ratio * self._given[index] / step_s
         return self._known[key]
 
     def under(self, overheads: Overheads) -> list[TimedRun]:
@@ -148,31 +152,24 @@ class RunTimes:
         assert best is not None
         return best[1], best[2]
 
-    def _timed(self, run: TimedRun, overheads: Overheads) -> float:
-        """Scale the run's ratio by its step under the calibration's constants and these."""
+    def _step_s(self, run: TimedRun, overheads: Overheads | None) -> float:
+        """Return the run's step under the calibration's constants, or with these in their place."""
         assert run.work is not None
-        given = self._calibration.software[run.stack]
+        facts = self._calibration.software[run.stack]
         hardware = run.work.candidates.hardware
-        tuned = given
-        if given.overlaps_traffic:
+        if overheads is not None and facts.overlaps_traffic:
             names = (*DENSE[1:], *ROUTED)
-            tuned = given.model_copy(update={name: getattr(overheads, name) for name in names})
-        lasting = hardware
-        if run.generation == LASTING:
+            facts = facts.model_copy(update={name: getattr(overheads, name) for name in names})
+        if overheads is not None and run.generation == LASTING:
             sustained: Floats = np.full_like(hardware.sustained, overheads.sustained)
-            lasting = replace(hardware, sustained=sustained)
-        steps = [
-            float(
-                training_time(
-                    run.work.run,
-                    Candidates(layout=run.work.candidates.layout, hardware=rates),
-                    self._calibration.network,
-                    facts.changed(slowdown=1.0, sample_slowdown=1.0),
-                ).step[0]
-            )
-            for rates, facts in ((hardware, given), (lasting, tuned))
-        ]
-        return run.ratio * steps[0] / steps[1]
+            hardware = replace(hardware, sustained=sustained)
+        found = training_time(
+            run.work.run,
+            Candidates(layout=run.work.candidates.layout, hardware=hardware),
+            self._calibration.network,
+            facts.changed(slowdown=1.0, sample_slowdown=1.0),
+        )
+        return float(found.step[0])
 
 
 def hold_out_sources(times: RunTimes) -> tuple[HeldOut, ...]:
