@@ -56,20 +56,25 @@ def burst_times(
     """
     layout = candidates.layout
     memory = candidates.hardware.served_memory_bytes
-
-    def times(requests: Floats) -> ServingTimes:
-        own = replace(load, concurrency=requests * layout.data)
-        return serving_times(served, own, candidates, calibration, engine)
-
     asked = load.per_engine(layout)
+    rows = np.arange(len(layout.tensor))
+
+    def times(*batches: Floats) -> ServingTimes:
+        """Return the times of each number of requests, one after the other."""
+        place = np.tile(rows, len(batches))
+        each, own = candidates.take(place), load.take(np.tile(np.arange(len(asked)), len(batches)))
+        own = replace(own, concurrency=np.concatenate(batches) * each.layout.data)
+        return serving_times(served, own, each, calibration, engine)
+
     first = times(np.ones_like(asked))
     held = np.maximum(first.capacity.expected_concurrency / layout.data, 1.0)
     places = running_sequences(engine, memory)
     running = np.minimum(np.minimum(asked, held), places)
     full = times(running)
-    # The sum over all batches, by trapezoids on a logarithmic scale.
-    shares = np.linspace(1.0, 0.0, HALVINGS + 1)[1:]
-    steps = [full.decode_step_s, *(times(running**share).decode_step_s for share in shares)]
+    # The sum over all batches, by trapezoids on a logarithmic scale; the last batch is one request.
+    shares = np.linspace(1.0, 0.0, HALVINGS + 1)[1:-1]
+    between = times(*(running**share for share in shares)).decode_step_s
+    steps = [full.decode_step_s, *np.split(between, len(shares)), first.decode_step_s]
     pieces = [(one + other) / 2 for one, other in pairwise(steps)]
     ends = (steps[0] / running + steps[-1]) / 2
     draining = np.asarray(sum(pieces)) * np.log(running) / HALVINGS + ends
