@@ -164,8 +164,10 @@ class Parser(argparse.ArgumentParser):
         meant = {word: our if our in ours else theirs.get(our) for word, our in theirs.items()}
         known = ours | {word: our for word, our in meant.items() if our in ours}
         word = unknown.partition("=")[0].lower().replace("_", "-")[:LONGEST_OPTION]
-        longer = [name for name in known if len(word) > len("--") and name.startswith(word)]
-        close = [word] if word in known else longer[:2] or get_close_matches(word, known, n=2)
+        begun = [name for name in known if len(word) > len("--") and name.startswith(word)]
+        begun.sort(key=lambda name: name not in ours)
+        close = begun[:1] if word in known else begun[:2]
+        close = close or get_close_matches(word, known, n=2)
         near = dict.fromkeys(known[name] for name in close)
         return f" (perhaps {' or '.join(near)})" if near else ""
 
