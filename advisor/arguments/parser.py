@@ -165,9 +165,8 @@ class Parser(argparse.ArgumentParser):
         known = ours | {word: our for word, our in meant.items() if our in ours}
         word = unknown.partition("=")[0].lower().replace("_", "-")[:LONGEST_OPTION]
         begun = [name for name in known if len(word) > len("--") and name.startswith(word)]
-        begun.sort(key=lambda name: name not in ours)
-        close = begun[:1] if word in known else begun[:2]
-        close = close or get_close_matches(word, known, n=2)
+        begun.sort(key=lambda name: (name != word, name not in ours))
+        close = begun[:2] or get_close_matches(word, known, n=2)
         near = dict.fromkeys(known[name] for name in close)
         return f" (perhaps {' or '.join(near)})" if near else ""
 
