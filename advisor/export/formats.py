@@ -12,7 +12,7 @@ from advisor.nouns.software.tools import spelled
 
 
 class Format(StrEnum):
-    """A format that ``export`` writes."""
+    """A format that ``export`` writes: programs that serve and train, clusters, guides, reports."""
 
     VLLM = "vllm"
     """Shell script that serves with vLLM; every machine runs the same one."""
@@ -116,49 +116,13 @@ KINDS: Final = {
 GUIDES: Final = (Format.CHECKLIST, Format.CHECK_SCRIPT)
 """Formats that set a plan up."""
 REPORTS: Final = (Format.HTML, Format.MARKDOWN, Format.CSV, Format.JSON)
-ENGINES: Final = (
-    Format.VLLM,
-    Format.SGLANG,
-    Format.TENSORRT_LLM,
-    Format.LLAMA_CPP,
-    Format.OLLAMA,
-    Format.TEI,
-    Format.INFINITY,
-    Format.FASTER_WHISPER,
-    Format.WHISPER_CPP,
-    Format.DIFFUSERS,
-    Format.ONNXRUNTIME,
-    Format.OPENVINO,
-    Format.TRITON,
-)
+_ALL: Final = tuple(Format)
+_TRAINS, _HOSTS, _GUIDES = map(_ALL.index, (Format.TORCHRUN, Format.SLURM, Format.CHECKLIST))
+ENGINES: Final = _ALL[:_TRAINS]
 """Formats that name the program that serves."""
-SERVES: Final = (
-    *ENGINES,
-    Format.SLURM,
-    Format.KUBERNETES,
-    Format.COMPOSE,
-    Format.SKYPILOT,
-    Format.DSTACK,
-)
+SERVES: Final = (*ENGINES, *_ALL[_HOSTS:_GUIDES])
 """Launch formats for serving."""
-TRAINS: Final = (
-    Format.TORCHRUN,
-    Format.ACCELERATE,
-    Format.DEEPSPEED,
-    Format.UNSLOTH,
-    Format.AXOLOTL,
-    Format.LLAMA_FACTORY,
-    Format.TORCHTUNE,
-    Format.TORCHTITAN,
-    Format.GAUDI,
-    Format.MAXTEXT,
-    Format.MLX,
-    Format.SLURM,
-    Format.KUBERNETES,
-    Format.SKYPILOT,
-    Format.DSTACK,
-    Format.COMPOSE,
-)
+TRAINS: Final = _ALL[_TRAINS:_GUIDES]
 """Launch formats for training."""
 
 

@@ -181,8 +181,9 @@ class Setup:
             if unit is Unit.TOKEN:
                 return "Gaudi trains with Optimum Habana: choose --to gaudi."
             return (
-                "Optimum Habana's examples/stable-diffusion train it on Gaudi, which no export "
-                "writes; choose an NVIDIA or AMD card, or export a report."
+                "On Gaudi, Optimum Habana's examples/stable-diffusion/training train SDXL "
+                "(train_dreambooth_lora_sdxl.py; whole: train_text_to_image_sdxl.py), which no "
+                "export writes; choose an NVIDIA or AMD card, or export a report."
             )
         if self.accelerator.vendor == "Google" and unit is not Unit.TOKEN:
             return (

@@ -107,7 +107,10 @@ def _shared_by_trl(
         assert str(accumulation) == one(options, "gradient_accumulation_steps")
         layout["sharding"] = STAGES[config["zero_optimization"]["stage"]]
         layout["offload"] = held(config["zero_optimization"])
-        return "deepspeed", True, False
+        # deepspeed 0.19.8, precision_config.py: without these the weights get an fp32 copy.
+        pure = config["bf16"].get("bf16_master_weights_and_grads", False)
+        assert config["bf16"].get("bf16_optimizer_states", False) is pure
+        return "deepspeed", not pure, False
     if "fsdp" in options:
         config = json.loads(files[one(options, "fsdp_config")])
         assert config["cpu_ram_efficient_loading"] is True
@@ -177,7 +180,11 @@ def trl(text: str, count: int) -> dict[str, Any]:
     }
     adapters = "use_peft" in options
     software, master, fully = _shared_by_trl(text, found, count, layout)
-    master = master or adapters
+    master = master or adapters or fully  # accelerate 1.15.0, fsdp_utils.py: what trains is fp32
+    summed = (
+        json.loads(one(options, "accelerator_config")) if "accelerator_config" in options else {}
+    )
+    each_batch = summed.get("gradient_accumulation_kwargs", {}).get("sync_each_batch", False)
     if on(options, "use_liger_kernel"):
         software = "liger"
     if on(options, "torch_compile"):
@@ -212,7 +219,7 @@ def trl(text: str, count: int) -> dict[str, Any]:
         "attention": "eager" if one(options, "attn_implementation") == "eager" else "flash",
         "software": software,
         **({} if software == "liger" else {"cross_entropy": "linear"}),
-        **({"gradient_sync": "last"} if fully else {}),
+        **({"gradient_sync": "last"} if fully and not each_batch else {}),
         **preference,
         **lora,
     }

@@ -83,6 +83,8 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
     for to in ("torchrun", "accelerate"):
         split = {"context": 4, "sharding": "zero3", "recompute": "full"}
         cases[f"long {to}"] = (to, {**long, "hardware": eight, "layout": split})
+        whole = tuned("llama-3.1-8b", "full", tokens=50e6, sequence_length=131072)
+        cases[f"long full {to}"] = (to, {**whole, "hardware": eight, "layout": split})
     for to in ("torchrun", "axolotl", "llama-factory"):
         cases[f"instruct {to}"] = (to, {**instruct, "hardware": two})
         cases[f"pairs {to}"] = (to, {**dpo, "hardware": two})

@@ -273,6 +273,40 @@ def test_trl_goes_on_from_the_last_whole_checkpoint(to: str, tmp_path: Path) -> 
     assert int(first[first.index("--save_steps") + 1]) >= 1
 
 
+def test_full_training_of_long_sequences_splits_them_and_pairs_are_not_split() -> None:
+    """accelerate 1.15.0, parallelism_config.py: cp_size needs FSDP2; whole gradients do not wait.
+
+    trl 1.16.0, dpo_trainer.py: completion_mask has no place among the buffers that
+    transformers 5.23.0 splits (trainer.py, _prepare_context_parallel_inputs).
+    """
+    case = tuned("llama-3.1-8b", "full", tokens=50e6, sequence_length=131072)
+    case["hardware"] = {"accelerator": "h100-sxm", "count": 8}
+    text = advisor.export(case, "torchrun").content
+    assert "trl.scripts.sft" in text
+    assert "export PARALLELISM_CONFIG_CP_SIZE=" in text
+    assert "sync_each_batch" in text
+    agrees(text, "torchrun", case)
+    pairs = tuned("llama-3.1-8b", "full", tokens=5e6, sequence_length=65536, preference="dpo")
+    pairs |= {"hardware": case["hardware"], "layout": {"context": 8}}
+    with pytest.raises(InputError, match="its trainer of pairs splits none"):
+        advisor.export(pairs, "torchrun")
+
+
+def test_pure_bf16_gets_no_fp32_copy() -> None:
+    """deepspeed 0.19.8, precision_config.py; accelerate 1.15.0, fsdp_utils.py (fp32 weights)."""
+    case = tuned("llama-3.1-8b", "full", tokens=20e6, precision="bf16_pure")
+    case |= {
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+        "layout": {"sharding": "zero3"},
+    }
+    text = advisor.export(case, "torchrun").content
+    assert '"bf16_master_weights_and_grads": true' in text
+    agrees(text, "torchrun", case)
+    for layout in ({"context": 8, "sharding": "zero3"}, {"offload": ["optimizer"]}):
+        with pytest.raises(InputError, match="trains fp32 weights"):
+            advisor.export({**case, "layout": layout}, "torchrun")
+
+
 @pytest.mark.parametrize("to", ["torchrun", "axolotl", "llama-factory"])
 def test_a_checkpoint_in_fp8_is_tuned_from_a_copy(to: str) -> None:
     """With 4 bits asked, transformers 5.23.0 keeps the fp8 of the checkpoint (quantizers/auto.py);
@@ -325,6 +359,19 @@ def test_a_training_pod_requests_processors_and_memory() -> None:
     requests = container["resources"]["requests"]
     assert int(requests["cpu"]) >= 1
     assert int(requests["memory"].removesuffix("Gi")) >= 30  # 16 GiB beside 8.03e9 x 2 bytes
+
+
+def test_a_spot_task_starts_again_with_a_python_that_its_software_runs() -> None:
+    """trl 1.16.0 asks for Python 3.11; skypilot 0.14.1 takes the machine's (skylet/constants.py:
+    SKY_USER_ENV_CREATION_COMMANDS), 3.10 on Ubuntu 22.04, or the image's. dstack 0.22.5 retries
+    only what ``retry`` names (core/models/profiles.py).
+    """
+    case = {**LORA, "limits": {"price_kind": "spot", "providers": ["AWS", "GCP", "Lambda"]}}
+    task = yaml.safe_load(advisor.export(case, "skypilot").content)
+    assert task["resources"]["image_id"] == "docker:huggingface/trl:1.16.0"
+    text = advisor.export(case, "dstack").content
+    assert "interruption" in yaml.safe_load(text)["retry"]["on_events"]
+    assert "set OUTPUT" in text
 
 
 def test_skypilot_rents_where_the_plan_is_priced_with_room_for_the_weights() -> None:

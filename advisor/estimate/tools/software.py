@@ -391,5 +391,7 @@ def able_tools(
         and duties & {*item.does}
         and item.support(card) is not None
         and (offer := run.offer_of(item)) is not None
+        and run.method in (None, *offer.methods)
+        and run.preference in (None, *offer.preference)
         and not offer.lacking(layout, four_bit=run.four_bit)
     )

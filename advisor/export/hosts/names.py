@@ -31,6 +31,8 @@ class Clouds(Noun):
 
     skypilot: str | None = None
     dstack: str | None = None
+    bare: bool = False
+    """Whether SkyPilot starts no images there."""
 
 
 class ClusterNames(Noun):

@@ -15,6 +15,8 @@ from advisor.nouns.hardware import Offer
 Content = dict[str, object]
 HOST_SHARE: Final = 0.8
 """Share of a machine that its pods request. Assumed: the rest is the node's own."""
+RETRY: Final = {"on_events": ["no-capacity", "interruption"], "duration": "1d"}
+"""Without it, a dstack run ends with its spot instance (dstack 0.22.5, core/models/profiles.py)."""
 
 
 def manifest(name: str, kind: str, version: str, spec: Mapping[str, object]) -> Content:
@@ -137,7 +139,7 @@ def dstack_text(
             "disk": f"{ceil(disk_bytes / GB)}GB..",
         },
         **({"backends": [cloud]} if cloud else {}),
-        **({"spot_policy": "spot"} if setup.spot else {}),
+        **({"spot_policy": "spot", "retry": RETRY} if setup.spot else {}),
     }
     start = "Start it with: HF_TOKEN=... dstack apply -f .dstack.yml (HF_TOKEN= for open weights)"
     return yaml_file((*setup.header, *notes, start), whole)

@@ -12,7 +12,7 @@ from advisor.export.hosts.kubernetes import (
     RDMA,
     SHARED_MEMORY,
 )
-from advisor.export.hosts.names import node_label
+from advisor.export.hosts.names import cluster_names, node_label
 from advisor.export.hosts.orders import (
     Content,
     compose_cards,
@@ -56,6 +56,8 @@ TAKEN_AWAY: Final = {
 }
 """A pod that its machine loses (spot, an update) starts again and counts as no failure; of several
 machines, the others would wait for it in vain."""
+
+LOST: Final = "Checkpoints go with a spot instance: mount a volume, and set OUTPUT to its folder."
 
 
 def disk_bytes(setup: Setup) -> float:
@@ -197,13 +199,15 @@ def skypilot_file(setup: Setup) -> str:
         launch = replace(launch, notes=(*launch.notes, note))
         bucket = {"name": f"{setup.slug}-checkpoints", "mode": "MOUNT"}
         kept = {"envs": {"HF_TOKEN": "", "OUTPUT": BUCKET}, "file_mounts": {BUCKET: bucket}}
+    cloud = cluster_names().clouds.get(setup.estimate.cost.provider or "")
+    bare = setup.accelerator.vendor == "Google" or (cloud is not None and cloud.bare)
     steps = {"num_nodes": setup.machines, "setup": text_of(installation(launch))}
     return skypilot_text(
         setup,
         {**kept, **steps, "run": text_of(run)},
         cards=setup.per_machine,
         disk_bytes=disk_bytes(setup),
-        resources={},
+        resources={} if bare else {"image_id": f"docker:{launch.image}"},
         notes=(*launch.notes, f"Start it with: {begin} sky.yaml --env HF_TOKEN"),
     )
 
@@ -212,6 +216,8 @@ def dstack_file(setup: Setup) -> str:
     """Return a dstack task on the planned cloud, one node for each machine."""
     launch = launch_of(setup)
     rank, host = Variable("DSTACK_NODE_RANK"), Variable("DSTACK_MASTER_NODE_IP")
+    if setup.spot and "OUTPUT" in launch.variables:
+        launch = replace(launch, notes=(*launch.notes, LOST))
     return dstack_text(
         setup,
         {

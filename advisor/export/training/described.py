@@ -38,6 +38,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "image_size": lambda setup: setup.model.sample.image_size if setup.model.sample else None,
     "instructions": lambda setup: setup.run.preference is None and not words.chats(setup.weights),
     "keeps_activations": lambda setup: Offload.ACTIVATIONS in setup.layout.offload,
+    "keeps_master": sharded.keeps_master,
     "keeps_parameters": lambda setup: Offload.PARAMETERS in setup.layout.offload,
     "loaded_format": lambda setup: sharded.DTYPES[setup.run.recipe.name][0],
     "mixture": lambda setup: setup.model.num_experts > 1,

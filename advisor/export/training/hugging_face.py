@@ -65,7 +65,7 @@ def _attention(setup: Setup) -> str:
 
 
 def _decided(setup: Setup, loss: CrossEntropy | None) -> Mapping[str, object]:
-    decided = fused(loss, waits=uses_fsdp(setup))
+    decided = fused(loss, waits=uses_fsdp(setup) and setup.run.frozen)
     if _attention(setup) == "eager":
         return {**decided, "attention": AttentionKernel.EAGER}
     return decided
@@ -185,6 +185,7 @@ TRL: Final = Tool(
         "split": lambda setup: split(setup) if _splits(setup) else {},
         "split_unit": lambda setup: 2 * setup.layout.context,
         "splits_otherwise": _splits_otherwise,
+        "sums_each": lambda setup: _splits(setup) and not setup.run.frozen,
         "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
         "script": lambda setup: setup.run.preference or "sft",
         "trainer_options": lambda setup: tuple(

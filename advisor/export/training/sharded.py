@@ -21,6 +21,9 @@ DTYPES: Final = {
 }
 """Recipe -> format of the loaded weights, and format of autocast."""
 
+PURE: Final = ("bf16_master_weights_and_grads", "bf16_optimizer_states")
+"""Options of DeepSpeed 0.19.8 without which its weights get an fp32 copy (precision_config.py)."""
+
 
 def autocast(setup: Setup) -> str:
     """Return the format of autocast; ``no`` without it."""
@@ -34,10 +37,13 @@ def micro_steps(setup: Setup) -> int:
 
 
 def uses_deepspeed(setup: Setup) -> bool:
-    """Whether the user chose it, full training shares out states, or weights have a master copy."""
+    """Whether the user chose it, full training shares out states, or weights have a master copy.
+
+    Accelerate's context parallelism needs FSDP.
+    """
     layout, run = setup.layout, setup.run
-    if run.stack.runs_deepspeed:
-        return True
+    if run.stack.runs_deepspeed or layout.context > 1:
+        return run.stack.runs_deepspeed
     if run.frozen:
         return Offload.PARAMETERS in layout.offload and layout.data == 1
     held = Offload.OPTIMIZER in layout.offload or Offload.PARAMETERS in layout.offload
@@ -45,9 +51,8 @@ def uses_deepspeed(setup: Setup) -> bool:
 
 
 def uses_fsdp(setup: Setup) -> bool:
-    """Whether the frozen weights below adapters are shared out, over all cards."""
-    shared = setup.layout.sharding is Sharding.ZERO3
-    return setup.run.frozen and shared and not uses_deepspeed(setup)
+    """Whether PyTorch shares out weights over all cards, not DeepSpeed."""
+    return setup.layout.sharding is Sharding.ZERO3 and not uses_deepspeed(setup)
 
 
 def quantized(setup: Setup) -> bool:
@@ -62,7 +67,7 @@ def held_apart(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     FSDP takes the states there together with the parameters. Adapters alone are not shared out.
     """
     sharding, offload = layout.sharding, set(layout.offload)
-    if setup.run.frozen and not uses_deepspeed(setup):
+    if not uses_deepspeed(setup):
         offload.discard(Offload.OPTIMIZER)
         if sharding is not Sharding.ZERO3:
             sharding = Sharding.DDP
@@ -93,15 +98,27 @@ def deepspeed_options(setup: Setup) -> dict[str, object]:
     if Offload.PARAMETERS in layout.offload:
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     narrow = autocast(setup)
+    pure = dict.fromkeys(PURE, True) if setup.run.recipe.name == "bf16_pure" else {}
     return {
         "train_micro_batch_size_per_gpu": layout.micro_batch,
         "gradient_accumulation_steps": micro_steps(setup),
         "gradient_clipping": 1.0,
-        "bf16": {"enabled": narrow == "bf16"},
+        "bf16": {"enabled": narrow == "bf16", **pure},
         "fp16": {"enabled": narrow == "fp16"},
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
     }
+
+
+def keeps_master(setup: Setup) -> bool:
+    """Whether fp32 weights join a plan without: FSDP's, or DeepSpeed's at stage 0 or in the host.
+
+    Accelerate 1.15.0 makes weights that FSDP trains fp32 (utils/fsdp_utils.py).
+    """
+    layout = setup.layout
+    able = layout.sharding is not Sharding.DDP and Offload.OPTIMIZER not in layout.offload
+    adds = not able if uses_deepspeed(setup) else uses_fsdp(setup) and not setup.run.frozen
+    return adds and setup.run.recipe.name == "bf16_pure"
 
 
 def fsdp_options(setup: Setup) -> Mapping[str, object]:

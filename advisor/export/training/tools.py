@@ -29,6 +29,7 @@ from advisor.export.training.torchtune import TORCHTUNE
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tools import known_tools, tool_choice
+from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving
 
 OWN: Final = {
@@ -118,7 +119,8 @@ def most_cards(to: Format, limit: int) -> int:
 
 def _for_text(setup: Setup) -> Tool:
     layout, run = setup.estimate.layout, setup.run
-    split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
+    context = 1 if run.method is FineTuningMethod.FULL else layout.context
+    split = layout.tensor * layout.pipeline * context * layout.expert > 1
     if run.frozen:
         if split and run.stack.launcher == "megatron":
             return MEGATRON

@@ -57,12 +57,13 @@ def written(setup: Setup, tool: Tool) -> Setup:
     else:
         needed, usable = estimate.memory.needed_bytes, estimate.memory.usable_bytes
         changes = " ".join(_changes(setup, workload, layout, precision, tool))
+        way = way_out(plan, offloads=bool(tool.says.offload))
         raise cannot(
             f"the plan does not fit as {tool.says.title} runs it: "
             + (changes or "its memory differs"),
             value=f"{memory(needed)} on each",
             allowed=f"up to {memory(usable)}",
-            remedy=(way_out(plan, offloads=bool(tool.says.offload)) or "Choose more cards") + ".",
+            remedy=f"{f'Try {way}' if way else 'Choose more cards'}.",
         )
     notes = tuple(_changes(setup, workload, layout, precision, tool))
     return replace(
