@@ -273,11 +273,12 @@ def parse_report(content: bytes) -> ProbeReport:
         return ProbeReport.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(map(str, first["loc"]))
+        wrong = f"{where}: {first['msg']}" if where else first["msg"]
         raise InputError(
-            f"the report is not usable{f' at {where}' if where else ''}",
+            f"the file is no report of the probe ({wrong})",
             value=first["input"] if not isinstance(first["input"], dict | bytes) else "a file",
-            allowed=f"{allowed}: {first['msg']}"[:300],
+            allowed=allowed,
             remedy="Run the probe again with this version.",
             field="report",
         ) from None

@@ -5,14 +5,14 @@ import threading
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from advisor.foundation.sharing import BYTES_PER_PICKLED, Shelf
+from advisor.foundation.sharing import BYTES_PER_WRITTEN, Shelf
 from advisor.ui.session import kept as room
 from advisor.ui.session.kept import kept
 
 
 def test_the_longest_unused_answer_goes_first() -> None:
-    answer = "x" * 1000  # a pickle of 1,015 bytes
-    shelf = Shelf(3 * BYTES_PER_PICKLED * 1100)
+    answer = "x" * 1000  # 1,002 bytes as JSON
+    shelf = Shelf(3 * BYTES_PER_WRITTEN * 1100)
     for question in (b"a", b"b", b"c"):
         shelf.keep(question, answer)
     assert shelf.find(b"a") == answer

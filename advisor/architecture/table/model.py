@@ -1,6 +1,7 @@
 """A network: its shape in Hugging Face names, and its operator table."""
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field
@@ -145,7 +146,7 @@ class ModelArchitecture(Noun):
             op.cache_elements_per_token or op.state_elements_per_sequence for op in self.operators
         )
 
-    @property
+    @cached_property
     def attends_to_all(self) -> bool:
         """Whether every layer attends to all tokens before: no window, no state instead."""
         states = {OperatorKind.SCAN, OperatorKind.RECURRENCE}

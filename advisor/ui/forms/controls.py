@@ -34,7 +34,7 @@ from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.uploads import uploader
 
-NARROWEST_PX: Final = 140
+NARROWEST_PX: Final = 155
 """Width at which fields begin to share a row with fewer others: two on a phone. [px]"""
 ADVANCED_COLUMNS: Final = 4
 SHAPE_TITLE: Final = "Assumed shape: published models near this count, and fields to edit"
@@ -58,6 +58,7 @@ def controls(inputs: Inputs, *, elsewhere: Collection[str] = ()) -> Slots:
     row = [name for name in MAIN_ROW if used(name, inputs) and name not in elsewhere]
     with st.container(key="controls"):
         _fields(row, slots, columns=len(row))
+        slots |= dict.fromkeys(row, st.container())  # a cell is too narrow for a sentence
         if inputs.model == FROM_CONFIG:
             _config(slots)
         elif inputs.model == FROM_COUNT:
@@ -99,7 +100,7 @@ def show_problems(
 def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
     grid = st.grid(columns, min_column_width=NARROWEST_PX)
     for name in names:
-        with grid.cell() as cell:
+        with grid.cell(column_span=2 if name == "model" else 1) as cell:  # the longest names
             field(name, slots, below=cell)
 
 
@@ -112,8 +113,10 @@ def field(
     """
     rules = RULES[name]
     key = state.key(name)
+    default = getattr(DEFAULTS, name)
+    st.session_state.setdefault(key, list(default) if rules.several else default)
     if name == "model":
-        titles = state.model_titles(st.session_state[state.key("network")])
+        titles = state.model_titles(st.session_state.get(state.key("network"), DEFAULTS.network))
         _open_select(name, titles)
     elif name == "own_accelerator":
         own = {item: f"{item} (measured)" for item in st.session_state.get(state.MEASURED, {})}

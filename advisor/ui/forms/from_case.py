@@ -44,10 +44,10 @@ def inputs_of_case(case: Case) -> tuple[Inputs, tuple[str, ...]]:
     found = read(inputs)
     if found.problems:
         raise InputError(
-            "the page cannot take the case",
-            value=" ".join(complaint(*item) for item in found.problems.items()),
+            " ".join(complaint(*item) for item in found.problems.items()).rstrip("."),
+            value=", ".join(str(getattr(inputs, name)) for name in found.problems),
             allowed="what the inputs of the page take",
-            remedy=REMEDY,
+            remedy=f"Correct the file, or {REMEDY[0].lower()}{REMEDY[1:]}",
         )
     back = Case.model_validate(case_of(inputs, found.numbers))
     taken = dict(_leaves(back.model_dump(mode="json")))

@@ -75,4 +75,3 @@ with state.Boundary():
     details.why_not(recommendation)
     results.charts(recommendation, chosen)
     behind(found, chosen)
-    state.settle()

@@ -96,7 +96,7 @@ def prices(catalog: api.Catalog) -> api.Catalog:
         plain(
             f"{len(catalog.accelerators):,} accelerators and {many:,} offers of "
             f"{len(overview.providers)} providers. {overview.sentence} The newest price is of "
-            f"{dated(catalog.newest_price_date)}; {old:,} are or may be over 60 days old."
+            f"{dated(catalog.newest_price_date)}; up to {old:,} are over 60 days old."
         )
     )
     if catalog.prices.problem:

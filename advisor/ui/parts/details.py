@@ -18,7 +18,7 @@ from advisor.charts import (
     scaling_finding,
 )
 from advisor.errors import InputError
-from advisor.nouns.case import Case, Hardware
+from advisor.nouns.case import Hardware
 from advisor.ui.forms.cases import without_options
 from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below, theme
 from advisor.ui.parts.widgets import csv_button, download_file, folded, select, show_mistake
@@ -102,12 +102,6 @@ def fewest(found: Answer) -> None:
             text_table(frames.fewest_table(state.whole(found)), tallest_px=TABLE_PX)
 
 
-def _scaled(case: Case, accelerator: str, count: int) -> api.Scaling:
-    """Return the scaling of a plan."""
-    asked = case.changed(hardware=Hardware(accelerator=accelerator, count=count))
-    return kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
-
-
 def day(chosen: Sequence[frames.Pick]) -> None:
     """Draw the day of the first plan, and what each way of renting costs."""
     if not chosen or (found := chosen[0].plan.estimate.day) is None:
@@ -131,7 +125,9 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
         return
     with part:
         estimate = plan_asked(chosen, key="scaling_plan")
-        found = _scaled(recommendation.case, estimate.accelerator, estimate.count)
+        hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
+        asked = recommendation.case.changed(hardware=hardware)
+        found = kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
         st.caption(
             "The best layout of each number, with the same batch. Smaller shares mean more "
             "traffic, waiting and failures for each second of computing; a number that does not "
@@ -253,22 +249,18 @@ def download(found: Answer) -> None:
     part = folded("Report and launch files", key="download_part", icon="download")
     if not part.open:
         return
+    case, link = found.recommendation.case, state.link(state.page(), found.inputs, found)
     with part:
-        _download(found, state.link(state.page(), found.inputs, found))
-
-
-def _download(found: Answer, link: str) -> None:
-    case = found.recommendation.case
-    formats = api.export_formats(case)
-    to = st.selectbox(
-        "Report or launch configuration", formats, format_func=lambda name: formats[name], key="to"
-    )
-    try:
-        file = api.export(case, to, answer=state.whole(found), link=link)
-    except InputError as error:
-        show_mistake(error, blocked=True)
-        return
-    download_file("Download", file, key="download")
+        formats = api.export_formats(case)
+        to = st.selectbox(
+            "Report or launch configuration", formats, format_func=formats.__getitem__, key="to"
+        )
+        try:
+            file = api.export(case, to, answer=state.whole(found), link=link)
+        except InputError as error:
+            show_mistake(error, blocked=True)
+        else:
+            download_file("Download", file, key="download")
 
 
 def set_up(found: Answer) -> None:

@@ -13,6 +13,8 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 PUBLIC: Final = "GPU_ADVISOR_PUBLIC"
 """Environment variable; the container sets it."""
 NO: Final = frozenset({"", "0", "no", "false", "off"})
+COLLECT_AFTER: Final = 100_000
+"""New objects between two rounds of the garbage collector: an answer's go after it."""
 SWEPT_S: Final = 60.0
 _SWEPT: Final[dict[int, float]] = {}
 MOST_UPLOADS: Final = 2
@@ -35,6 +37,7 @@ def settle() -> None:
         _SWEPT[0] = now
         gc.unfreeze()
         gc.collect()
+        gc.set_threshold(COLLECT_AFTER)
     gc.freeze()
 
 

@@ -1,7 +1,6 @@
 """The session: inputs kept in widgets, the last good answer, and one cached call of the engine."""
 
 import functools
-import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -62,8 +61,6 @@ class Unanswered:
 
 CATALOGS: Final = 8
 """Catalogs, one for each set of uploaded files, whose names a server keeps."""
-COLLECT_AFTER: Final = 100_000
-"""New objects between two rounds of the garbage collector."""
 
 
 def key(name: str) -> str:
@@ -301,17 +298,6 @@ def open_network() -> None:
         and st.session_state[key("task")] in ADAPTERS
     ):
         st.session_state[key("task")] = Task.PRETRAIN.value
-
-
-@st.cache_resource(show_spinner=False)
-def settle() -> None:
-    """Take what imports and data files left in memory out of the garbage collector's rounds.
-
-    They stay for the life of the server; walking them again costs an answer tens of milliseconds.
-    What one answer makes is collected after it, not in its midst.
-    """
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
 
 
 def _of_catalog(names: Callable[[], T]) -> Callable[[], T]:
