@@ -51,7 +51,8 @@ FITTED_FIELDS: Final = {
 
 INTERVALS: Final = {
     FITTED: _names(
-        "serving_memory serving_time serving_time_routed serving_first_token "
+        "serving_memory serving_time serving_time_routed serving_first_token serving_burst_tail "
+        "serving_first_token_tail "
         "serving_saturated serving_direct serving_direct_unmeasured "
         "serving_direct_first_token serving_direct_first_token_unmeasured training_memory "
         "training_memory_4bit training_memory_guessed training_memory_samples "
@@ -66,6 +67,7 @@ INTERVALS: Final = {
     ),
     FACTS: _names(
         "serving_time_unmeasured serving_time_routed_unmeasured serving_saturated_unmeasured "
+        "serving_first_token_tail_unmeasured serving_burst_tail_unmeasured "
         "serving_first_token_unmeasured serving_batch serving_batch_unmeasured "
         "serving_denoising serving_denoising_unmeasured training_tensors"
     ),

@@ -163,7 +163,7 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
     spreads = TimeSpreads(architecture, calibration, workload)
     share, limits = 1.0 - case.limits.risk, case.limits
     later = spreads.of(card, precision=form.name, count=1).at(share)
-    first = spreads.first(card, precision=form.name).at(share)
+    first = spreads.first(card, precision=form.name, at=limits.at).at(share)
     tpot, ttft = found.latencies(limits.at)
     met = found.stable & (found.load * later <= 1)
     met &= tpot * later * 1e3 <= (limits.max_tpot_ms or np.inf)

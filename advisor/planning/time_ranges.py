@@ -17,6 +17,9 @@ from advisor.nouns.software.tools import known_tools
 from advisor.nouns.techniques import widening
 from advisor.nouns.workload import Serving, Workload
 
+LATE = -2
+"""In place of a count: first tokens that 95 or 99 % of the requests have."""
+
 
 class TimeSpreads:
     """Ranges of times over their expected values, the same as in full estimates.
@@ -56,9 +59,9 @@ class TimeSpreads:
             self._known[key] = self._resolved(accelerator, precision, count, machines)
         return self._known[key]
 
-    def first(self, accelerator: Accelerator, *, precision: str) -> Range:
-        """Return the range of one time to the first token over its expected value."""
-        return self._served(accelerator, precision, -1)
+    def first(self, accelerator: Accelerator, *, precision: str, at: str) -> Range:
+        """Return the range of one time to the first token, at a percentile, over its value."""
+        return self._served(accelerator, precision, LATE if at in ("p95", "p99") else -1)
 
     def _served(self, accelerator: Accelerator, precision: str, count: int) -> Range:
         # Text has the ranges of its engine; batches have those of a card's own kernels.
@@ -105,7 +108,7 @@ class TimeSpreads:
             weights = WEIGHT_FORMATS[precision]
             engine = calibration.engine_for(weights)
             quantity = (
-                first_quantity(engine, ParallelLayout())
+                first_quantity(engine, ParallelLayout(), late=count == LATE)
                 if count < 0
                 else later_quantity(architecture, engine, ParallelLayout())
             )

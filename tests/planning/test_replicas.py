@@ -196,7 +196,7 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
             (later, first), met = found.latencies(limits.at), found.stable
             met &= found.load * spreads.of(card, precision=name, count=1).high <= 1
         later = later * spreads.of(card, precision=name, count=1).high * 1e3
-        first = first * spreads.first(card, precision=name).high * 1e3
+        first = first * spreads.first(card, precision=name, at=limits.at).high * 1e3
         met &= later <= (limits.max_tpot_ms or np.inf)
         met &= first <= (limits.max_ttft_ms or np.inf)
         # An unproven card has to give the expected rate at the high end of its range.

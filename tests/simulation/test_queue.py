@@ -28,7 +28,7 @@ PROMPT, ANSWER, SPREAD = 1024, 256, 0.25
 REQUESTS, SEEDS = 6000, (1, 2, 3)
 
 
-def curve_of(engine: Engine, prompt: int = PROMPT) -> EngineCurve:
+def curve_of(engine: Engine, prompt: int = PROMPT, answer: int = ANSWER) -> EngineCurve:
     """Return the closed formulas of ``equations.serving`` for an engine's step times."""
     states = state_grid(1024)
     step = engine.base + engine.per_request * states
@@ -40,7 +40,7 @@ def curve_of(engine: Engine, prompt: int = PROMPT) -> EngineCurve:
         decode_step_s=step,
         prefill_extra_s=others,
         first_token_s=first,
-        output_tokens=ANSWER,
+        output_tokens=answer,
     )
     occupied = prompt / engine.budget
     tpot = np.asarray(
@@ -55,11 +55,11 @@ def curve_of(engine: Engine, prompt: int = PROMPT) -> EngineCurve:
         full_step_s=engine.base + engine.per_token * engine.budget,
         pipeline=1.0,
     )
-    wait = prefill_wait_s(concurrency=states, service_s=service, generation_s=(ANSWER - 1) * tpot)
+    wait = prefill_wait_s(concurrency=states, service_s=service, generation_s=(answer - 1) * tpot)
     one = np.ones(1)
     return EngineCurve(
         states=states,
-        completions_per_s=(states / (first + wait + (ANSWER - 1) * tpot))[None],
+        completions_per_s=(states / (first + wait + (answer - 1) * tpot))[None],
         tpot_s=tpot[None],
         step_s=step[None],
         first_token_s=first[None],
@@ -79,16 +79,20 @@ def most(curve: EngineCurve, limit: int) -> float:
 
 @lru_cache
 def simulated(
-    load: float, prompt: int = PROMPT, scv: float = 1.0, requests: int = REQUESTS
+    load: float,
+    prompt: int = PROMPT,
+    scv: float = 1.0,
+    requests: int = REQUESTS,
+    answer: int = ANSWER,
 ) -> tuple[dict[str, float], Queued]:
     """Return times to the first token and per token, simulated and by formula. [s]"""
     engine = Engine(limit=512)
-    curve = curve_of(engine, prompt)
+    curve = curve_of(engine, prompt, answer)
     rate = load * most(curve, engine.limit)
     first, later = [], []
     for seed in SEEDS:
         arrived = poisson(
-            rate, requests, prompt=prompt, answer=ANSWER, seed=seed, scv=scv, answer_scv=SPREAD
+            rate, requests, prompt=prompt, answer=answer, seed=seed, scv=scv, answer_scv=SPREAD
         )
         done = sorted(Engine(limit=512).run(arrived), key=lambda one: one.arrived_s)
         for one in done[requests // 6 : -requests // 20]:
@@ -98,7 +102,7 @@ def simulated(
     for name, share in PERCENTILES.items():
         figures[f"ttft {name}"] = float(np.quantile(first, share))
         figures[f"tpot {name}"] = float(np.quantile(later, share))
-    arrivals = Arrivals(np.array([rate]), arrival_scv=scv, answer_scv=SPREAD, output_tokens=ANSWER)
+    arrivals = Arrivals(np.array([rate]), arrival_scv=scv, answer_scv=SPREAD, output_tokens=answer)
     return figures, queued(within_limit(curve), arrivals)
 
 
@@ -125,6 +129,20 @@ def test_short_and_long_prompts_wait_as_in_the_simulation(load: float, prompt: i
     assert max(means.values()) < 0.10, errors
     usual = {name: abs(errors[name]) for name in ("ttft p50", "tpot p50", "ttft p95", "tpot p95")}
     assert max(usual.values()) < 0.16, errors
+
+
+@pytest.mark.parametrize("prompt", [8192, 24576])
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_few_requests_with_prompts_that_fill_steps_wait_as_at_one_server(
+    load: float, prompt: int
+) -> None:
+    figures, found = simulated(load, prompt, requests=4000, answer=64)
+    errors = errors_of(figures, found)
+    assert abs(errors["ttft"]) < 0.10, errors
+    assert abs(errors["ttft p95"]) < 0.16, errors
+    # A chunk is the most that a prompt adds to one step.
+    chunk = Engine.base + Engine.per_token * Engine.budget
+    assert found.tpot_at["p99"][0] < 1.1 * (chunk + Engine.per_request * found.in_flight[0])
 
 
 @pytest.mark.parametrize("prompt", [256, 1024, 4096, 8192])

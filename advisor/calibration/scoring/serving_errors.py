@@ -25,8 +25,9 @@ from advisor.calibration.scoring.report import next_interval
 from advisor.calibration.scoring.training_errors import ScoredRun, SpeedErrors, run_errors
 from advisor.calibration.tables.cache_rows import fit_cache_interval
 from advisor.calibration.tables.context import Engine, shipped_engine
-from advisor.calibration.tables.deployments import ONLINE, SINGLE
+from advisor.calibration.tables.deployments import BURST, ONLINE, SINGLE
 from advisor.calibration.tables.served_runs import (
+    TAILS,
     Pack,
     Reading,
     predicted_s,
@@ -47,7 +48,7 @@ from advisor.foundation.data_files import read_yaml
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
+from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, TAIL, ServingFacts
 
 NEARLY: Final = 1e-3
 """Tolerance of fits that start from the constants of all runs."""
@@ -267,6 +268,24 @@ def _interval(
     )
 
 
+def tail_intervals(calibration: Calibration, engine: Engine) -> dict[str, Interval]:
+    """80 % intervals of late first tokens: of finite bursts, and of other loads.
+
+    ``calibration``: with the constants fitted on all runs, none of which is a tail.
+    """
+    late: list[ServedReading] = []
+    for fit in SERVERS:
+        facts = calibration.engines.get(fit.name, calibration.serving)
+        packs = read_packs(engine, (ONLINE, BURST), TAILS)
+        own = [pack for pack in packs if pack.engine == fit.name]
+        late += held_out(EngineFit(fit.name, (), ()), facts, {}, own, calibration)
+    sure = [item for item in late if item.interval.endswith(TAIL) and not item.reading.excluded]
+    return {
+        name: _interval([item for item in sure if item.interval == name], sure)
+        for name in dict.fromkeys(item.interval for item in sure)
+    }
+
+
 def serving_errors() -> tuple[SpeedErrors, ...]:
     """Score serving times on the shipped runs, by quantity and engine."""
     engine = shipped_engine()
@@ -344,6 +363,7 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     final = join_calibration(kernels | sections | blank, data_path(FITTED))
     readings = all_held_out(final, engine, (*SERVERS, *anew))
     found = fit_serving_intervals(readings, strange_engines(final, engine) if called else ())
+    found |= tail_intervals(final, engine)
     intervals = {name: one.model_dump(mode="json") for name, one in found.items()}
     if not called:
         kept = {name: one for name, one in stored["intervals"].items() if name.startswith(DIRECTLY)}

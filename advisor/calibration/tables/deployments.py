@@ -1,6 +1,7 @@
 """The deployment and the load of a row of serving measurements, and its times."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from advisor.calibration.tables.guesses import cache_bytes, filled, weight_forma
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import owned_node
 from advisor.catalog.usual_machines import usual_machines
-from advisor.equations.serving.bursts import start_burst_quantile_s, start_burst_s
+from advisor.equations.serving.bursts import start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
@@ -285,22 +286,16 @@ def benchmark_times(
         bare_s = times.ttft_s - engine.request_overhead_s
         whole_s = times.request_latency_s - engine.request_overhead_s
         return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
-    wave = np.asarray(
-        start_burst_s(
-            concurrency=load.per_engine(candidates.layout),
-            service_s=times.prompt_service_s,
-            rounds=1 / engine.start_wave,
-        )
+    waves = partial(
+        start_burst_s,
+        concurrency=load.per_engine(candidates.layout),
+        service_s=times.prompt_service_s,
+        rounds=1 / engine.start_wave,
     )
+    wave = np.asarray(waves())
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
     if at is not None:
-        tail = start_burst_quantile_s(
-            concurrency=load.per_engine(candidates.layout),
-            service_s=times.prompt_service_s,
-            rounds=1 / engine.start_wave,
-            share=at,
-        )
-        wave = np.maximum(wave, tail)
+        wave = np.maximum(wave, waves(share=at))
     return BenchmarkTimes(
         first_s=times.ttft_s + wave,
         token_s=np.maximum(later, times.decode_step_s),

@@ -36,6 +36,7 @@ from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.generations import generations
 
 TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv", "speech_runs.csv")
+TAILS: Final = ("tail_runs.csv",)
 OFFLOADED: Final = ("offload_runs.csv",)
 """Runs with layers or experts in the host's memory."""
 REPOSITORY: Final = re.compile(r"(?:github )?([\w.-]+/[\w.-]+)")

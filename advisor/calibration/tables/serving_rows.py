@@ -41,7 +41,7 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Calibration, Interval
-from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME
+from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, TAIL
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
@@ -138,6 +138,8 @@ QUANTITIES: Final = (
 )
 BURST_TIME: Final = "serving_burst"
 """Name of the interval for the times of finite bursts."""
+LATE: Final = 0.9
+"""Share of the requests from which a percentile is one of the tail."""
 OTHER: Final = "_other"
 FIRST: Final = "first"
 """Time to the first token, or of a whole prompt."""
@@ -238,10 +240,11 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
     if kind == SINGLE:
         # No fit has such runs: a server with one stream, or another engine that is called directly.
         return f"{direct}{OTHER}"
+    late = what == FIRST and (deployment.percentile or 0.0) >= LATE
     if kind == BURST:
-        return BURST_TIME
+        return f"{BURST_TIME}{TAIL}" if late else BURST_TIME
     if what == FIRST:
-        return "serving_first_token"
+        return f"serving_first_token{TAIL if late else ''}"
     if what == WHOLE and kind not in (ONLINE, ARRIVING):
         return "serving_saturated"
     return "serving_time_routed" if deployment.routed else "serving_time"

@@ -67,62 +67,44 @@ def burst_s(
 
 
 def burst_first_token_s(
-    *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number
+    *,
+    requests: Number,
+    running: Number,
+    rate_per_s: Number,
+    prompt_s: Number,
+    share: float | None = None,
 ) -> Number:
-    r"""Mean wait of requests that arrive together for the prompts and answers before them. [s]
+    r"""Wait of requests that arrive together for the prompts and answers before them. [s]
 
-    ``requests``, ``running``, ``rate_per_s`` and ``prompt_s``: as for :func:`burst_s`.
+    ``requests``, ``running``, ``rate_per_s`` and ``prompt_s``: as for :func:`burst_s`. ``share``:
+    of the requests that wait less, :math:`q`; None for the mean.
 
     Notes
     -----
     .. math:: \bar W = \frac{1}{N}\left(\frac{R^2 s}{2} + M R s + \frac{M^2}{2X}\right),
-        \quad M = N - R
+        \quad M = N - R, \qquad W_q = \min(qN, R)\,s + \frac{\max(qN - R, 0)}{X}
 
     The first :math:`R` requests wait for half of their prompts, the others for a place.
 
     Examples
     --------
-    >>> burst_first_token_s(requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5)
-    1.25
+    >>> burst = {"requests": 4.0, "running": 2.0, "rate_per_s": 1.0, "prompt_s": 0.5}
+    >>> burst_first_token_s(**burst), float(burst_first_token_s(**burst, share=0.75))
+    (1.25, 2.0)
     """
-    waiting = requests - running
-    read = running * prompt_s
-    return (running * read / 2 + waiting * read + waiting**2 / (2 * rate_per_s)) / requests
-
-
-def burst_first_token_quantile_s(
-    *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number, share: float
-) -> Number:
-    r"""Percentile of the waits whose mean is :func:`burst_first_token_s`. [s]
-
-    Parameters
-    ----------
-    requests, running, rate_per_s, prompt_s : float or ndarray
-        As for :func:`burst_s`.
-    share : float
-        Share of the requests that wait less, :math:`q`.
-
-    Notes
-    -----
-    .. math:: W_q = \min(qN, R)\,s + \frac{\max(qN - R, 0)}{X}
-
-    Examples
-    --------
-    >>> found = burst_first_token_quantile_s(
-    ...     requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5, share=0.75
-    ... )
-    >>> float(found)
-    2.0
-    """
+    if share is None:
+        late = requests - running
+        read = running * prompt_s
+        return (running * read / 2 + late * read + late**2 / (2 * rate_per_s)) / requests
     before = share * requests
-    wait: Number = (
-        np.minimum(before, running) * prompt_s + np.maximum(before - running, 0.0) / rate_per_s
-    )
-    return wait
+    places: Number = np.minimum(before, running) * prompt_s
+    return places + np.maximum(before - running, 0.0) / rate_per_s
 
 
-def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> Number:
-    r"""Mean extra wait for the first token in a benchmark that starts all requests at once. [s]
+def start_burst_s(
+    *, concurrency: Number, service_s: Number, rounds: Number, share: float | None = None
+) -> Number:
+    r"""Extra wait for the first token in a benchmark that starts all requests at once. [s]
 
     Parameters
     ----------
@@ -132,12 +114,16 @@ def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> 
         Time for which one prompt occupies the engine, :math:`s`. [s]
     rounds : float or ndarray
         Requests of the benchmark divided by its concurrency, :math:`r`.
+    share : float, optional
+        Share of the requests that wait less, :math:`q`; None for the mean.
 
     Notes
     -----
-    .. math:: B = \frac{(N-1)\,s}{2 r}
+    .. math:: B = \frac{(N-1)\,s}{2 r}, \qquad
+        B_q = (N-1)\,s\,\max\left(1 - r (1 - q),\, 0\right)
 
-    The first round waits on average for half of the other prompts; later rounds are out of phase.
+    The waits of the first round, one in :math:`r`, are spread evenly from 0 to :math:`(N-1) s`;
+    later rounds are out of phase.
     Only for comparison with published measurements: a steady service has no such burst.
 
     References
@@ -146,37 +132,14 @@ def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> 
 
     Examples
     --------
-    >>> start_burst_s(concurrency=11, service_s=0.1, rounds=10)
-    0.05
+    >>> wave = {"concurrency": 11, "service_s": 0.1, "rounds": 10}
+    >>> start_burst_s(**wave), round(start_burst_s(**wave, share=0.99), 6)
+    (0.05, 0.9)
     """
-    return (concurrency - 1) * service_s / (2 * rounds)
-
-
-def start_burst_quantile_s(
-    *, concurrency: Number, service_s: Number, rounds: Number, share: float
-) -> Number:
-    r"""Percentile of the extra wait of :func:`start_burst_s`. [s]
-
-    Parameters
-    ----------
-    concurrency, service_s, rounds : float or ndarray
-        As for :func:`start_burst_s`.
-    share : float
-        Share of the requests that wait less, :math:`q`.
-
-    Notes
-    -----
-    .. math:: B_q = (N-1)\,s\,\max\left(1 - r (1 - q),\, 0\right)
-
-    The waits of the first round, one in :math:`r`, are spread evenly from 0 to :math:`(N-1) s`;
-    all others are 0.
-
-    Examples
-    --------
-    >>> round(start_burst_quantile_s(concurrency=11, service_s=0.1, rounds=10, share=0.99), 6)
-    0.9
-    """
-    return (concurrency - 1) * service_s * max(1 - rounds * (1 - share), 0.0)
+    longest = (concurrency - 1) * service_s
+    if share is None:
+        return longest / (2 * rounds)
+    return longest * max(1 - rounds * (1 - share), 0.0)
 
 
 def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:

@@ -106,7 +106,9 @@ def describe_batch(
     bound_by, under = binding(shares), None
     if arriving is not None and workload.requests_per_s is not None:
         queued, alone = arriving.queued, arriving.one.shares
-        under = under_arrivals_of(queued, workload.requests_per_s, later=spread, first=spread)
+        under = under_arrivals_of(
+            queued, workload.requests_per_s, later=spread, first=spread, late=spread
+        )
         if queued.stable[0]:
             per_s, latency = Range.exact(workload.requests_per_s), spread(float(queued.ttft_s[0]))
             shares = alone.row()

@@ -6,11 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.equations.serving.bursts import (
-    burst_first_token_quantile_s,
-    burst_first_token_s,
-    burst_s,
-)
+from advisor.equations.serving.bursts import burst_first_token_s, burst_s
 from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
@@ -86,11 +82,7 @@ def burst_times(
         "rate_per_s": rate,
         "prompt_s": full.prompt_service_s,
     }
-    waits = (
-        burst_first_token_s(**common)
-        if percentile is None
-        else burst_first_token_quantile_s(**common, share=percentile)
-    )
+    waits = burst_first_token_s(**common, share=percentile)
     before = 0.5 if percentile is None else percentile
     return BurstTimes(
         whole_s=engine.burst_slowdown

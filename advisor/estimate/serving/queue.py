@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
@@ -61,11 +61,6 @@ class EngineCurve:
     usable_bytes: Floats
 
     @property
-    def slots(self) -> Floats:
-        """Prompts that share a full step, at least 1."""
-        return np.maximum(self.slots_per_step, 1.0)
-
-    @property
     def most_per_s(self) -> Floats:
         """Most that each engine completes within its limit. [requests/s]"""
         within = self.states <= np.maximum(self.limit, 1.0)[:, None]
@@ -73,25 +68,17 @@ class EngineCurve:
 
     def take(self, rows: NDArray[np.intp]) -> EngineCurve:
         """Return the selected engines."""
-        return replace(
-            self,
-            **{
-                item.name: getattr(self, item.name)[rows]
-                for item in fields(self)
-                if item.name != "states"
-            },
-        )
+        return self._each(lambda name: getattr(self, name)[rows])
 
     def beside(self, others: Sequence[EngineCurve]) -> EngineCurve:
         """Return these engines with others after them."""
-        return replace(
-            self,
-            **{
-                item.name: np.concatenate([getattr(curve, item.name) for curve in (self, *others)])
-                for item in fields(self)
-                if item.name != "states"
-            },
-        )
+        curves = (self, *others)
+        return self._each(lambda name: np.concatenate([getattr(one, name) for one in curves]))
+
+    def _each(self, of: Callable[[str], Floats]) -> EngineCurve:
+        """Return a curve with other figures: all but the states."""
+        names = [item.name for item in fields(self) if item.name != "states"]
+        return replace(self, **{name: of(name) for name in names})
 
 
 @record
@@ -244,7 +231,7 @@ class _Steps:
 
 def _steps(curve: EngineCurve, arrivals: Arrivals) -> _Steps:
     step, extra = curve.step_s, curve.prompt_extra_s
-    longest = step + curve.slots[:, None] * extra
+    longest = step + curve.slots_per_step[:, None] * extra
     seen, varied = gated_cycle_s(
         step_s=step,
         prompt_s=extra,
@@ -304,7 +291,7 @@ def _first_token_times(
     curve: EngineCurve, steps: _Steps, none: Floats, some: Floats, arrivals: Arrivals
 ) -> tuple[Floats, Floats, Iterator[Floats]]:
     """Return the time to the first token inside the engine: mean, variance, and each percentile."""
-    wait, spread = _prompt_wait(curve, arrivals, steps)
+    wait, spread = _prompt_wait(curve, arrivals, steps, some)
     alone, later = curve.first_token_s[:, 0], curve.first_token_s + wait
     mean = none * alone + (some * later).sum(axis=1)
     square = none * alone**2 + (some * (np.square(later) + spread)).sum(axis=1)
@@ -315,15 +302,18 @@ def _first_token_times(
     return mean, variance, tails
 
 
-def _prompt_wait(curve: EngineCurve, arrivals: Arrivals, steps: _Steps) -> tuple[Floats, Floats]:
+def _prompt_wait(
+    curve: EngineCurve, arrivals: Arrivals, steps: _Steps, some: Floats
+) -> tuple[Floats, Floats]:
     """Return mean and variance of the wait for the running step and for prompts, by state.
 
     An engine whose steps carry one prompt is a queue with one server, one whose steps carry all
-    that wait is gated service. The places of a step that others can fill weigh the two.
+    that wait is gated service. The places of a step that others can fill weigh the two. Only
+    arrivals that find a request wait, and no more requests wait than are in flight (``some``).
     """
     rate, prompt_scv = arrivals.rate_per_s[:, None], arrivals.prompt_scv
     step, extra, seen = steps.plain_s, steps.prompt_s, steps.seen_s
-    together = 1 - 1 / curve.slots[:, None]
+    together = 1 - 1 / np.maximum(curve.slots_per_step[:, None], 1.0)
     work = np.minimum(rate * extra, MOST_READ)
     service = step / curve.slots_per_step[:, None] + extra
 
@@ -339,12 +329,18 @@ def _prompt_wait(curve: EngineCurve, arrivals: Arrivals, steps: _Steps) -> tuple
     # Gated service counts the prompts before a request already. A missing link makes both infinite.
     with np.errstate(invalid="ignore"):
         queue = one_server(service) - together * one_server(extra)
-    queue = np.clip(queue, 0.0, curve.states * service)
+    busy = np.maximum(some.sum(axis=1), NEVER)[:, None]
+    queue = np.clip(queue, 0.0, (some * curve.states).sum(axis=1)[:, None] * service)
+    # The second moment of the wait for one server (Takacs 1962), as for M/G/1.
+    load = np.minimum(rate * service, MOST_READ)
+    third = (1 - together) * load * np.square(service) * (1 + prompt_scv) ** 3 / (3 * (1 - load))
+    varied_queue = (2 * np.square(queue) + third) / busy - np.square(queue / busy)
+    queue = queue / busy
     burst = extra * (arrivals.arrival_scv - 1) / 8 * (1 + 3 * together) / (1 - work)
     rest = together * seen + (1 - together) * step
     wait = np.maximum(rest / 2 + together * work * seen + queue + burst, 0.0)
     varied = steps.seen_variance
     spread = (np.square(rest) + varied) / 12 + varied * (0.5 + work) ** 2
     spread = spread + together * work * seen * extra * (1 + prompt_scv)
-    spread = spread + np.square(extra) * prompt_scv + np.square(queue) + 1.5 * np.square(burst)
+    spread = spread + np.square(extra) * prompt_scv + varied_queue + 1.5 * np.square(burst)
     return wait, spread

@@ -35,7 +35,13 @@ from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, ServingFacts
+from advisor.nouns.software.engines import (
+    DIRECT_FIRST_TOKEN,
+    DIRECT_TIME,
+    HOST_TIME,
+    TAIL,
+    ServingFacts,
+)
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import widening as technique_widening
 from advisor.nouns.workload import Serving
@@ -124,6 +130,7 @@ def describe_serving(
             layout,
             later=ranges(later_quantity(architecture, engine, layout), later=True),
             first=ranges(first_quantity(engine, layout), later=False),
+            late=ranges(first_quantity(engine, layout, late=True), later=False),
             texts=time_substitutions(served, workload, layout, engine, accelerator),
             window_s=speech.window_s if speech else None,
             found=found,
@@ -153,10 +160,10 @@ def later_quantity(
     return HOST_TIME if on_host(layout) else DIRECT_TIME
 
 
-def first_quantity(engine: ServingFacts, layout: ParallelLayout) -> str:
-    """Name of the interval for times to the first token under an engine."""
+def first_quantity(engine: ServingFacts, layout: ParallelLayout, *, late: bool = False) -> str:
+    """Name of the interval for times to the first token: ``late`` ones are P95 and P99."""
     if not engine.backends:
-        return "serving_first_token"
+        return f"serving_first_token{TAIL if late else ''}"
     return HOST_TIME if on_host(layout) else DIRECT_FIRST_TOKEN
 
 
@@ -183,13 +190,14 @@ def _serving(
     *,
     later: Callable[[float], Range],
     first: Callable[[float], Range],
+    late: Callable[[float], Range],
     texts: dict[str, str],
     window_s: float | None,
     found: Queued | None = None,
 ) -> ServingEstimate:
     """Add ranges to the time of the first token (``first``) and of later ones (``later``).
 
-    ``window_s``: sound of a request. [s]
+    ``late``: around P95 and P99 of the first token. ``window_s``: sound of a request. [s]
     """
     latency = float(times.request_latency_s[0])
     if not np.isfinite(latency):
@@ -204,7 +212,9 @@ def _serving(
     ttft, tpot = float(times.ttft_s[0]), float(times.tpot_s[0])
     arrivals = None
     if found is not None and workload.requests_per_s is not None:
-        arrivals = under_arrivals_of(found, workload.requests_per_s, later=later, first=first)
+        arrivals = under_arrivals_of(
+            found, workload.requests_per_s, late=late, later=later, first=first
+        )
         if found.stable[0]:
             ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
             rate = Range.exact(workload.requests_per_s)
@@ -239,14 +249,22 @@ def _over_arrivals(shares: dict[str, float], tpot_s: float) -> dict[str, float]:
 
 
 def under_arrivals_of(
-    found: Queued, asked: float, *, later: Callable[[float], Range], first: Callable[[float], Range]
+    found: Queued,
+    asked: float,
+    *,
+    later: Callable[[float], Range],
+    first: Callable[[float], Range],
+    late: Callable[[float], Range],
 ) -> UnderArrivals:
-    """Return what a rate makes of a deployment, with ranges around both latencies."""
+    """Return what a rate makes of a deployment, with ranges around both latencies.
+
+    ``late``: around P95 and P99 of the time to the first token.
+    """
     load = float(found.load[0])
 
     def at(name: str) -> LatencyAt:
         return LatencyAt(
-            ttft_ms=first(float(found.ttft_at[name][0]) / MILLISECOND),
+            ttft_ms=(first if name == "p50" else late)(float(found.ttft_at[name][0]) / MILLISECOND),
             tpot_ms=later(float(found.tpot_at[name][0]) / MILLISECOND),
         )
 

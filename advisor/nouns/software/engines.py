@@ -19,6 +19,8 @@ Count = Annotated[int, Field(ge=1, le=10**9)]
 DIRECT_TIME: Final = "serving_direct"
 """Name of the interval for times per output token of engines with their own kernels."""
 DIRECT_FIRST_TOKEN: Final = "serving_direct_first_token"
+TAIL: Final = "_tail"
+"""Behind the name of an interval: that of the time that 95 or 99 % of the requests stay below."""
 HOST_TIME: Final = "serving_host"
 """Name of the interval for all times if the host's memory holds layers or experts."""
 YEAR: Final = 4

@@ -336,7 +336,8 @@ class _Served:
         pairs = list(zip(batch.members, batch.names, strict=True))
         spreads = self._spreads
         later = [spreads.of(one.accelerator, precision=name, count=1) for one, name in pairs]
-        first = [spreads.first(one.accelerator, precision=name) for one, name in pairs]
+        at = self.asked.case.limits.at
+        first = [spreads.first(one.accelerator, precision=name, at=at) for one, name in pairs]
         return Strain(
             later=np.array([item.at(share) for item in later]),
             first=np.array([item.at(share) for item in first]),
