@@ -170,7 +170,9 @@ def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
     """
     ways = {}
     if means.rent:
-        ways["rent"] = "Rent everything", without(problem, lambda way: way is Way.BUY)
+        there = any(supply.way is Way.OWNED for supply in problem.supplies)
+        title = "Buy nothing" if there else "Rent everything"
+        ways["rent"] = title, without(problem, lambda way: way is Way.BUY)
         ways["buy"] = "Buy everything", without(problem, lambda way: way in (None, Way.COMMIT))
     found = []
     for name, (title, changed) in ways.items():

@@ -6,7 +6,7 @@ All numbers come from the search that ``recommend`` uses.
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from advisor.catalog import Catalog
@@ -16,7 +16,6 @@ from advisor.estimate.tools.software import ToolRules, for_few
 from advisor.fleet.machines import Machine, Slice, slices
 from advisor.fleet.modes import (
     by_platform,
-    cards_of,
     doubt,
     hosted_mode,
     rented_replicas,
@@ -162,7 +161,7 @@ class Demand:
             if alone:
                 best = min(alone, key=lambda item: (item.count, item.time))
                 modes.append(replica_mode(place, best, 1.0))
-        return (*modes, *rented_replicas(by_platform(options, systems), 1.0))
+        return (*modes, *rented_replicas(by_platform(options, systems), lambda _: 1.0))
 
     def _service_modes(
         self, workload: FleetWorkload, peak: float, least: float
@@ -184,20 +183,25 @@ class Demand:
         stops = stops and workload.case.limits.max_ttft_ms is None
         for level in _levels(peak, coarse=self.coarse):
             options, systems = self._options(workload, concurrency=level)
+            serves = partial(_served, workload, level)
             for place, there in self._by_supply(options, systems).items():
                 alone = [option for option in there if option.count <= self._cards[place]]
                 if alone:
                     parts = {id(item): self._part(systems[item.system]) for item in alone}
-                    best = min(alone, key=lambda item: (cards_of(item, parts[id(item)]), item.time))
+                    uses = {at: 1 / part.instances for at, part in parts.items() if part}
+                    best = min(
+                        alone,
+                        key=lambda item: (uses.get(id(item), item.count) / serves(item), item.time),
+                    )
                     mode = replica_mode(place, best, level)
                     if part := parts[id(best)]:
                         mode = replace(mode, cards=1 / part.instances, detail=part.title)
                     same = carried.get((place, mode.cards, mode.detail), level)
-                    mode = replace(mode, serves=max(level, same))
+                    mode = replace(mode, serves=serves(best) * max(1.0, same / level))
                     by_supply.setdefault(place, []).append(mode)
-            for mode in rented_replicas(by_platform(options, systems), level):
+            for mode in rented_replicas(by_platform(options, systems), serves):
                 by_supply.setdefault(mode.platform, []).append(mode)
-            for mode in serverless(options, systems, workload.case, level) if stops else ():
+            for mode in serverless(options, systems, workload.case, serves) if stops else ():
                 by_supply.setdefault(f"serverless {mode.platform}", []).append(mode)
         return tuple(mode for modes in by_supply.values() for mode in worthwhile(modes))
 
@@ -300,6 +304,12 @@ class Demand:
         return there | {place: item.offer.accelerators for place, item in self.committed}
 
 
+def _served(workload: FleetWorkload, level: int, option: Option) -> float:
+    """Requests in flight that a replica with ``level`` of them counts as."""
+    pace = workload.output_per_s
+    return option.tokens_per_s / pace if pace and option.tokens_per_s else level
+
+
 def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]:
     """Demand in the middle of each period over that of today."""
     yearly = 1 + workload.growth_per_year
@@ -312,9 +322,9 @@ def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]
 def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
     """Return a service with the requests that its rate keeps in flight, in place of the rate.
 
-    They are those of the plan that ``recommend`` finds for it; faster hardware holds fewer. Other
-    work is returned as it is. Raises InputError if the service states a curve of demand, or if
-    nothing carries its rate.
+    They are those of the plan that ``recommend`` finds for it; one of them counts as its share of
+    that plan's output, so that slower cards need more replicas. Other work is returned as it is.
+    Raises InputError if the service states a curve of demand, or if nothing carries its rate.
     """
     serving = workload.case.workload
     if not isinstance(serving, Serving):
@@ -333,7 +343,7 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
     searched = Searched.of(asked)
     best = best_option(searched.feasible, Objective.CHEAPEST)
     found = None if best is None else searched.estimate(best).serving
-    if found is None or found.arrivals is None:
+    if best is None or found is None or found.arrivals is None:
         raise InputError(
             f"nothing carries {serving.rate_words} of {workload.name!r}",
             value=serving.rate_words,
@@ -344,7 +354,8 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
         )
     held = max(1, math.ceil(found.arrivals.in_flight))
     at_once = serving.changed(requests_per_s=None, audio_hours=None, concurrency=held)
-    return workload.changed(case=workload.case.changed(workload=at_once))
+    case = workload.case.changed(workload=at_once)
+    return workload.changed(case=case, output_per_s=(best.tokens_per_s or 0.0) / held or None)
 
 
 def _levels(peak: float, *, coarse: bool = False) -> list[int]:

@@ -357,4 +357,4 @@ def beside_classics(machine: Machine) -> list[str]:
             judged = f"is below the floor of {CONSUMER_FLOOR_BYTES / GB:.0f} GB"
         price = f"{money(card.purchase_usd or 0.0)}, {card.price_words()}"
         told.append(f"{card.name.removeprefix('NVIDIA GeForce ')} ({price}) {judged}")
-    return [] if machine.card.key in _table().classics else [f"Classic picks: {'; '.join(told)}."]
+    return [f"Classic picks: {'; '.join(told)}."]

@@ -1,11 +1,11 @@
 """Ways to do a workload: on own machines, on rented or serverless ones, by a hosted model (API)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from advisor.catalog.loader import load_hosted
-from advisor.fleet.machines import Slice, platform_of
+from advisor.fleet.machines import platform_of
 from advisor.fleet.portfolio import FleetWorkload
 from advisor.fleet.solving.problem import Mode, Pauses
 from advisor.foundation.units import HOUR_S, MILLISECOND
@@ -19,6 +19,7 @@ from advisor.planning.search.systems import System
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.spot import aged_factor
 
+Serves = Callable[[Option], float]
 MODES_KEPT: Final = 3
 """Sizes of a replica that a plan may choose from, on one kind of machine."""
 READ_S: Final = 0.05
@@ -108,18 +109,18 @@ def rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> It
             )
 
 
-def rented_replicas(options: Mapping[str, Sequence[Option]], serves: float) -> Iterator[Mode]:
-    """Yield the cheapest rental of a replica on each platform.
+def rented_replicas(options: Mapping[str, Sequence[Option]], serves: Serves) -> Iterator[Mode]:
+    """Yield the replica on each platform whose rental is the cheapest for what it serves.
 
     The upper end decides, as in ``recommend``: an old price has to win clearly.
     """
     for platform, rented in options.items():
-        best = min(rented, key=lambda item: (item.cost_high_usd, item.time_high))
-        yield replace(replica_mode(None, best, serves), platform=platform)
+        best = min(rented, key=lambda item: (item.cost_high_usd / serves(item), item.time_high))
+        yield replace(replica_mode(None, best, serves(best)), platform=platform)
 
 
 def serverless(
-    options: Iterable[Option], systems: Sequence[System], case: Case, serves: float
+    options: Iterable[Option], systems: Sequence[System], case: Case, serves: Serves
 ) -> Iterator[Mode]:
     """Yield a replica on each serverless offer whose machine has its number of cards."""
     serving = case.workload
@@ -136,7 +137,7 @@ def serverless(
             held = option.count * system.accelerator.memory_reported_bytes
             start_s = serving_defaults().start.loaded_s(held)
             yield replace(
-                replica_mode(None, option, serves),
+                replica_mode(None, option, serves(option)),
                 title=f"{offer.provider} {offer.instance_type}, stopped when unused",
                 usd=price * aged_factor(offer, PriceKind.ON_DEMAND),
                 platform=platform_of(system.accelerator),
@@ -155,11 +156,6 @@ def replica_mode(place: int | None, option: Option, serves: float) -> Mode:
         usd=option.usd_per_hour if rented else 0.0,
         detail=_detail(option),
     )
-
-
-def cards_of(option: Option, part: Slice | None) -> float:
-    """Return the cards of an option, or the part of one that it shares."""
-    return 1 / part.instances if part else option.count
 
 
 def doubt(option: Option) -> float:

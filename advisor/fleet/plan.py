@@ -17,7 +17,6 @@ from advisor.fleet.helper import Helper
 from advisor.fleet.machines import Machine, machine_reasons
 from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio
-from advisor.fleet.purse import DESKS
 from advisor.fleet.queue import waiting
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
@@ -254,16 +253,6 @@ class _Planned:
         return kwh, grams / 1e3
 
     @property
-    def _unattended(self) -> int:
-        """Most machines at a time of which nobody's work is counted."""
-        number = 0
-        for machine, there in zip(self.built.machines, self.account.there, strict=True):
-            if machine is not None:
-                upkeep = Upkeep.of(machine, self.portfolio.owning, self.economy)
-                number += 0 if upkeep.staff_usd_per_machine_month else max(there)
-        return number
-
-    @property
     def _peak_kw(self) -> float:
         """Rated power of all machines on site, at its highest. [kW]"""
         problem = self.problem
@@ -294,18 +283,13 @@ class _Planned:
                 assert isinstance(held, Serving)
                 notes.append(
                     f"{asked.name}: {serving.rate_words} count as "
-                    f"{held.concurrency:,} in flight, as on the cheapest hardware to rent for it."
+                    f"{held.concurrency:,} in flight; each replica counts by what it completes."
                 )
         for title, pauses in self._stopping.items():
             notes.append(
                 f"{title} stops {duration(pauses.kept_s)} after the last request; the next answer "
                 f"then waits up to {duration(pauses.start_s)}. 'means: {{serverless: false}}' "
                 "plans without."
-            )
-        if (machines := self._unattended) > DESKS:
-            notes.append(
-                f"No staff and no spare is counted for {machines:,} machines: "
-                "'owning: {staff_usd_per_machine_month: 20}' adds the time of those who keep them."
             )
         if self.account.solution.timed_out:
             notes.append(

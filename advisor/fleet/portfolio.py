@@ -74,6 +74,9 @@ class FleetWorkload(Noun):
     """Serving only."""
     quiet_share: Share = 0.25
     """Serving: load outside office hours over the peak."""
+    output_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Serving: tokens (pictures, recordings) a second that one request in flight counts as. A rate
+    sets it; without it, a replica counts by the requests that it holds within the limits."""
     sites: Annotated[int, Field(ge=1, le=100_000)] = 1
     """Serving: separate places, each with machines of its own and the load of the case."""
     growth_per_year: Annotated[float, Field(ge=-0.9, le=9, allow_inf_nan=False)] = 0.0

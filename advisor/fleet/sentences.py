@@ -6,6 +6,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.platforms import Chosen
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import Alternative, Purchase
+from advisor.fleet.solving.problem import Way
 from advisor.foundation.formatting import money, percent
 from advisor.foundation.units import MONTHS_PER_YEAR
 
@@ -29,14 +30,16 @@ def answer(
     """Return the plan in a few sentences for somebody who decides about money."""
     horizon = years(account.problem.horizon)
     bought = [(item.title, item.count, item.usd) for item in purchases if not item.committed]
-    parts = []
+    modes = [(use.job, account.mode(use)) for use, _ in account.solution.used()]
+    own = {supply for _, mode in modes if (supply := mode.supply) is not None}
+    there = any(account.problem.supplies[at].way is Way.OWNED for at in own)
+    parts = ["use the machines that you have"] if there else []
     if bought:
         usd = sum(usd for _, _, usd in bought)
-        parts.append(f"Buy {counted(bought)} for {money(usd)}")
+        parts.append(f"buy {counted(bought)} for {money(usd)}")
     terms = [(item.title, item.count, item.usd) for item in purchases if item.committed]
     if terms:
         parts.append(f"rent {counted(terms)} for a term")
-    modes = [(use.job, account.mode(use)) for use, _ in account.solution.used()]
     hosts = sorted({mode.title for _, mode in modes if mode.hosted})
     if hosts:
         parts.append(f"call the {' and the '.join(hosts)}")
@@ -45,11 +48,9 @@ def answer(
         jobs = [job.name for at, job in enumerate(account.problem.jobs) if at in rented]
         work = " and ".join(jobs) if len(jobs) < SHOWN else "the rest"
         parts.append(f"rent on demand for {work}" if parts else "rent everything on demand")
-    if not parts:
-        parts.append("use the machines that you have" if portfolio.owned else "get nothing")
-    first = ", ".join(parts)
+    first = ", ".join(parts) or "get nothing"
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
-    if first.startswith("use"):
+    if there and len(parts) == 1:
         text += " That is their power, place and staff."
     if account.worth_usd > WORTH_TELLING * account.total_usd:
         text += (
@@ -66,7 +67,7 @@ def answer(
     for item in others:
         if item.name in (FASTER, MIXED) or item.name.startswith(MORE):
             continue
-        words = "Renting everything" if item.name == "rent" else "Buying everything"
+        words = item.title.replace("Rent ", "Renting ").replace("Buy ", "Buying ")
         if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
             most = "at most " * (item.gap > WORTH_TELLING)
             text += f" {words} would cost {most}{money(item.usd)}."

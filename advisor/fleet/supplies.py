@@ -46,6 +46,7 @@ class Upkeep:
         groups = machine.groups
         off = owning.idle_share is None and unused_off(groups, owning)
         years = owning.life_years or machine.row.life_years
+        kept = ("office" if name == "desktop" else name for name in groups)
         return cls(
             load_share=economy.stated(owning, "load_share", *groups),
             idle_share=0.0 if off else economy.stated(owning, "idle_share", *groups),
@@ -56,7 +57,7 @@ class Upkeep:
                 owning, "colocation_usd_per_kw_month", *groups
             ),
             staff_usd_per_machine_month=economy.stated(
-                owning, "staff_usd_per_machine_month", *groups
+                owning, "staff_usd_per_machine_month", *kept
             ),
             life_years=years or economy.default("life_years", *groups).expected,
         )

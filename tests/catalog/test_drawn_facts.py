@@ -23,6 +23,7 @@ PRICES = [
     ("AWS", "g5.12xlarge", "us-east-1", 5.672),
     ("AWS", "g7.24xlarge", "us-east-1", 14.25664),
     ("AWS", "g5.4xlarge", "us-east-1", 1.624),
+    ("Azure", "Standard_NC8as_T4_v3", "southcentralus", 0.902),
     ("AWS", "g6e.24xlarge", "us-east-1", 15.06559),
     ("Azure", "Standard_NC64as_T4_v3", "eastus2", 4.352),
     ("Azure", "Standard_NC96ads_A100_v4", "eastus2", 14.692),

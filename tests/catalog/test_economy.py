@@ -20,7 +20,7 @@ def test_every_country_state_and_region_of_the_sources_is_there() -> None:
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {
         "country": 213,
         "us_state": 51,
-        "cloud_region": 40,
+        "cloud_region": 42,
     }
     # Turkmenistan, the highest of the source, burns gas in old plants.
     assert max(place.carbon_g_per_kwh for place in ECONOMY.places) == 1306.025
@@ -29,7 +29,11 @@ def test_every_country_state_and_region_of_the_sources_is_there() -> None:
 def test_facts_of_the_sources() -> None:
     assert ECONOMY.place("Germany").carbon_g_per_kwh == 380.95
     assert ECONOMY.place("us-texas").carbon_g_per_kwh == 349.8
-    assert ECONOMY.place("gcp-us-central1").carbon_g_per_kwh == 430
+    assert ECONOMY.place("gcp-us-central1").carbon_g_per_kwh == 412.72  # Google Cloud, 2024
+    # GoogleCloudPlatform/region-carbon-info, data/yearly/2024.csv (2025-12-03).
+    google = {"gcp-us-east1": 575.77, "gcp-me-central1": 366, "gcp-europe-west9": 16.3}
+    google |= {"gcp-europe-north2": 2.73, "gcp-asia-east2": 505.02}
+    assert {key: ECONOMY.place(key).carbon_g_per_kwh for key in google} == google
     # EIA, Electric Power Annual with data for 2023: cents per kWh, residential and commercial.
     california = ECONOMY.place("us-california")
     assert (california.household_usd_per_kwh, california.business_usd_per_kwh) == (0.2951, 0.2391)

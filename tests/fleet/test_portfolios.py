@@ -1,4 +1,4 @@
-"""Twelve written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
+"""Thirteen written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
 
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,35 @@ def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
         assert max(item.month for item in plan.purchases) >= 12, told
 
 
-def test_there_are_twelve_with_their_reasons() -> None:
-    assert len(PORTFOLIOS) == 12
+def test_there_are_thirteen_with_their_reasons() -> None:
+    assert len(PORTFOLIOS) == 13
     assert all(len(row["why"]) > 100 for row in PORTFOLIOS.values())
+
+
+def test_machines_that_are_there_come_before_what_is_rented_beside_them() -> None:
+    """Eight H100 serve 70B for some hundred people, not for 1,200: the rest is rented."""
+    limits = {"max_tpot_ms": 60, "accelerators": ["h100-sxm"]}
+    work = {"kind": "serving", "concurrency": 1200, "weight_format": "fp8"}
+    case = {"model": {"preset": "llama-3.1-70b"}, "workload": work, "limits": limits}
+    plan = plan_fleet(
+        {
+            "means": {"buy": False, "api": False},
+            "owned": [{"machine": "hgx-8/h100-sxm"}],
+            "workloads": [{"name": "assistant", "hours": "office", "case": case}],
+        },
+        alternatives=False,
+    )
+
+    assert plan.sentence.startswith("Use the machines that you have, rent on demand for assistant:")
+
+
+def test_who_keeps_the_computers_of_an_organisation_is_paid() -> None:
+    """22 USD a month for each, at 8 % a year; at home nobody is."""
+    row = PORTFOLIOS["an office without a server room"]["portfolio"]
+    office = plan_fleet(row, alternatives=False)
+    home = plan_fleet({**row, "owning": {"staff_usd_per_machine_month": 0}}, alternatives=False)
+
+    assert 36 * 22 * 0.85 < office.total_usd - home.total_usd < 36 * 22
 
 
 def test_a_plan_that_leaves_work_out_says_what_would_let_it_all_be_done() -> None:

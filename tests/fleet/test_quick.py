@@ -131,15 +131,15 @@ def test_a_lab_with_much_money_left_sees_what_more_of_it_carries() -> None:
 
 
 def test_a_machine_at_home_carries_as_many_chats_as_the_search_finds_for_it() -> None:
-    """The plan sizes one chat; two cards of 429 USD answer eight within ten tokens a second.
+    """The plan sizes one chat; two cards of 540 USD answer eight within ten tokens a second.
 
     They stand in a computer for two at 1,880 USD with a supply for 1.5 times 360 W.
     """
-    plan = plan_fleet(quick_portfolio("home", budget_usd=3000))
+    plan = plan_fleet(quick_portfolio("home", budget_usd=3500))
     more = {item.name: item.purchase_usd for item in plan.alternatives}
 
     assert more["times 2"] == sum(item.usd for item in plan.purchases)
-    assert more["times 8"] == pytest.approx(2 * 429 + 1880 + 0.35 * 540)
+    assert more["times 8"] == pytest.approx(2 * 540 + 1880 + 0.35 * 540)
     alone = recommend(
         {
             "model": {"preset": "qwen3-32b"},
