@@ -17,15 +17,15 @@ def matmul_time_s(
     *,
     flops: Number,
     moved_bytes: Number,
-    output_elements: Number,
-    depth: Number,
     peak_flops_per_s: Number,
     bandwidth_bytes_per_s: Number,
-    overhead_s: Number,
     compute: Number,
     bandwidth: Number,
-    half_tiles: Number,
-    half_depth: Number,
+    output_elements: Number = 1.0,
+    depth: Number = 1.0,
+    overhead_s: Number = 0.0,
+    half_tiles: Number = 0.0,
+    half_depth: Number = 0.0,
 ) -> Number:
     r"""Time of one matrix product on one accelerator. [s]
 
@@ -35,19 +35,19 @@ def matmul_time_s(
         Operations; a multiply-add counts 2. [FLOPs]
     moved_bytes : float or ndarray
         Operands and result, each once. [bytes]
-    output_elements : float or ndarray
-        Rows times columns of the result (of one expert, for grouped products). [elements]
-    depth : float or ndarray
-        Inner dimension k. [elements]
     peak_flops_per_s : float or ndarray
         Dense peak of the format. [FLOPs/s]
     bandwidth_bytes_per_s : float or ndarray
         Memory bandwidth. [bytes/s]
-    overhead_s : float or ndarray
-        Fixed cost of the kernel. [s]
     compute, bandwidth : float or ndarray
         Reachable shares of the two peaks. [fraction]
-    half_tiles, half_depth : float or ndarray
+    output_elements : float or ndarray, optional
+        Rows times columns of the result (of one expert, for grouped products). [elements]
+    depth : float or ndarray, optional
+        Inner dimension k. [elements]
+    overhead_s : float or ndarray, optional
+        Fixed cost of the kernel. [s]
+    half_tiles, half_depth : float or ndarray, optional
         Output tiles, and inner dimension, at which the rate is half of its limit.
 
     Notes
@@ -70,15 +70,10 @@ def matmul_time_s(
     >>> found = matmul_time_s(
     ...     flops=2e12,
     ...     moved_bytes=1e6,
-    ...     output_elements=1e8,
-    ...     depth=1e4,
     ...     peak_flops_per_s=1e15,
     ...     bandwidth_bytes_per_s=1e12,
-    ...     overhead_s=0.0,
     ...     compute=0.5,
     ...     bandwidth=1.0,
-    ...     half_tiles=0.0,
-    ...     half_depth=0.0,
     ... )
     >>> round(found, 6)
     0.004

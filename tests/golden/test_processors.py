@@ -163,6 +163,22 @@ def test_a_socket_of_sapphire_rapids_trains_as_fast_as_its_maker_published() -> 
     assert sequences == pytest.approx(2_850_816 / 5234 / 16, rel=0.15)
 
 
+def test_a_plain_trainer_on_sapphire_rapids_holds_what_a_user_published() -> None:
+    """Llama 2 7B, all weights, bf16: 1,000 packed samples of 512 tokens in 1 h 45 min.
+
+    allenwsh82/Intel_SPR@ae3a5ee, README and SFTT/fine_tuning.py. Packing makes fewer samples.
+    """
+    work = {"tokens": 512_000, "sequence_length": 512, "global_batch": 8, "precision": "bf16_amp"}
+    case = {
+        "model": {"preset": "llama-2-7b"},
+        "workload": {"kind": "fine_tuning", "method": "full", **work},
+        "hardware": {"accelerator": "xeon-8480plus", "count": 1},
+    }
+    found = advisor.estimate(case).time
+    assert found is not None
+    assert found.run_hours.low <= 1.75 <= found.run_hours.high
+
+
 def test_large_models_train_ten_to_a_hundred_times_as_fast_on_a_card() -> None:
     """Published for large models: 10 to 100 times."""
     work = {"kind": "fine_tuning", "method": "lora", "tokens": 1e7, "sequence_length": 1024}

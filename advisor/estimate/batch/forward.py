@@ -23,7 +23,7 @@ from advisor.estimate.hardware.kernel_times import (
     launch_time,
     matmul_forward,
     recurrence_passes,
-    scan_forward,
+    scan_passes,
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
@@ -220,15 +220,10 @@ def _compiled(
             matmul_time_s(
                 flops=images * op.flops_per_token,
                 moved_bytes=each * (images * moved_elements(op) + op.parameters),
-                output_elements=1.0,
-                depth=1.0,
                 peak_flops_per_s=hardware.peak_flops_per_s,
                 bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-                overhead_s=0.0,
                 compute=kernels.compute,
                 bandwidth=kernels.bandwidth,
-                half_tiles=0.0,
-                half_depth=0.0,
             )
         )
         launch += op.layers * kernels.kernel_s
@@ -290,11 +285,9 @@ def _forward(
             forward, _ = recurrence_passes(op, run, candidates, software, tokens)
             matmul += op.layers * forward
             count *= run.sequence_length
-        elif op.kind is OperatorKind.ATTENTION:
-            forward, _ = attention_passes(op, run, candidates, software, tokens)
-            attention += op.layers * forward
-        elif op.kind is OperatorKind.SCAN:
-            attention += op.layers * scan_forward(op, run, candidates, software, tokens)
+        elif op.kind in {OperatorKind.ATTENTION, OperatorKind.SCAN}:
+            passes = scan_passes if op.kind is OperatorKind.SCAN else attention_passes
+            attention += op.layers * passes(op, run, candidates, software, tokens)[0]
         else:
             elementwise += op.layers * elementwise_forward(op, run, candidates, software, tokens)
         launches += op.layers * count

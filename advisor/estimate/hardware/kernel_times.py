@@ -78,6 +78,9 @@ UNPACKED_BYTES = 18.0
 three passes on A100 (QwenLM/Qwen, README: LoRA against Q-LoRA at 256 tokens). [bytes]"""
 SCAN_KEYS = 1024.0
 """Keys of the attention in the comparison with a chunked recurrence (calibration/kernels.py)."""
+SCAN_BACKWARD = 2.0
+"""Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
+matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
 DUALPIPE_GROUPED = 1.0
 """Rate of routed experts' products over that of one dense product in the code that DualPipe comes
 with: 1,288 against 1,304 TFLOP/s for 7,168 x 4,096 matrices, 1,093 against 1,025 for 2,048 x 7,168
@@ -207,23 +210,20 @@ def attention_passes(
         rate = hardware.attention_portable if software.portable_attention else 1.0
         if run.attention is AttentionKernel.FLASH_1:
             rate = FIRST_FLASH * hardware.attention_portable
-        forward = attention_time_s(
-            flops=flops,
-            keys=keys,
-            peak_flops_per_s=hardware.peak16_flops_per_s,
-            efficiency=hardware.attention_forward * rate,
-            half_keys=hardware.attention_half_keys,
-            overhead_s=hardware.attention_overhead_s,
-        )
-        backward = attention_time_s(
-            flops=FLASH_BACKWARD_FLOPS * flops,
-            keys=keys,
-            peak_flops_per_s=hardware.peak16_flops_per_s,
-            efficiency=hardware.attention_backward * rate,
-            half_keys=hardware.attention_half_keys,
-            overhead_s=2 * hardware.attention_overhead_s,
-        )
-        return np.asarray(forward), np.asarray(backward)
+
+        def timed(efficiency: Floats, passes: float, kernels: int) -> Floats:
+            found = attention_time_s(
+                flops=passes * flops,
+                keys=keys,
+                peak_flops_per_s=hardware.peak16_flops_per_s,
+                efficiency=efficiency * rate,
+                half_keys=hardware.attention_half_keys,
+                overhead_s=kernels * hardware.attention_overhead_s,
+            )
+            return np.asarray(found)
+
+        forward = timed(hardware.attention_forward, 1.0, 1)
+        return forward, timed(hardware.attention_backward, FLASH_BACKWARD_FLOPS, 2)
     keys = run.sequence_length if op.keys is None else op.keys
     square = tokens * keys / layout.tensor
     products = (
@@ -257,10 +257,10 @@ def _takes_math(op: Operator, run: TrainingRun) -> bool:
     return wanted and grouped and run.recipe.compute == "fp32"
 
 
-def scan_forward(
+def scan_passes(
     op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> Floats:
-    """Forward time of one recurrence in one layer: arithmetic or memory traffic. [s]"""
+) -> tuple[Floats, Floats]:
+    """Forward and backward time of one scan in one layer: arithmetic or memory traffic. [s]"""
     hardware = candidates.hardware
     arithmetic = attention_time_s(
         flops=tokens * op.flops_per_token / candidates.layout.tensor,
@@ -270,7 +270,9 @@ def scan_forward(
         half_keys=hardware.attention_half_keys,
         overhead_s=hardware.attention_overhead_s,
     )
-    return np.maximum(arithmetic, elementwise_forward(op, run, candidates, software, tokens))
+    moved = elementwise_forward(op, run, candidates, software, tokens)
+    forward = np.maximum(arithmetic, moved)
+    return forward, SCAN_BACKWARD * forward
 
 
 def elementwise_forward(

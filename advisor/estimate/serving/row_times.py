@@ -203,7 +203,6 @@ def _matrix_time(
         depth=depth,
         peak_flops_per_s=hardware.peak_flops_per_s,
         bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-        overhead_s=0.0,
         compute=efficiency,
         bandwidth=hardware.matmul_bandwidth,
         half_tiles=hardware.matmul_half_tiles,

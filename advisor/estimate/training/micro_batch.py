@@ -18,7 +18,7 @@ from advisor.estimate.hardware.kernel_times import (
     is_product,
     matmul_forward,
     recurrence_passes,
-    scan_forward,
+    scan_passes,
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.record import record
@@ -32,9 +32,6 @@ input is read."""
 ADAPTER_LAUNCHES = 8.0
 """Kernels of one adapter forward: dropout, two products, scale, sum, and three changes of format
 under autocast (PEFT, ``lora.Linear``)."""
-SCAN_BACKWARD = 2.0
-"""Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
-matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
 
 
 @dataclass(slots=True)
@@ -98,7 +95,8 @@ def one_micro_batch(
     total = KernelTimes(*(zero.copy() for _ in fields(KernelTimes)))
     for op in run.architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
-        add = _add_product if is_product(op) else _ADDED.get(op.kind, _add_elementwise)
+        other = _add_mixer if op.kind in _PASSES else _add_elementwise
+        add = _add_product if is_product(op) else other
         add(total, op, one, held)
         _add_launches(total, op, one, held)
     total.elementwise /= one.candidates.hardware.fresh_memory
@@ -122,25 +120,18 @@ def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | fl
         total.recompute += np.where(again, held * (forward + adapter + expanded), 0.0)
 
 
-def _add_attention(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
-    forward, backward = attention_passes(op, one.run, one.candidates, one.software, one.tokens)
-    total.attention += held * (forward * (1 + one.reference) + backward)
-    again = one.some_again if one.run.attention is AttentionKernel.EAGER else one.all_again
-    again = again & made_again(op, one.run.architecture)
-    total.recompute += np.where(again, held * forward, 0.0)
-
-
-def _add_scan(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
-    forward = scan_forward(op, one.run, one.candidates, one.software, one.tokens)
-    total.attention += held * forward * (1 + SCAN_BACKWARD)
-    again = one.all_again & made_again(op, one.run.architecture)
-    total.recompute += np.where(again, held * forward, 0.0)
-
-
-def _add_recurrence(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
-    forward, backward = recurrence_passes(op, one.run, one.candidates, one.software, one.tokens)
-    total.matmul += held * (forward + backward)
-    again = one.all_again & made_again(op, one.run.architecture)
+def _add_mixer(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
+    """Add attention, or a scan or recurrence in its place."""
+    run = one.run
+    forward, backward = _PASSES[op.kind](op, run, one.candidates, one.software, one.tokens)
+    spent = held * (forward * (1 + one.reference) + backward)
+    if op.kind is OperatorKind.RECURRENCE:
+        total.matmul += spent
+    else:
+        total.attention += spent
+    unfused = op.kind is OperatorKind.ATTENTION and run.attention is AttentionKernel.EAGER
+    again = one.some_again if unfused else one.all_again
+    again = again & made_again(op, run.architecture)
     total.recompute += np.where(again, held * forward, 0.0)
 
 
@@ -152,10 +143,10 @@ def _add_elementwise(total: KernelTimes, op: Operator, one: _Pass, held: Floats 
         total.recompute += np.where(one.some_again, held * forward, 0.0)
 
 
-_ADDED: Final = {
-    OperatorKind.ATTENTION: _add_attention,
-    OperatorKind.SCAN: _add_scan,
-    OperatorKind.RECURRENCE: _add_recurrence,
+_PASSES: Final = {
+    OperatorKind.ATTENTION: attention_passes,
+    OperatorKind.SCAN: scan_passes,
+    OperatorKind.RECURRENCE: recurrence_passes,
 }
 """Rows that are neither products nor memory-bound."""
 

@@ -28,7 +28,7 @@ from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S
-from advisor.nouns.hardware import Accelerator, Node
+from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -276,6 +276,7 @@ def _spread(
 ) -> _Spread:
     """Return the errors of published runs of such work, wider if nothing was measured."""
     kernels, measured = calibration.kernels_for(accelerator)
+    slower = run.processor_slowdown if accelerator.segment is Segment.CPU else 1.0
     interval = calibration.training_interval(
         time_quantity(run.architecture, frozen=run.frozen),
         accelerator,
@@ -285,7 +286,7 @@ def _spread(
     )
     return _Spread(
         interval=interval,
-        widening=shape_widening(run.architecture),
+        widening=shape_widening(run.architecture) * slower,
         evidence=interval.evidence.weakest(kernels.evidence, run.architecture.evidence),
     )
 

@@ -172,6 +172,12 @@ class TrainingRun:
         return any(not one.lacking(layout, four_bit=self.four_bit) for one in self.offers)
 
     @property
+    def processor_slowdown(self) -> float:
+        """Step time on a processor over that of tuned code, and the factor that widens it."""
+        tokens = self.unit is Unit.TOKEN and self.recipe.compute != "fp32"
+        return self.stack.processor_slowdown if tokens else 1.0
+
+    @property
     def frozen(self) -> bool:
         """Whether the base weights are frozen and only adapters train."""
         return self.method in ADAPTED

@@ -139,7 +139,8 @@ def training_time(
     total = np.zeros_like(one.device)
     for value in shares.values():
         total = total + value
-    slowdown = software.slowdown_of(samples=run.unit is Unit.IMAGE)
+    slower = np.where(candidates.hardware.own_host > 0, run.processor_slowdown, 1.0)
+    slowdown = slower * software.slowdown_of(samples=run.unit is Unit.IMAGE)
     waits = np.zeros_like(total)
     if run.loading is not None:
         fed = loading_time(run.loading, run.global_batch, candidates)

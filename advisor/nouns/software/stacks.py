@@ -73,6 +73,8 @@ class SoftwareStack(Noun):
     """Whether norms, activations and residuals run as one pass each."""
     launch_s: Seconds
     """Host time to launch one kernel. [s]"""
+    processor_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
+    """Step time on a processor, on tokens in 16 bits, over that of tuned code."""
     portable_attention: bool
     """Whether it uses FlashAttention-2 on every card, not the kernels for its generation."""
     overlaps_traffic: bool
