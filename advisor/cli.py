@@ -3,6 +3,7 @@
 A command is imported when it is chosen, so that ``--help`` answers at once.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -106,6 +107,8 @@ def _no_more_output(error: OSError) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    if argv is None:  # One answer leaves too little garbage for the search of it.
+        gc.disable()
     try:
         arguments = build_parser(__version__).parse_args(bounded(argv))
     except SystemExit as end:  # after --help, --version or a mistake
@@ -114,6 +117,8 @@ def _run(argv: Sequence[str] | None) -> int:
     name = arguments.command.replace("-", "_")
     if argv is None and name != "web":  # Streamlit prints its address
         keep_output()
+    if module != "cases":
+        gc.enable()
     run = getattr(import_module(f"advisor.commands.{module}"), name)
     files = getattr(arguments, "catalog", None) or ()
     discounts = getattr(arguments, "discount", None) or ()

@@ -1,5 +1,6 @@
 """Sums over the operator table that do not depend on the configuration."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
@@ -61,24 +62,17 @@ def _repeated(op: Operator, more: float) -> Operator:
 
 def fold_parameters(architecture: ModelArchitecture) -> ParameterFold:
     """Sum the table's parameters by part and division."""
-
-    def total(part: Part, division: Division) -> float:
-        return float(
-            sum(
-                op.layers * op.parameters
-                for op in architecture.operators
-                if op.part is part and op.division is division
-            )
-        )
-
+    total: Counter[tuple[Part, Division]] = Counter()
+    for op in architecture.operators:
+        total[op.part, op.division] += op.layers * op.parameters
     return ParameterFold(
-        embedding_divided=total(Part.EMBEDDING, Division.TENSOR),
-        embedding_replicated=total(Part.EMBEDDING, Division.REPLICATED),
-        block_divided=total(Part.BLOCK, Division.TENSOR),
-        block_replicated=total(Part.BLOCK, Division.REPLICATED),
-        block_expert=total(Part.BLOCK, Division.EXPERT),
-        head_divided=total(Part.HEAD, Division.TENSOR),
-        head_replicated=total(Part.HEAD, Division.REPLICATED),
+        embedding_divided=float(total[Part.EMBEDDING, Division.TENSOR]),
+        embedding_replicated=float(total[Part.EMBEDDING, Division.REPLICATED]),
+        block_divided=float(total[Part.BLOCK, Division.TENSOR]),
+        block_replicated=float(total[Part.BLOCK, Division.REPLICATED]),
+        block_expert=float(total[Part.BLOCK, Division.EXPERT]),
+        head_divided=float(total[Part.HEAD, Division.TENSOR]),
+        head_replicated=float(total[Part.HEAD, Division.REPLICATED]),
         tied=architecture.tied_embeddings,
     )
 

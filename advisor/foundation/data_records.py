@@ -156,7 +156,7 @@ def check_numbers(content: object, *, file: str, place: tuple[str, ...] = ()) ->
 
     ``place`` holds the keys that lead to the content in the file.
     """
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         for name, value in content.items():
             check_numbers(value, file=file, place=(*place, str(name)))
     elif isinstance(content, list):

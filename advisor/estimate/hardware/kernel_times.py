@@ -179,10 +179,10 @@ def is_product(op: Operator) -> bool:
 
 def adapter_forward(
     op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> Floats:
+) -> Floats | float:
     """Forward time of a row's adapter, which is memory-bound because the rank is small. [s]"""
     if not adapted(op, run):
-        return np.zeros_like(tokens)
+        return 0.0
     hardware = candidates.hardware
     # The product is added to the layer's output, in the same kernel or in another one.
     writes = 2 if software.fused_elementwise else 3
@@ -277,14 +277,14 @@ def scan_passes(
 
 def elementwise_forward(
     op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> Floats:
+) -> Floats | float:
     """Forward time of one memory-bound row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
     # A chunked recurrence is a chain of kernels in every stack.
     fused = software.fused_elementwise and op.kind is not OperatorKind.SCAN
     moved = op.moved_elements_per_token if fused else op.moved_elements_per_token_unfused
     if moved == 0.0:
-        return np.zeros_like(tokens)
+        return 0.0
     if op.division is Division.REPLICATED:
         degree = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     else:

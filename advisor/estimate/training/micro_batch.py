@@ -109,9 +109,8 @@ def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | fl
     products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)
     total.matmul += held * forward * (products + one.reference)
     adapter = adapter_forward(op, run, candidates, one.software, one.tokens)
-    expanded = np.zeros_like(adapter)
-    if run.method is FineTuningMethod.QLORA and op.part is Part.BLOCK:
-        expanded = dequantise_time(op, run, candidates)
+    four_bit = run.method is FineTuningMethod.QLORA and op.part is Part.BLOCK
+    expanded = dequantise_time(op, run, candidates) if four_bit else 0.0
     # Adapters train, so their backward is twice their forward; frozen 4-bit weights are expanded
     # once for each pass.
     total.elementwise += held * (3.0 * adapter + (2.0 + one.reference) * expanded)

@@ -1,6 +1,5 @@
 """The fullest moment of a training step, and the fuller of two pipeline stages."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -155,15 +154,18 @@ def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool
     """Pick the moment at which the sum is largest, for each configuration."""
     totals = [phase.transient for phase in phases]
     shape = np.broadcast_shapes(*{np.shape(total) for total in totals})
-    place = np.argmax(_stacked(totals, shape), axis=0)
     whole = np.broadcast_shapes(shape, states.weights.shape, states.optimizer.shape)
+    most, taken = np.full(shape, -np.inf), []
+    for total in totals:
+        taken.append(total > most)
+        most = np.maximum(most, total)
 
     def chosen(name: str) -> Floats:
-        # numpy.choose takes at most 64 arrays; a network of many layers has more moments.
-        rows = _stacked([getattr(phase, name) for phase in phases], shape)
-        return np.broadcast_to(np.take_along_axis(rows, place[None], axis=0)[0], whole)
+        picked = np.zeros(shape)
+        for phase, rows in zip(phases, taken, strict=True):
+            np.copyto(picked, getattr(phase, name), where=rows)
+        return np.broadcast_to(picked, whole)
 
-    moments = np.array([phase.moment for phase in phases])
     return TrainingMemory(
         weights=np.broadcast_to(states.weights + states.master, whole),
         gradients=chosen("gradients"),
@@ -171,19 +173,9 @@ def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool
         activations=chosen("activations"),
         logits=chosen("logits"),
         workspace=chosen("workspace") + states.always,
-        moment=np.broadcast_to(moments[place], whole),
+        moment=chosen("moment"),
         last_stage=np.full(whole, float(is_last)),
         host=np.broadcast_to(states.host, whole),
-    )
-
-
-def _stacked(terms: Sequence[Floats | float], shape: tuple[int, ...]) -> Floats:
-    """One row for each term; it broadcasts only where needed, because that is slow."""
-    return np.stack(
-        [
-            np.asarray(term) if np.shape(term) == shape else np.broadcast_to(term, shape)
-            for term in terms
-        ]
     )
 
 

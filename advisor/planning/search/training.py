@@ -208,10 +208,12 @@ class _Fitting:
     def _first_policy(
         self, capacity: float, reach: int, host: float, offer: int
     ) -> NDArray[np.int8]:
-        none, selective, full = (self._needs[offer] <= capacity) & (self._host <= host)
-        first = np.where(none, 0, np.where(selective, 1, np.where(full, 2, NO_POLICY)))
-        reached = self._any_reach | (self._grid.tensor <= reach)
-        return np.where(reached, first, NO_POLICY).astype(np.int8)
+        fits = (self._needs[offer] <= capacity) & (self._host <= host)
+        fits &= self._any_reach | (self._grid.tensor <= reach)
+        first = np.full(self._grid.rows, NO_POLICY, dtype=np.int8)
+        for policy in reversed(range(RECOMPUTE_LEVELS)):
+            first[fits[policy]] = policy
+        return first
 
     def policy(self, system: Indices, row: Indices) -> Indices:
         """Level of the first policy that fits, or ``NO_POLICY``."""
