@@ -176,17 +176,9 @@ def memory_curves(
 ) -> tuple[Curve, ...]:
     """Return how batch and length change the memory and speed of one configuration.
 
-    ``hardware`` is required. Without ``layout``, the best one is searched.
-
-    Returns
-    -------
-    tuple of Curve
-        One over the micro-batch or the concurrent requests, one over the sequence length.
-
-    Raises
-    ------
-    InputError
-        If the hardware is missing or unknown, or lacks the precision.
+    One curve over the micro-batch or the concurrent requests, one over the sequence length.
+    ``hardware`` is required. Without ``layout``, the best one is searched. Raises InputError if the
+    hardware is missing or unknown, or lacks the precision.
     """
     from advisor.planning.explain.curves import memory_curves as _memory_curves
 
@@ -196,17 +188,9 @@ def memory_curves(
 def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Scaling:
     """Show how a run speeds up with the number of the case's accelerators.
 
-    ``hardware`` is required; its count only chooses the machine. ``layout`` is ignored.
-
-    Returns
-    -------
-    Scaling
-        The best layout for each number of accelerators, with its efficiency.
-
-    Raises
-    ------
-    InputError
-        If the hardware is missing or unknown, or the workload serves.
+    Gives the best layout for each number of accelerators, with its efficiency. ``hardware`` is
+    required; its count only chooses the machine. ``layout`` is ignored. Raises InputError if the
+    hardware is missing or unknown, or the workload serves.
     """
     from advisor.planning.explain.scaling import scaling as _scaling
 
@@ -237,17 +221,9 @@ def what_if(
 ) -> tuple[WhatIf, ...]:
     """Show what more or better hardware would buy, one change at a time.
 
-    ``hardware`` is required. ``layout`` is ignored: each change has its own best one.
-
-    Returns
-    -------
-    tuple of WhatIf
-        First the configuration as it is, then each change.
-
-    Raises
-    ------
-    InputError
-        If the hardware is missing or unknown, or lacks the precision.
+    First the configuration as it is, then each change. ``hardware`` is required. ``layout`` is
+    ignored: each change has its own best one. Raises InputError if the hardware is missing or
+    unknown, or lacks the precision.
     """
     from advisor.planning.explain.what_if import what_ifs
 

@@ -38,7 +38,7 @@ from advisor.export.training.sharded import deepspeed_config
 from advisor.export.training.tools import most_cards, tool_for, trains_on
 from advisor.export.training.written import written
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
+from advisor.nouns.hardware import TOGETHER, Accelerator, Node, Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase, fed, prepared, resolved
 from advisor.planning.recommend import counted
@@ -195,6 +195,8 @@ class _Writer:
                 return self.written(plan, note)
             except InputError as error:
                 refusal = refusal or error
+                if TOGETHER in (plan.cost.offer or ""):  # The remedy is better than another card.
+                    break
         assert refusal is not None
         raise refusal
 
@@ -224,8 +226,8 @@ class _Writer:
     def plain(self, plan: Estimate) -> Setup:
         """Return a plan without a program."""
         card = self.asked.catalog.accelerator(plan.accelerator)
-        offers = (item for item in self.asked.catalog.offers if item.key == plan.cost.offer)
-        offer = next(offers, None)
+        key = (plan.cost.offer or "").partition(TOGETHER)[0]
+        offer = next((item for item in self.asked.catalog.offers if item.key == key), None)
         node = node_for(card, offer) if offer else owned_node(card, plan.count)
         taken = interruptions_of(self.asked.case, self.asked.calibration)
         machines = -(-plan.count // node.accelerators)

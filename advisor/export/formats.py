@@ -122,6 +122,8 @@ ENGINES: Final = _ALL[:_TRAINS]
 """Formats that name the program that serves."""
 SERVES: Final = (*ENGINES, *_ALL[_HOSTS:_GUIDES])
 """Launch formats for serving."""
+APART: Final = (Format.KUBERNETES, Format.SKYPILOT, Format.DSTACK)
+"""Of these, the formats that start each replica by itself, on whatever machine holds it."""
 TRAINS: Final = _ALL[_TRAINS:_GUIDES]
 """Launch formats for training."""
 

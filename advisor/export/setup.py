@@ -16,7 +16,7 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.serving.notes import limit_notes
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.export.engines.programs import Program
-from advisor.export.formats import SERVES, TRAINS, Format, cannot
+from advisor.export.formats import APART, SERVES, TRAINS, Format, cannot
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
 from advisor.export.versions import version_of
@@ -24,7 +24,7 @@ from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, memory, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, Offer
+from advisor.nouns.hardware import TOGETHER, Accelerator, Offer
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
@@ -104,8 +104,15 @@ class Setup:
         return self.estimate.layout
 
     @property
+    def mixed(self) -> bool:
+        """Whether replicas run on machines of several sizes."""
+        return TOGETHER in (self.estimate.cost.offer or "")
+
+    @property
     def machines(self) -> int:
-        """Number of machines in the plan."""
+        """Number of machines in the plan; of replicas, if they run on machines of several sizes."""
+        if self.mixed:
+            return self.estimate.cards // self.estimate.layout.replica_cards
         return self.estimate.cost.instances or ceil(self.estimate.cards / self.machine_size)
 
     @property
@@ -220,7 +227,7 @@ class Setup:
                 f"Planned at {cost.provider}, {cost.instance_type}, {cost.region}: "
                 f"{hourly_price(cost.usd_per_hour)}, price of {dated(cost.price_date)}."
             )
-        if self.machines > 1:
+        if self.machines > 1 and not self.mixed:
             held = (
                 "one accelerator" if self.per_machine == 1 else f"{self.per_machine} accelerators"
             )
@@ -319,6 +326,15 @@ def check_startable(setup: Setup, to: Format) -> None:
             value=f"{memory(estimate.memory.needed_bytes)} on each",
             allowed=f"up to {memory(estimate.memory.usable_bytes)}",
             remedy=f"{way_out(estimate) or 'Choose more or larger cards'}.",
+        )
+    if setup.mixed and to not in APART:
+        whole = -(-estimate.cards // setup.machine_size) * setup.machine_size
+        raise cannot(
+            "the plan's machines differ in size, and this file starts the same on each",
+            value=estimate.cost.instance_type,
+            allowed=", ".join(APART) + ", which start each replica by itself",
+            remedy=f"Write one of them, or take machines of one size: --accelerator "
+            f"{estimate.accelerator} --count {whole}.",
         )
     if estimate.cards % setup.machines:
         raise cannot(

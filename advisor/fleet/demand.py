@@ -34,11 +34,12 @@ from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Objective
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
-from advisor.planning.prepared import prepared, resolved
+from advisor.planning.prepared import prepared, resolved, two_pools
 from advisor.planning.search.options import Option, best_option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
 from advisor.planning.searched import Searched
+from advisor.planning.spanning import spanning
 
 MORE: Final = (8, 4, 2)
 """Multiples of the peak that a replica is tried with where more work is asked about."""
@@ -226,7 +227,8 @@ class Demand:
             asked = ResolvedCase(case, architecture, self.calibration)
             rules = self._rules_of(asked)
             searched, result = search_and_host(asked, systems, advising=False, rules=rules)
-            options = [item for item in result.options if meets_time(item, case.limits)]
+            options = spanning(asked, searched, result.options, fewer=True)
+            options = [item for item in options if meets_time(item, case.limits)]
             self._found[key] = options, searched
         return self._found[key]
 
@@ -337,6 +339,8 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
             remedy="State requests_per_s in place of demand.",
             field="workload.demand",
         )
+    if serving.disaggregated:
+        raise two_pools("and a portfolio plans replicas of one")
     if not serving.rate_words:
         return workload
     asked = prepared(workload.case, catalog, searching=True)

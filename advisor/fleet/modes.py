@@ -10,7 +10,7 @@ from advisor.fleet.portfolio import FleetWorkload
 from advisor.fleet.solving.problem import Mode, Pauses
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import PriceKind
+from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.beside_api import Hosted
@@ -170,7 +170,7 @@ def _offer_title(option: Option) -> str:
     offer = option.offer
     if offer is None:
         return ""
-    number = f"{option.instances} x " if option.instances > 1 else ""
+    number = f"{option.instances} x " if option.instances > 1 and TOGETHER not in offer.key else ""
     return f"{number}{offer.provider} {offer.instance_type}"
 
 

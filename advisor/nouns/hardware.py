@@ -310,6 +310,10 @@ FROM_TIER: Final = "on-demand list, from"
 """Tier of the lowest price of a list ("from", "starting at"): a lower bound."""
 
 
+TOGETHER: Final = " + "
+"""Joins the keys of offers that one plan rents together."""
+
+
 class Offer(Noun):
     """One rentable instance type of one provider, with its price on a date."""
 

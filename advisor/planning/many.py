@@ -43,13 +43,7 @@ def estimate_many(cases: Sequence[Case], catalog: Catalog | None = None) -> list
 
     For each case in order: its `Estimate`, without neighbours, curves and ways out; the
     `InputError` that `estimate` or `recommend` would raise; or None if nothing meets the limits.
-
-    Parameters
-    ----------
-    cases : sequence of Case
-        Those that differ in numbers only are answered together.
-    catalog : Catalog, optional
-        Default: the shipped catalog.
+    Those that differ in numbers only are answered together.
     """
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):

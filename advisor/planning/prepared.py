@@ -238,19 +238,24 @@ def prepared(
             field="renting.usd_per_hour",
         )
     if not searching and isinstance(case.workload, Serving) and case.workload.disaggregated:
-        raise InputError(
-            "two pools have two layouts, and this answer is about one",
-            value="disaggregated",
-            allowed="in recommend, which searches both pools",
-            remedy="Ask recommend (--accelerator names the card), or leave --disaggregated out.",
-            field="workload.disaggregated",
-        )
+        raise two_pools("and this answer is about one")
     only = case.hardware.accelerator if case.hardware and not searching else None
     catalog, calibration = with_measured(
         priced(case, catalog), load_calibration(), case.limits, only=only
     )
     case, architecture = _computed_together(*resolved(case), catalog)
     return PricedCase(case, architecture, calibration, catalog)
+
+
+def two_pools(why: str) -> InputError:
+    """Return the refusal of two pools by a door that knows one layout."""
+    return InputError(
+        f"two pools have two layouts, {why}",
+        value="disaggregated",
+        allowed="in recommend, which searches both pools",
+        remedy="Ask recommend (--accelerator names the card), or leave --disaggregated out.",
+        field="workload.disaggregated",
+    )
 
 
 def _computed_together(

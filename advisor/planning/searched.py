@@ -18,11 +18,11 @@ from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.rejections import Outcome, reject
-from advisor.planning.explain.sentences import label, offers, sentence, title, why
+from advisor.planning.explain.sentences import label, sentence, title, why
 from advisor.planning.explain.tuning import improvements, served_improvements
 from advisor.planning.explain.why_not import Contest
 from advisor.planning.placed import estimate_placed, placement
-from advisor.planning.prepared import PricedCase
+from advisor.planning.prepared import PricedCase, two_pools
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
@@ -69,14 +69,16 @@ class Searched:
         ``advising`` also searches what only advice names.
         """
         paced = at_reading_speed(asked.case, asked.architecture)
+        if isinstance(paced.workload, Serving) and paced.workload.disaggregated:
+            raise two_pools("and this answer compares plans of one")
         found = cls._of(asked.of(paced), advising=advising)
         if paced is asked.case:
             return found._in_time()
         pace, flags = _pace(paced.limits, asked.case.limits)
-        if found._met:
+        if found.feasible:
             return replace(found, pace=f"{pace}, since no limit is stated ({flags})")
         slower = cls._of(asked, advising=advising)
-        if not slower._met:
+        if not slower.feasible:
             return slower
         return replace(slower, pace=f"nothing within the limits answers {pace}")
 
@@ -89,8 +91,9 @@ class Searched:
         decoding = decodes_images(case.workload, asked.architecture)
         offered = find_systems(asked.catalog, limits, training=training, decoding=decoding)
         rules = ToolRules.of(case, asked.architecture)
-        found = search_and_host(asked, offered, advising=advising, rules=rules)
-        return cls(asked, *found, rules)
+        systems, result = search_and_host(asked, offered, advising=advising, rules=rules)
+        options = tuple(spanning(asked, systems, result.options, fewer=True))
+        return cls(asked, systems, replace(result, options=options), rules)
 
     @property
     def case(self) -> Case:
@@ -112,29 +115,24 @@ class Searched:
         case, longest_s = self.case, longest_run_s()
         if isinstance(case.workload, Serving) or case.limits.deadline_hours is not None:
             return self
-        best = best_option(self._met, case.objective)
+        best = best_option(self.feasible, case.objective)
         if best is None or best.time * HOUR_S <= longest_s:
             return self
         limits = case.limits.changed(deadline_hours=longest_s / HOUR_S)
         within = f"the run ends within {duration(longest_s)}"
         pace = f"{within}, since no deadline is stated (--deadline)"
         timed = replace(self, asked=self.asked.of(case.changed(limits=limits)), pace=pace)
-        return timed if timed._met else self
+        return timed if timed.feasible else self
 
-    @property
-    def _met(self) -> list[Option]:
+    @cached_property
+    def feasible(self) -> list[Option]:
+        """Options that meet every limit, on one offer or several."""
         limits = self.case.limits
         return [
             option
             for option in self.result.options
             if meets_time(option, limits) and meets_budget(option, limits)
         ]
-
-    @cached_property
-    def feasible(self) -> list[Option]:
-        """Options that meet every limit, on one offer or several."""
-        met = self._met
-        return [*met, *spanning(self.asked, self.systems, met)]
 
     @property
     def batches(self) -> bool:
@@ -146,8 +144,6 @@ class Searched:
         if option not in self.estimates:
             place = placement(option, self.systems[option.system])
             found = estimate_placed(self.asked, place, run=option.run)
-            if option.beside:
-                found = found.changed(cost=found.cost.changed(instance_type=offers(option)))
             self.estimates[option] = found
         return self.estimates[option]
 

@@ -1,7 +1,10 @@
 """Plans on several offers of one provider: replicas on machines of different sizes."""
 
+from __future__ import annotations
+
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, inf
 from typing import Final
@@ -10,117 +13,173 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
-from advisor.nouns.hardware import Offer
+from advisor.nouns.hardware import TOGETHER, Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.balancer import balancer_usd_per_month
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.placed import placement
-from advisor.planning.search.options import Option
+from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.systems import System
+from advisor.planning.spot import upper_factor
 
 FEWEST: Final = 2 / 3
 """Share of a plan's replicas that may be enough: the search tries numbers half as large again."""
-Place = dict[int, tuple[float, Offer]]
-"""One provider's machines with one card by their system: price [USD/h] and offer."""
+Place = dict[int, tuple[float, float, Offer]]
+"""One provider's machines with one card by their system: high end and price [USD/h], and offer."""
+Cover = tuple[float, float, tuple[Offer, ...]]
+"""Machines that hold some replicas, with the high end of their price, and their price. [USD/h]"""
 
 
 def spanning(
-    asked: ResolvedCase, systems: Sequence[System], met: Sequence[Option]
-) -> Iterator[Option]:
-    """Yield plans on machines of several sizes, each cheaper than ``met`` and all before it.
+    asked: ResolvedCase, systems: Sequence[System], options: Sequence[Option], *, fewer: bool
+) -> list[Option]:
+    """Return the options, each on the machines of its provider that hold its replicas for least.
 
     Replicas need no network between them. Where cards of a small machine cost more, but a large one
     would stay half empty, some replicas go to small ones.
 
-    ``met``: the options of a search that meet the limits.
+    ``fewer``: also add options with fewer replicas that so become the cheapest of their card.
     """
     workload = asked.case.workload
     if not isinstance(workload, Serving) or workload.demand or not asked.architecture.generates:
-        return
-    places: dict[tuple[str, ...], Place] = {}
-    for option in met:
-        if (offer := option.offer) is not None:
-            key = offer.accelerator, offer.provider, offer.region, offer.tier, offer.commitment
-            machine = option.usd_per_hour / option.instances, offer
-            places.setdefault(key, {}).setdefault(option.system, machine)
-    sizes = {system: place for place in places.values() if _discounts(place) for system in place}
-    least = min((option.cost_high_usd for option in met), default=0.0) if sizes else 0.0
-    for option in met if sizes else ():
-        if (place := sizes.get(option.system)) is None:
-            continue
-        # Fewer cards than that are not tried, and none costs less than in the best machine.
-        cheapest = min(usd / offer.accelerators for usd, offer in place.values())
-        least_usd = FEWEST * option.cards * cheapest * HOURS_PER_MONTH
-        if least_usd * option.cost_high_usd / option.cost_usd >= least or option.layout.expert > 1:
-            continue
-        tries = list(_covered(option, systems, place, least))
-        best: Option | None = None
-        while tries:  # Fewer replicas answer no faster.
-            middle = (len(tries) - 1) // (2 if best is not None else 1)
-            judged = _judged(asked, systems[option.system], tries[middle])
-            tries = tries[middle + 1 :] if judged is None else tries[:middle]
-            best = best if judged is None else judged
-        if best is not None:
-            least = best.cost_high_usd
-            yield best
+        return list(options)
+    machines = _Machines.of(systems, options, asked.case.limits.price_kind)
+    if not machines.sizes:
+        return list(options)
+    found = [machines.covered(one) or one for one in options]
+    return [*found, *_fewer(asked, machines, found)] if fewer else found
+
+
+@dataclass
+class _Machines:
+    """The machines of the providers whose larger ones give a discount."""
+
+    systems: Sequence[System]
+    sizes: dict[int, Place]
+    """Each system's place: what its provider rents with the same card."""
+    covers: dict[tuple[int, int], list[Cover]] = field(default_factory=dict)
+    """The cheapest machines for each number of replicas, by a replica's system and cards."""
+
+    @classmethod
+    def of(cls, systems: Sequence[System], options: Sequence[Option], kind: PriceKind) -> _Machines:
+        """Return the machines of the options of a search."""
+        places: dict[tuple[str, ...], Place] = {}
+        for option in options:
+            if (offer := option.offer) is not None:
+                key = offer.accelerator, offer.provider, offer.region, offer.tier, offer.commitment
+                usd = option.usd_per_hour / option.instances
+                machine = usd * upper_factor(offer, kind), usd, offer
+                places.setdefault(key, {}).setdefault(option.system, machine)
+        discounted = (place for place in places.values() if _discounts(place))
+        return cls(systems, {system: place for place in discounted for system in place})
+
+    def _cheapest(self, system: int, cards: int, replicas: int) -> Cover:
+        """Return the cheapest machines that hold some replicas.
+
+        Only machines whose links are as fast for a replica hold it.
+        """
+        covers = self.covers.setdefault((system, cards), [(0.0, 0.0, ())])
+        links = self.systems[system].node.links(cards)
+        machines = sorted(
+            (
+                machine
+                for other, machine in self.sizes[system].items()
+                if machine[2].accelerators >= cards
+                and (cards == 1 or self.systems[other].node.links(cards) == links)
+            ),
+            key=lambda machine: -machine[2].accelerators,
+        )
+        for held in range(len(covers), replicas + 1):
+            best: Cover = inf, inf, ()
+            for high, usd, offer in machines:
+                before, price, rest = covers[max(0, held - offer.accelerators // cards)]
+                cover = before + high, price + usd, (offer, *rest)
+                best = min(best, cover, key=lambda cover: cover[0])
+            covers.append(best)
+        return covers[replicas]
+
+    def covered(self, option: Option, replicas: int | None = None) -> Option | None:
+        """Return an option on several offers; None if one costs no more.
+
+        ``replicas``: as many as these instead of its own.
+        """
+        if option.system not in self.sizes:
+            return None
+        cards = option.layouts.replica_cards(option.row)
+        replicas = replicas or option.count // cards
+        high, usd, offers = self._cheapest(option.system, cards, replicas + option.spares)
+        own_high, own_usd, _ = self.sizes[option.system][option.system]
+        if len(set(offers)) < 2 or high / own_high >= option.usd_per_hour / own_usd:
+            return None
+        front_usd = option.cost_usd - option.usd_per_hour * HOURS_PER_MONTH
+        cost_usd = usd * HOURS_PER_MONTH + front_usd
+        return replace(
+            option,
+            count=replicas * cards,
+            instances=len(offers),
+            offer=_together(offers),
+            usd_per_hour=usd,
+            cost_usd=cost_usd,
+            cost_high_usd=option.cost_high_usd
+            * (cost_usd / option.cost_usd)
+            * (high / usd / (own_high / own_usd)),
+        )
+
+
+def _together(offers: Sequence[Offer]) -> Offer:
+    """Return machines as one offer: the largest, named as ``1x h100x8 and 2x h100``."""
+    number = Counter(sorted(offers, key=lambda offer: -offer.accelerators))
+    words = " and ".join(f"{count:,}x {offer.instance_type}" for offer, count in number.items())
+    key = TOGETHER.join(offer.key for offer in number)
+    return next(iter(number)).changed(key=key, instance_type=words)
 
 
 def _discounts(place: Place) -> bool:
     """Whether a card costs less in a larger machine than in any smaller one."""
     rates: dict[int, float] = {}
-    for usd, offer in place.values():
-        rates[offer.accelerators] = min(usd, rates.get(offer.accelerators, inf))
+    for high, _, offer in place.values():
+        rates[offer.accelerators] = min(high, rates.get(offer.accelerators, inf))
     each = [usd / cards for cards, usd in sorted(rates.items())]
     return any(one > other for one, other in pairwise(each))
 
 
-def _covered(
-    option: Option, systems: Sequence[System], place: Place, most_usd: float
-) -> Iterator[Option]:
-    """Yield an option with as many replicas or fewer, where they cost least and under a limit.
-
-    Only machines whose links are as fast for a replica hold it. ``most_usd``: of a month, high end.
-    """
-    cards, layout, spares = option.layouts.replica_cards(option.row), option.layout, option.spares
-    links = systems[option.system].node.links(cards)
-    machines = sorted(
-        (
-            (usd, offer)
-            for system, (usd, offer) in place.items()
-            if offer.accelerators >= cards
-            and (cards == 1 or systems[system].node.links(cards) == links)
-        ),
-        key=lambda machine: -machine[1].accelerators,
-    )
-    covers: list[tuple[float, tuple[Offer, ...]]] = [(0.0, ())]
-    for held in range(1, layout.data + spares + 1):
-        best: tuple[float, tuple[Offer, ...]] = inf, ()
-        for usd, offer in machines:
-            before, rest = covers[max(0, held - offer.accelerators // cards)]
-            best = min(best, (before + usd, (offer, *rest)), key=lambda cover: cover[0])
-        covers.append(best)
-    high = HOURS_PER_MONTH * option.cost_high_usd / option.cost_usd
-    for data in range(max(1, ceil(FEWEST * layout.data)), layout.data + 1):
-        usd, offers = covers[data + spares]
-        beside = tuple(offer for offer in offers if offer is not offers[0])
-        if beside and usd * high < most_usd:
-            yield replace(
-                option,
-                count=data * cards,
-                instances=len(offers),
-                offer=offers[0],
-                layouts=LayoutArrays.of(layout.changed(data=data)),
-                row=0,
-                usd_per_hour=usd,
-                cost_usd=usd * HOURS_PER_MONTH,
-                cost_high_usd=usd * high,
-                beside=beside,
-            )
+def _fewer(asked: ResolvedCase, machines: _Machines, options: Sequence[Option]) -> Iterator[Option]:
+    """Yield options with fewer replicas on several offers, each the cheapest of its card so far."""
+    limits, least = asked.case.limits, dict[str, float]()
+    timely = [option for option in options if meets_time(option, limits)]
+    for option in timely:
+        card = machines.systems[option.system].accelerator.key
+        least[card] = min(option.cost_high_usd, least.get(card, inf))
+    for option in timely:
+        if (place := machines.sizes.get(option.system)) is None:
+            continue
+        card = machines.systems[option.system].accelerator.key
+        # Fewer cards than that are not tried, and none costs less than in the best machine.
+        cheapest = min(high / offer.accelerators for high, _, offer in place.values())
+        layout = option.layout
+        usd = FEWEST * option.cards * cheapest * HOURS_PER_MONTH
+        if usd >= least[card] or layout.expert > 1:
+            continue
+        numbers = range(max(1, ceil(FEWEST * layout.data)), layout.data)
+        tries = [one for data in numbers if (one := machines.covered(option, data))]
+        tries = [one for one in tries if one.cost_high_usd < least[card]]
+        best: Option | None = None
+        while tries:  # Fewer replicas answer no faster.
+            middle = (len(tries) - 1) // (2 if best is not None else 1)
+            judged = _judged(asked, machines.systems[option.system], tries[middle])
+            tries = tries[middle + 1 :] if judged is None else tries[:middle]
+            best = best if judged is None else judged
+        if best is not None:
+            least[card] = best.cost_high_usd
+            yield best
 
 
 def _judged(asked: ResolvedCase, system: System, option: Option) -> Option | None:
     """Return an option with its own times; None if it misses a limit."""
     limits, workload = asked.case.limits, asked.case.workload
+    replicas = option.count // option.layouts.replica_cards(option.row)
+    layouts = LayoutArrays.of(option.layout.changed(data=replicas))
+    option = replace(option, layouts=layouts, row=0)
     found = estimate_configuration(asked, placement(option, system))
     assert isinstance(workload, Serving)
     if found.serving is None or not found.memory.fits or missed_limits(found, limits):
@@ -128,6 +187,7 @@ def _judged(asked: ResolvedCase, system: System, option: Option) -> Option | Non
     shown, tokens_per_s = found.serving.at(limits.at), found.serving.output_tokens_per_s.expected
     front = balancer_usd_per_month(option.offer, workload, tokens_per_s)
     balancer, share = front if workload.load_balancer else 0.0, 1.0 - limits.risk
+    hours_usd = option.usd_per_hour * HOURS_PER_MONTH
     return replace(
         option,
         time=shown.tpot_ms.expected * MILLISECOND,
@@ -135,6 +195,6 @@ def _judged(asked: ResolvedCase, system: System, option: Option) -> Option | Non
         first_token_s=shown.ttft_ms.expected * MILLISECOND,
         tokens_per_s=tokens_per_s,
         judged=(shown.tpot_ms.at(share) * MILLISECOND, shown.ttft_ms.at(share) * MILLISECOND),
-        cost_usd=option.cost_usd + balancer,
-        cost_high_usd=option.cost_high_usd + balancer,
+        cost_usd=hours_usd + balancer,
+        cost_high_usd=hours_usd * option.cost_high_usd / option.cost_usd + balancer,
     )

@@ -24,13 +24,14 @@ from advisor.estimate.training.run import offer_for, resolve_training
 from advisor.foundation import cents
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import TOGETHER, Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.machines import hardware_system, machines_of
+from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, as_case, fed, on_owned, prepared
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import (
@@ -46,6 +47,7 @@ from advisor.planning.search.options import (
 from advisor.planning.search.precisions import proven_recipes, search_and_host
 from advisor.planning.search.replicas import LAYER_DEGREES, PIPELINE_DEGREES
 from advisor.planning.search.systems import System, check_names, owned_system, with_host
+from advisor.planning.spanning import spanning
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -101,12 +103,14 @@ def best_placement(
     """
     case, asked = asked.case, _asked(asked, machines)
     systems, result = _searched(asked, search)
-    options: Sequence[Option] = result.options
+    options: Sequence[Option] = spanning(asked, systems, result.options, fewer=False)
     if not options and case.layout is not None:
         systems, options = asked.systems, _timed(asked)
     best = _best(asked, options)
     if best is not None:
         system = systems[best.system]
+        if best.offer and TOGETHER in best.offer.key and best.cards == asked.count:
+            return placement(best, system)
         tool = system.tool or asked.usual.tool
         how = Arranged(tool, best.precision, best.layout)
         return _placed(asked, system, best.count, how)

@@ -14,6 +14,7 @@ from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money, rate
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.limits import Objective
 from advisor.planning.results import (
     Candidate,
@@ -170,8 +171,12 @@ def offered(estimate: Estimate) -> str:
     if cost.usd_per_hour is None or cost.provider is None:
         return f"No rent counted.{_energy(estimate)}"
     instances = cost.instances or 1
-    many = f"{count(instances)} instances of " if instances > 1 else ""
-    total = " in total" if many else ""
+    many = (
+        f"{count(instances)} instances of "
+        if instances > 1 and TOGETHER not in (cost.offer or "")
+        else ""
+    )
+    total = " in total" if instances > 1 else ""
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "

@@ -12,6 +12,7 @@ import pytest
 import simpy
 
 import advisor
+from advisor import api
 from advisor.errors import InputError
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
@@ -255,6 +256,20 @@ def test_a_model_without_a_cached_prompt_is_refused(model: str) -> None:
 def test_one_layout_has_no_pools() -> None:
     with pytest.raises(InputError, match="Ask recommend"):
         advisor.estimate(serve("llama-3.1-8b", "h100-sxm", 1, disaggregated=True))
+
+
+def test_every_other_search_names_the_door_that_knows_pools() -> None:
+    case = serve("llama-3.1-8b", disaggregated=True, concurrency=8)
+    workload = {"name": "chat", "case": case}
+    portfolio = advisor.load_portfolio({"workloads": [workload]})
+    for ask in (
+        lambda: api.turning(case).turns(),
+        lambda: api.turning(case).cells(),
+        lambda: api.own(case),
+        lambda: api.plan_fleet(portfolio),
+    ):
+        with pytest.raises(InputError, match="Ask recommend"):
+            ask()
 
 
 def test_spares_and_own_cards() -> None:

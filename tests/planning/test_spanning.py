@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import advisor
+from advisor import api
 from advisor.catalog import Catalog
 from advisor.planning.results import Plan
 
@@ -141,3 +142,60 @@ def test_without_a_discount_one_size_is_enough() -> None:
     plan = cheapest(DEMANDS[0], provider({1: 2.5, 8: 20.0}))
     assert "several offers" not in plan.sentence
     assert plan.estimate.cost.instances == plan.estimate.count
+
+
+@pytest.fixture(scope="module")
+def mixed() -> tuple[dict[str, Any], Catalog, Plan]:
+    """Return a case whose plan is on several offers, with its catalog."""
+    catalog = provider({1: 3.5, 8: 20.0})
+    for case in DEMANDS:
+        plan = cheapest(case, catalog)
+        if "several offers" in plan.sentence and plan.estimate.layout.replica_cards == 1:
+            return case, catalog, plan
+    pytest.fail("no plan is on several offers")
+
+
+def test_every_door_rents_the_same_machines(mixed: tuple[dict[str, Any], Catalog, Plan]) -> None:
+    case, catalog, plan = mixed
+    cost, count = plan.estimate.cost, plan.estimate.count
+    assert cost.usd_per_hour
+    hardware = {"hardware": {"accelerator": "h100-sxm", "count": count}}
+    stated = advisor.estimate(case | hardware, catalog=catalog).cost
+    assert stated.usd_per_hour == cost.usd_per_hour
+    assert stated.instance_type == cost.instance_type
+    assert stated.offer == cost.offer
+    now = api.what_if(case | hardware, catalog=catalog)[0]
+    assert now.usd == cost.rent_usd
+    cells = api.turning(case, catalog=catalog).cells()
+    cell = next(cell for cell in cells if cell.count == count)
+    assert cell.usd == pytest.approx(730 * cost.usd_per_hour.expected)
+
+
+def test_a_machine_with_an_uncertain_price_has_to_win_by_its_high_end(
+    mixed: tuple[dict[str, Any], Catalog, Plan],
+) -> None:
+    """Eight cards "from" $20 may be 1.5 times that: more than eight single ones at $3.5."""
+    case, catalog, plan = mixed
+    offers = tuple(
+        one.changed(price_factor=1.5) if one.accelerators == 8 else one for one in catalog.offers
+    )
+    other = cheapest(case, catalog.changed(offers=offers))
+    assert "several offers" not in other.sentence
+    assert "several offers" in plan.sentence
+
+
+def test_pods_run_on_machines_of_several_sizes_and_a_script_names_what_works(
+    mixed: tuple[dict[str, Any], Catalog, Plan],
+) -> None:
+    case, catalog, plan = mixed
+    cost, count = plan.estimate.cost, plan.estimate.count
+    pods = advisor.export(case, "kubernetes", catalog=catalog).content
+    assert f"replicas: {count}\n" in pods
+    assert cost.rent_usd
+    assert f"{cost.instance_type}, " in pods
+    assert f"${cost.rent_usd.expected:,.0f} a month" in pods
+    with pytest.raises(advisor.InputError, match="kubernetes, skypilot, dstack") as refused:
+        advisor.export(case, "vllm", catalog=catalog)
+    number = int(str(refused.value).rstrip(".").rpartition(" ")[2])
+    whole = case | {"hardware": {"accelerator": "h100-sxm", "count": number}}
+    assert "vllm serve" in advisor.export(whole, "vllm", catalog=catalog).content

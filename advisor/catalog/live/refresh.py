@@ -8,7 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog.api_prices import ApiPrice
+from pydantic import ValidationError
+
+from advisor.catalog.api_prices import ApiPrice, load_api_prices
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.live import cache_file
 from advisor.catalog.live.cache import (
@@ -18,8 +20,9 @@ from advisor.catalog.live.cache import (
     read_cache,
     write_cache,
 )
+from advisor.catalog.live.clouds import addresses
+from advisor.catalog.live.download import BROKEN, json_at, reason
 from advisor.catalog.live.fetch import Progress, fetch
-from advisor.catalog.live.hosted import hosted_prices
 from advisor.catalog.live.merge import carried_over, newest_dates
 from advisor.catalog.live.names import TITLES, check_names
 from advisor.catalog.live.offers import convert
@@ -28,6 +31,49 @@ from advisor.catalog.live.rows import Fetched
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
 from advisor.nouns.hardware import Offer
+
+NAME: Final = "OpenRouter"
+MILLION: Final = 1e6
+
+
+def hosted_prices(day: str) -> tuple[tuple[ApiPrice, ...], ProviderReport]:
+    """Return today's prices of the models that the shipped table has, and what became of them."""
+    shipped = {item.model.casefold(): item for item in load_api_prices() if item.provider == NAME}
+    found, refused = {}, 0
+    try:
+        for model in json_at(addresses()["openrouter"])["data"]:
+            known = shipped.get(model["id"].casefold())
+            if known is None or known.price_date > day:
+                continue
+            try:
+                found[known.name] = _priced(known, model["pricing"], day)
+            except (ValidationError, ValueError, TypeError, LookupError):
+                refused += 1
+    except BROKEN as error:
+        return (), ProviderReport(name=NAME, outcome="failed", message=reason(error))
+    if not found:
+        message = "its list has no model of the table with a price"
+        return (), ProviderReport(name=NAME, outcome="failed", refused=refused, message=message)
+    report = ProviderReport(
+        name=NAME, outcome="taken", date=day, offers=len(found), refused=refused
+    )
+    return tuple(found.values()), report
+
+
+def _priced(known: ApiPrice, pricing: dict[str, str], day: str) -> ApiPrice:
+    """Return a model with the prices of a token in OpenRouter's list."""
+    cached = pricing.get("input_cache_read")
+    return ApiPrice.model_validate(
+        known.model_dump()
+        | {
+            "input_usd": round(float(pricing["prompt"]) * MILLION, 6),
+            "cached_input_usd": round(float(cached) * MILLION, 6) or None if cached else None,
+            "output_usd": round(float(pricing["completion"]) * MILLION, 6),
+            "price_date": day,
+            "source": "OpenRouter's list, fetched by the user",
+        }
+    )
+
 
 MOST_REFUSED: Final = 0.5
 """A provider's answer with a larger share of impossible rows is refused as a whole."""

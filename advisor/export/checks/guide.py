@@ -2,18 +2,236 @@
 
 import re
 from collections.abc import Iterable
+from math import ceil
 from typing import Final, NamedTuple
 
+from advisor.architecture.table.model import Unit
 from advisor.catalog import Catalog
-from advisor.export.checks.facts import facts_of, situation_of, tool_of
-from advisor.export.checks.steps import TITLES, Platform, Stage, Step, steps_for
+from advisor.estimate.results import Estimate
+from advisor.export.checks.steps import TITLES, Platform, Situation, Stage, Step, Way, steps_for
+from advisor.export.engines.servers import DISK_MARGIN, SOFTWARE_DISK_BYTES, Servers
 from advisor.export.formats import KINDS, Format
+from advisor.export.hosts.containers import start_seconds
+from advisor.export.hosts.kubernetes import LABELS, RESOURCES
+from advisor.export.hosts.names import node_label
 from advisor.export.quoting import comments, markdown_text, shell_word
-from advisor.export.script import START, Launch, text_of
+from advisor.export.script import START, Launch, installation, text_of
 from advisor.export.setup import Setup
+from advisor.export.versions import cuda_build, image_source
 from advisor.foundation.data_files import read_text
+from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
 from advisor.foundation.names import visible
 from advisor.foundation.resources import data_path
+from advisor.foundation.units import GB, KIB, MIB, MILLISECOND
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.tools import Tool, known_tools, tools_on
+from advisor.nouns.workload import Serving
+
+CARD_SHARE: Final = 0.97
+"""Share of the catalog's memory that a driver may show less. Assumed: ECC and firmware vary."""
+BUSY: Final = 0.9
+"""Utilisation of cards that their work keeps busy. Assumed; the card's counter shows whether a
+kernel runs, not how much of the card it uses."""
+
+
+def tool_of(setup: Setup) -> Tool | None:
+    """Return the tool that does a plan's work; None if the software table has none."""
+    if setup.program is not None:
+        return setup.program.tool
+    use = setup.estimate.software
+    return known_tools()[use.name] if use else None
+
+
+def _backend(card: Accelerator, tool: Tool | None) -> str:
+    """Return what carries kernels to a card; empty if no tool of the table runs on it."""
+    for each in (tool, *tools_on(card)):
+        if each is not None and (support := each.support(card)):
+            return support[0]
+    return ""
+
+
+def situation_of(
+    setup: Setup, platform: Platform, launch: Launch | None, tool: Tool | None
+) -> Situation:
+    """Return what decides which steps a plan needs."""
+    card = setup.accelerator
+    return Situation(
+        platform=platform,
+        backend=_backend(card, tool),
+        work="serve" if isinstance(setup.workload, Serving) else "train",
+        way=_way(launch, tool, card),
+        machines=setup.linked,
+        cards=setup.per_machine,
+        data_center=card.segment is Segment.DATACENTER,
+        packages=packages_of(launch, tool, card),
+        tool_check=tool.verify if tool else (),
+    )
+
+
+def _way(launch: Launch | None, tool: Tool | None, card: Accelerator) -> Way:
+    if launch is None:
+        by_pip = tool is None or (tool.packages and not tool.plugin_on(card))
+        return "pip" if by_pip else "program"
+    if launch.install:
+        return "pip"
+    return "image" if launch.image else "program"
+
+
+def packages_of(
+    launch: Launch | None, tool: Tool | None, card: Accelerator
+) -> tuple[tuple[str, str], ...]:
+    """Return the packages that a plan installs with pip, and their versions."""
+    if launch is not None:
+        words = [word for command in launch.install for word in command]
+        pinned = (re.fullmatch(r"([\w.-]+)(?:\[\w+\])?==([\w.]+)", word) for word in words)
+        return tuple((found[1], found[2]) for found in pinned if found)
+    if tool is not None and tool.plugin_on(card):  # builds the tool from its source
+        return ()
+    if tool is not None and tool.packages and re.match(r"\d", tool.release):
+        return ((tool.packages[0].partition("[")[0], tool.release),)
+    return ()
+
+
+def facts_of(
+    setup: Setup, catalog: Catalog, launch: Launch | None, tool: Tool | None
+) -> dict[str, str]:
+    """Return the facts that steps may name; unknown ones are absent."""
+    card = setup.accelerator
+    disk = _disk_bytes(setup)
+    facts: dict[str, str | None] = {
+        "card": card.name,
+        "count": str(setup.per_machine),
+        "cards_each": str(setup.per_machine),
+        "machines": str(setup.machines),
+        "memory_mib": str(int(CARD_SHARE * card.memory_reported_bytes / MIB)),
+        "target": card.compute_capability,
+        "power_w": f"{card.board_power_w:g}" if card.board_power_w else None,
+        "disk_gb": str(ceil(disk / GB)),
+        "disk_kib": str(ceil(disk / KIB)),
+        "label_key": LABELS.get(card.vendor),
+        "label": node_label(card),
+        **_versions(setup, catalog, tool),
+        **_software(launch, tool, setup),
+        **_good_values(setup),
+    }
+    backend = tool.support(card) if tool else None
+    if backend and backend[0] in RESOURCES:
+        facts["resource_plain"] = RESOURCES[backend[0]]
+        facts["resource"] = RESOURCES[backend[0]].replace(".", "\\.")
+    if setup.program is not None:
+        facts["cards_each"] = str(Servers(setup, apart=True).cards_each)
+        facts["start_minutes"] = str(ceil(start_seconds(Servers(setup)) / 60))
+    return {name: value for name, value in facts.items() if value}
+
+
+def _versions(setup: Setup, catalog: Catalog, tool: Tool | None) -> dict[str, str | None]:
+    """Return the lowest versions that card and tool need."""
+    support = tool.support(setup.accelerator) if tool else None
+    needed = catalog.software_for(setup.accelerator)
+    own = support[1] if support else None
+    drivers = [needed.driver if needed else "", own.driver if own else ""]
+    image = setup.program.backends.get(support[0]) if setup.program and support else None
+    if image is not None and (found := re.search(r"driver (\d+)", image.note)):
+        drivers.append(found[1])
+    cuda = (own.cuda if own else "") or (needed.cuda if needed else "")
+    capability = setup.accelerator.compute_capability
+    if capability and support and support[0] == "cuda" and setup.program is None:
+        build = cuda_build(capability)
+        drivers, cuda = ([build.driver], build.version) if build else (drivers, cuda)
+    known = [text for text in drivers if re.fullmatch(r"[\d.]+", text)]
+    python = (own.python if own else "") or (tool.python if tool else "")
+    least = re.search(r"\d+\.\d+", python)
+    return {
+        "driver": max(known, key=_numbers, default=None),
+        "cuda": cuda,
+        "rocm": own.rocm if own else None,
+        "python": python,
+        "python_least": least[0] if least else None,
+    }
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part)
+
+
+def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[str, str | None]:
+    """Return the lines that install the plan's software."""
+    card = setup.accelerator
+    support = tool.support(card) if tool else None
+    own = support[1] if support else None
+    plugin = tool.plugin_on(card) if tool else ""
+    install = " && ".join(installation(launch)) if launch else None
+    if not install and tool is not None:
+        pinned = [f"{name}=={version}" for name, version in packages_of(None, tool, card)]
+        install = "pip install " + " ".join((*pinned, *tool.packages[1:])) if pinned else None
+    notes = "The versions were checked together." if install else "Its own page says how."
+    if launch and not launch.install:
+        notes = " ".join(launch.notes[-1:]) or notes
+    if launch is None and plugin and own is not None:
+        notes = own.note
+    return {
+        "install": install,
+        "install_note": notes,
+        "image": launch.image if launch else None,
+        "image_source": image_source(launch.image) if launch and launch.image else None,
+        "whole_image": launch.image if launch and not packages_of(launch, tool, card) else None,
+        "tool": tool.named_on(card) if tool else None,
+    }
+
+
+def _disk_bytes(setup: Setup) -> float:
+    """Return the disk that a machine needs: weights, software and checkpoints. [bytes]"""
+    if setup.program is not None:
+        return Servers(setup).disk_bytes
+    name = setup.estimate.precision if setup.estimate.precision in WEIGHT_FORMATS else "bf16"
+    weights = setup.model.total_parameters * WEIGHT_FORMATS[name].bytes_per_parameter
+    return DISK_MARGIN * weights + SOFTWARE_DISK_BYTES
+
+
+def _good_values(setup: Setup) -> dict[str, str | None]:
+    """Return what a healthy run of this plan shows."""
+    plan = setup.estimate
+    return {
+        "good_memory": _good_memory(setup),
+        "good_utilisation": f"utilisation over {percent(BUSY)} while it works",
+        "good_tensor": _good_tensor(plan),
+        "good_speed": _good_speed(plan),
+    }
+
+
+def _good_memory(setup: Setup) -> str:
+    plan, card = setup.estimate, setup.accelerator
+    used = memory(plan.memory.total_bytes, with_range=True)
+    if setup.program is not None and setup.program.name in ("vllm", "sglang", "tensorrt-llm"):
+        filled = setup.calibration.serving.memory_fraction * card.memory_reported_bytes
+        return f"about {memory(filled)} used once it runs, of which the plan needs {used}"
+    return f"{used} used at the peak"
+
+
+def _good_tensor(plan: Estimate) -> str:
+    if plan.time is not None:
+        share = percent(plan.time.model_flops_utilization, with_range=True)
+        return f"tensor cores active near {share} of the time (the plan's share of the peak)"
+    return "memory (1005) high while tokens are written, tensor cores (1004) high for prompts"
+
+
+def _good_speed(plan: Estimate) -> str | None:
+    if plan.time is not None:
+        step = duration(plan.time.step_s, with_range=True)
+        speed = rate(plan.time.tokens_per_s, f"{plan.time.unit.value}s/s", with_range=True)
+        return f"a step takes {step}: {speed}"
+    served = plan.serving
+    if served is None:
+        return None
+    first = milliseconds(served.ttft_ms.scaled(MILLISECOND), with_range=True)
+    speed = rate(served.output_tokens_per_s, f"{served.unit.value}s/s", with_range=True)
+    if not served.streams or served.unit is not Unit.TOKEN:
+        what = "for a batch" if served.unit is Unit.TOKEN else served.timed
+        return f"{first} {what}; {speed} in all"
+    each = milliseconds(served.tpot_ms.scaled(MILLISECOND), with_range=True)
+    return f"{first} to the first token, {each} per token, {speed} in all"
+
 
 STARTS: Final = {Format.SLURM: "sbatch", Format.KUBERNETES: "kubectl apply -f"}
 """Commands that start a file; others are scripts."""

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from advisor.estimate.batch.forward import passes_per_answer
+from advisor.architecture.families.diffusion import beside_parameters
+from advisor.architecture.table.model import Unit
+from advisor.estimate.batch.forward import inputs_per_answer, passes_per_answer
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
-from advisor.export.engines import gguf, samples, speech
+from advisor.export.engines import gguf, speech
 from advisor.export.engines.programs import predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
@@ -19,8 +21,81 @@ from advisor.export.script import Launch, Options
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
 from advisor.export.versions import image_source, pip_install
+from advisor.foundation.formatting import memory
 from advisor.foundation.resources import data_path
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import Speculation, drafted, reserved_rank
+
+HALF: Final = "fp16"
+
+
+def classifies(servers: Servers) -> bool:
+    """Whether a network of text scores it instead of embedding it."""
+    model = servers.setup.model
+    return not predicts_tokens(model) and model.operators[-1].out_features < model.hidden_size
+
+
+def reads(servers: Servers) -> str:
+    """Return what the server of a network is sent: texts, pairs of them, or images."""
+    if servers.setup.model.unit is Unit.IMAGE:
+        return "images"
+    return "pairs" if classifies(servers) else "texts"
+
+
+def task(servers: Servers) -> str:
+    """Return the task for which the exporters of Optimum write a network."""
+    if servers.setup.model.family in tool_choice().speech:
+        return "automatic-speech-recognition-with-past"
+    names = {"images": "image-classification", "pairs": "text-classification"}
+    name = names.get(reads(servers))
+    # Weights of sentence-transformers bring their own pooling, which the library then keeps.
+    return "feature-extraction" if name is None else f"{name} --library transformers"
+
+
+def length(servers: Servers) -> int | None:
+    """Return the most tokens of a text; None for images."""
+    return servers.workload.input_tokens if servers.setup.model.unit is Unit.TOKEN else None
+
+
+def folder(servers: Servers) -> str:
+    """Return the folder of the converted network."""
+    return f"{servers.setup.slug.removeprefix('serve-')}-{servers.setup.estimate.precision}"
+
+
+def half(servers: Servers) -> str:
+    """Return what makes Optimum write 16-bit ONNX, which it computes on a card."""
+    return " --dtype fp16 --device cuda" if servers.setup.estimate.precision == HALF else ""
+
+
+def guidance(servers: Servers) -> int | None:
+    """Return the scale that switches guidance off; None where the pipeline's own holds."""
+    model = servers.setup.model
+    return 1 if model.guided and inputs_per_answer(model, servers.workload) == 1 else None
+
+
+def in_turn(servers: Servers) -> bool:
+    """Whether the parts of a pipeline take turns on the card, for they do not fit together."""
+    memory_used, more = servers.setup.estimate.memory, _beside_bytes(servers)
+    return more is None or memory_used.needed_bytes + more > memory_used.usable_bytes
+
+
+def parts(servers: Servers) -> str:
+    """Return a note on the parts of a pipeline that the estimate leaves out."""
+    more = _beside_bytes(servers)
+    size = "" if more is None else f", {memory(more)},"
+    if in_turn(servers):
+        return f"Text encoders and the decoder of latents{size} wait in the host's memory in turn."
+    return f"Text encoders and the decoder of latents{size} come on top on the card."
+
+
+def _beside_bytes(servers: Servers) -> float | None:
+    """Return the size of the parts beside the network; None if they are not known. [bytes]"""
+    setup = servers.setup
+    count = None if setup.checkpoint else beside_parameters(setup.model)
+    form = WEIGHT_FORMATS[setup.estimate.precision]
+    return None if count is None else count * form.bytes_per_parameter
+
 
 GROUP_PORT: Final = 13_345
 """Port on which the machines of one server meet. Assumed free."""
@@ -145,22 +220,22 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "card_order": gguf.order,
     "chunked": lambda one: _where(one.workload.step_tokens, True),
     "copies_apart": lambda one: _where(_copies_apart(one)),
-    "classifies": lambda one: _where(samples.classifies(one)),
+    "classifies": lambda one: _where(classifies(one)),
     "device": lambda one: one.build.device,
     "encodes": lambda one: _where(not one.setup.model.generates),
-    "folder": samples.folder,
+    "folder": folder,
     "expert_cards": lambda one: _where(_spread(one), one.copies * _tensor(one)),
     "further": _further,
     "gguf": gguf.file,
     "ggml": speech.ggml,
     "ggml_made": speech.ggml_made,
     "ggml_making": speech.making,
-    "guidance": samples.guidance,
+    "guidance": guidance,
     "gguf_from": gguf.source,
     "gpu_layers_or_999": lambda one: gguf.layers(one) or "999",  # Ollama takes no word for all
     "gpu_layers_or_all": lambda one: gguf.layers(one) or "all",
     "group_port": lambda one: GROUP_PORT,
-    "half": samples.half,
+    "half": half,
     "heads": lambda one: _where(_drafted(one)),
     "heads_path": _heads_path,
     "heads_kind": lambda one: _where(_drafted(one), "EAGLE3" if _heads_path(one) else "NEXTN"),
@@ -168,7 +243,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "heads_drafted": lambda one: _drafted(one, 1),
     "host_experts": lambda one: one.setup.estimate.layout.cpu_expert_layers or None,
     "image_size": lambda one: one.setup.model.sample and one.setup.model.sample.image_size,
-    "in_turn": lambda one: _where(samples.in_turn(one)),
+    "in_turn": lambda one: _where(in_turn(one)),
     "images": lambda one: _where(
         one.workload.images_per_request, json.dumps({"image": one.workload.images_per_request})
     ),
@@ -184,9 +259,9 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     ),
     "one_copy_apart": lambda one: _where(one.machines > 1 and one.copies == 1),
     "own_cache": _own_cache,
-    "parts": samples.parts,
+    "parts": parts,
     "passes": lambda one: passes_per_answer(one.setup.model, one.workload),
-    "reads": samples.reads,
+    "reads": reads,
     "set_further": lambda one: _where(one.machines > 1, "set --"),
     "several_cards": lambda one: _where(one.cards > 1, "1"),
     "several_copies": lambda one: _where(one.copies > 1, True),
@@ -203,9 +278,9 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "step_tokens": lambda one: (
         one.workload.step_tokens or one.setup.calibration.serving.batched_tokens
     ),
-    "task": samples.task,
+    "task": task,
     "tensorrt_drafts": _tensorrt_drafts,
-    "text_length": samples.length,
+    "text_length": length,
     "thought_parser": lambda one: _parser(one, "thoughts"),
     "tool_parser": lambda one: _parser(one, "tools"),
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),

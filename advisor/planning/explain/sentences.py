@@ -1,6 +1,5 @@
 """The sentences of an answer: titles, plans, reasons, and limits that are missed."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Final
@@ -24,7 +23,7 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.rounding import plain, round_significant, trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.nouns.hardware import Offer
+from advisor.nouns.hardware import TOGETHER, Offer
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.fits.results import ModelFit
 from advisor.planning.search.options import Option
@@ -185,8 +184,9 @@ def title(option: Option, system: System) -> str:
     if option.offer is None:
         return f"Use your {name}"
     rented = option.instances * system.node.accelerators
-    if option.beside:
-        return f"Rent {name} at {renter(option.offer)} on several offers ({offers(option)})"
+    if TOGETHER in option.offer.key:
+        machines = option.offer.instance_type
+        return f"Rent {name} at {renter(option.offer)} on several offers ({machines})"
     if rented > option.cards:
         whole = f"{rented:,}x {system.accelerator.name}"
         several = replicas > 1 or option.spares
@@ -194,14 +194,6 @@ def title(option: Option, system: System) -> str:
         each = f" of {option.count // replicas:,}{_beside(option.spares)}" if several else ""
         return f"Rent {whole} at {renter(option.offer)} and use {used}{each}"
     return f"Rent {name} at {renter(option.offer)}"
-
-
-def offers(option: Option) -> str:
-    """Return the machines of an option by their type, e.g. ``1x p5.48xlarge and 2x p5.4xlarge``."""
-    assert option.offer is not None
-    number = Counter(offer.instance_type for offer in option.beside)
-    whole = {option.offer.instance_type: option.instances - len(option.beside)}
-    return " and ".join(f"{count:,}x {name}" for name, count in (whole | number).items())
 
 
 def renter(offer: Offer) -> str:

@@ -118,11 +118,8 @@ class Turning:
         limits, objective = self.case.limits, self.case.objective
         now, card = getattr(limits, field), self._card(best)
         free = limits.model_copy(update={field: None})
-        able = [
-            item
-            for item in self.searched.result.options
-            if meets_time(item, free) and meets_budget(item, free)
-        ]
+        options = self.searched.result.options
+        able = [item for item in options if meets_time(item, free) and meets_budget(item, free)]
         own = {size(item) for item in able if self._card(item) == card and size(item) <= size(best)}
         for at in sorted(own, reverse=True):
             then = best_option([item for item in able if size(item) < at], objective)

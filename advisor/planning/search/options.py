@@ -81,8 +81,6 @@ class Option:
     """Whether published runs on cards of this generation are behind the range of the time."""
     spares: int = 0
     """Spare replicas; instances and cost include them."""
-    beside: tuple[Offer, ...] = ()
-    """Smaller machines among the instances, which are of ``offer`` otherwise."""
 
     @property
     def layout(self) -> ParallelLayout:

@@ -166,7 +166,7 @@ def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
 
 def turning(recommendation: api.Recommendation) -> None:
     """Show at which values of the inputs another card would be the answer."""
-    if not recommendation.plans:
+    if not recommendation.plans or recommendation.pools:  # of one layout
         return
     part = folded("What would change the answer?", key="turning", icon="change_circle")
     if not part.open:
@@ -185,6 +185,8 @@ def turning(recommendation: api.Recommendation) -> None:
 
 def grid(recommendation: api.Recommendation) -> None:
     """Draw cost or time of each card in each number."""
+    if recommendation.pools:
+        return
     part = folded("Every card in every number", key="grid", icon="grid_on")
     if not part.open:
         return

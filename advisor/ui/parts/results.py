@@ -22,6 +22,7 @@ from advisor.foundation.formatting import duration, hourly_price, memory, millis
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.lessons.glossary import explained
+from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.inputs import TEXT
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
@@ -225,6 +226,7 @@ def _price_note(estimate: api.Estimate) -> str:
     known = cost.region and cost.region != "unspecified"
     where = f"{cost.provider}, {cost.region}" if known else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
+    machines = "" if TOGETHER in (cost.offer or "") else machines
     committed = f" Committed for {cost.commitment}." if cost.commitment else ""
     return (
         f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
