@@ -13,7 +13,7 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import ToolRules, for_few
-from advisor.fleet.machines import Machine, Slice, slices
+from advisor.fleet.machines import Machine, Slice, machine_system, mark, slices
 from advisor.fleet.modes import (
     by_platform,
     doubt,
@@ -47,8 +47,6 @@ LEVELS, STEP = 5, 2
 """Sizes of a replica that are tried: the peak load, its half, and so on."""
 COARSE_LEVELS, COARSE_STEP = 2, 4
 """The same in large portfolios, so that their plan stays within its time."""
-MOST_MACHINES: Final = 8
-"""Most machines of one kind that one run uses together."""
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
 SERVER_CARDS: Final = 8
@@ -386,21 +384,3 @@ def _asked(case: Case, kind: PriceKind, concurrency: int | None) -> Case:
         update["limits"] = case.limits.changed(max_accelerators=most)
         update["workload"] = case.workload.changed(concurrency=concurrency)
     return case.changed(**update) if update else case
-
-
-def mark(machine: Machine) -> str:
-    """Return the note by which a search's system names its machine."""
-    return f"Machine: {machine.title} ({machine.key})."
-
-
-def machine_system(machine: Machine, *, training: bool) -> System:
-    """Return a machine as the search takes it; only networked ones work together."""
-    node = machine.node
-    cards = machine.row.cards
-    counts = {2**power for power in range(5) if 2**power <= cards} | {cards}
-    if training and node.inter_bytes_per_s is not None:
-        counts |= {cards * 2**power for power in range(1, 4) if 2**power <= MOST_MACHINES}
-    assumptions = (mark(machine), *node.assumptions)
-    return System(
-        machine.card, node.changed(assumptions=assumptions), (), tuple(sorted(counts)), owned=True
-    )

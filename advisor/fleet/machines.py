@@ -20,6 +20,7 @@ from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment
 from advisor.nouns.money import Owning
 from advisor.nouns.software.tools import Status, known_tools
+from advisor.planning.search.systems import System
 
 PLATFORMS: Final = {
     "NVIDIA": "CUDA",
@@ -33,6 +34,8 @@ PLATFORMS: Final = {
 GAUDI: Final = "Gaudi"
 """Intel's Gaudi has software of its own."""
 MACHINES: Final = "machines.yaml"
+MOST_MACHINES: Final = 8
+"""Most machines of one kind that one run uses together."""
 CONSUMER_FLOOR_BYTES: Final = 16.0 * GB
 """Smallest memory of a consumer card that is offered for deep learning: below it, fine-tuning of
 8-billion-parameter models and 14-billion-parameter chat do not fit. Assumed. [bytes]"""
@@ -358,3 +361,21 @@ def beside_classics(machine: Machine) -> list[str]:
         price = f"{money(card.purchase_usd or 0.0)}, {card.price_words()}"
         told.append(f"{card.name.removeprefix('NVIDIA GeForce ')} ({price}) {judged}")
     return [f"Classic picks: {'; '.join(told)}."]
+
+
+def mark(machine: Machine) -> str:
+    """Return the note by which a search's system names its machine."""
+    return f"Machine: {machine.title} ({machine.key})."
+
+
+def machine_system(machine: Machine, *, training: bool) -> System:
+    """Return a machine as the search takes it; only networked ones work together."""
+    node = machine.node
+    cards = machine.row.cards
+    counts = {2**power for power in range(5) if 2**power <= cards} | {cards}
+    if training and node.inter_bytes_per_s is not None:
+        counts |= {cards * 2**power for power in range(1, 4) if 2**power <= MOST_MACHINES}
+    assumptions = (mark(machine), *node.assumptions)
+    return System(
+        machine.card, node.changed(assumptions=assumptions), (), tuple(sorted(counts)), owned=True
+    )

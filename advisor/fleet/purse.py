@@ -10,13 +10,14 @@ import numpy as np
 
 from advisor.catalog.economy import Economy
 from advisor.errors import InputError
-from advisor.fleet.demand import machine_system, mark
 from advisor.fleet.machines import (
     PLATFORMS,
     Machine,
     beside_classics,
     machine_reasons,
+    machine_system,
     machines,
+    mark,
     platform_of,
 )
 from advisor.fleet.portfolio import Means

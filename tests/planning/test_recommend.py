@@ -487,7 +487,7 @@ def test_the_next_best_never_reads_as_the_better_one(name: str) -> None:
 
 def test_a_run_without_deadline_ends_within_half_a_year_where_some_plan_does() -> None:
     """70 billion parameters on 15.6T tokens: twenty years on the cheapest eight accelerators."""
-    case = {
+    case: dict[str, Any] = {
         "model": {"preset": "llama-3.1-70b"},
         "workload": {"kind": "pretraining", "tokens": 15.6e12},
         "limits": {"accelerators": ["b300-sxm"]},
