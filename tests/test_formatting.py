@@ -200,10 +200,3 @@ def test_a_term_is_shown_in_human_units(value: float, unit: str, text: str) -> N
     term = Term(name="t", title="Term", value=value, unit=unit, formula="t")
 
     assert fmt.term_value(term) == text
-
-
-def test_a_citation_names_who_when_and_where() -> None:
-    assert fmt.citation("rajbhandari2020") == (
-        "S. Rajbhandari, J. Rasley, O. Ruwase, Y. He, ZeRO: Memory Optimizations Toward Training "
-        "Trillion Parameter Models, 2020, arXiv:1910.02054, section 5 and figure 1"
-    )

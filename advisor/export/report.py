@@ -15,8 +15,9 @@ from advisor.export.formats import Format
 from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
 from advisor.foundation.data_files import read_text
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import citation, memory, money, term_value
+from advisor.foundation.formatting import memory, money, term_value
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.references import citation
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import round_significant
 from advisor.nouns.workload import FineTuning

@@ -10,7 +10,6 @@ import re
 from typing import Final
 
 from advisor.foundation.quantities import Range, Term
-from advisor.foundation.references import references
 from advisor.foundation.rounding import (
     Rounding,
     at_place,
@@ -119,8 +118,16 @@ def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
-def duration(seconds: Value, *, with_range: bool = False, rounding: Rounding = "nearest") -> str:
+def duration(
+    seconds: Value,
+    *,
+    with_range: bool = False,
+    rounding: Rounding = "nearest",
+    beside: float | None = None,
+) -> str:
     """Return a time: seconds under 90 s, minutes under 90 min, hours under 72 h, then days.
+
+    ``beside``: a time with which it is compared, whose unit it takes. [s]
 
     Examples
     --------
@@ -130,10 +137,11 @@ def duration(seconds: Value, *, with_range: bool = False, rounding: Rounding = "
     '4.2 days'
     >>> duration(17.1 * 3600, rounding="up")
     '18 h'
+    >>> duration(5000, beside=6000)
+    '1.4 h'
     """
-    size, unit = next(
-        (size, unit) for limit, size, unit in _DURATIONS if _expected(seconds) < limit
-    )
+    shown = _expected(seconds) if beside is None else beside
+    size, unit = next((size, unit) for limit, size, unit in _DURATIONS if shown < limit)
     # "9 h", not "9.0 h"
     text = _quantity(seconds, 1 / size, unit, with_range=with_range, rounding=rounding)
     return text.replace(".0 ", " ", 1)
@@ -380,17 +388,3 @@ def term_value(term: Term) -> str:
     if term.value.is_integer():
         return f"{count(term.value)} {term.unit}".rstrip()
     return f"{plain(term.value, 3)} {term.unit}".rstrip()
-
-
-def citation(key: str | None) -> str:
-    """Return the full reference of a key; empty for a definition, which needs none.
-
-    Examples
-    --------
-    >>> citation("kaplan2020")
-    'J. Kaplan et al., Scaling Laws for Neural Language Models, 2020, arXiv:2001.08361, ...'
-    """
-    if key is None:
-        return ""
-    source = references()[key]
-    return f"{source.authors}, {source.title}, {source.year}, {source.locator}"

@@ -24,3 +24,17 @@ def references() -> Mapping[str, Reference]:
     """Return all references by key."""
     rows = read_table(data_path("references.csv"), Reference, key=("key",))
     return {row.key: row for row in rows}
+
+
+def citation(key: str | None) -> str:
+    """Return the full reference of a key; empty for a definition, which needs none.
+
+    Examples
+    --------
+    >>> citation("kaplan2020")
+    'J. Kaplan et al., Scaling Laws for Neural Language Models, 2020, arXiv:2001.08361, ...'
+    """
+    if key is None:
+        return ""
+    source = references()[key]
+    return f"{source.authors}, {source.title}, {source.year}, {source.locator}"

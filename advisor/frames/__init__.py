@@ -6,7 +6,7 @@ column's name states its unit; the columns time and cost take theirs from `Axes`
 
 import pandas as pd
 
-from advisor.foundation.formatting import citation
+from advisor.foundation.references import citation
 from advisor.frames.accuracy import (
     accuracy_by_task,
     accuracy_frame,

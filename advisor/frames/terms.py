@@ -8,7 +8,6 @@ import pandas as pd
 from advisor.architecture.table.model import Unit
 from advisor.estimate.results import MEMORY_TITLES, Estimate, StepTime
 from advisor.foundation.formatting import (
-    citation,
     count,
     duration,
     flops,
@@ -20,6 +19,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.record import record
+from advisor.foundation.references import citation
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GIB, HOUR_S, MILLISECOND
 from advisor.frames.picks import Pick

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from advisor.foundation.formatting import citation
+from advisor.foundation.references import citation
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn

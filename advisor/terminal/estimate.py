@@ -12,7 +12,6 @@ from advisor.estimate.beside_results import Day
 from advisor.estimate.results import Estimate, ServingEstimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import (
-    citation,
     count,
     duration,
     flops,
@@ -27,6 +26,7 @@ from advisor.foundation.formatting import (
     term_value,
 )
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.references import citation
 from advisor.foundation.rounding import plain, trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule

@@ -192,7 +192,10 @@ def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
         tight = need > TIGHT * usable
         smaller = tight and most <= WORTH_MEMORY * need and then <= hours * 1.001
         if rescued or (most <= usable and (worth or smaller)):
-            told = f"{change.title}: run {duration(hours * HOUR_S)} → {duration(then * HOUR_S)}"
+            first, later = (
+                duration(each * HOUR_S, beside=hours * HOUR_S) for each in (hours, then)
+            )
+            told = f"{change.title}: run {first} → {later}"
             told += f", memory up to {memory(need)}"
             if memory(most) == memory(need):
                 told += " as before"
