@@ -13,7 +13,7 @@ from advisor.estimate.training.loading import decodes_images
 from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
@@ -112,9 +112,12 @@ class Searched:
 
         Unless all runs do.
         """
-        case, longest_s = self.case, longest_run_s()
+        case = self.case
         if isinstance(case.workload, Serving) or case.limits.deadline_hours is not None:
             return self
+        # Who commits for a term waits as long.
+        term_s = (case.limits.commitment_months or 0) * HOURS_PER_MONTH * HOUR_S
+        longest_s = max(longest_run_s(), term_s)
         best = best_option(self.feasible, case.objective)
         if best is None or best.time * HOUR_S <= longest_s:
             return self

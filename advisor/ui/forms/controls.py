@@ -113,10 +113,8 @@ def field(
     """
     rules = RULES[name]
     key = state.key(name)
-    default = getattr(DEFAULTS, name)
-    st.session_state.setdefault(key, list(default) if rules.several else default)
     if name == "model":
-        titles = state.model_titles(st.session_state.get(state.key("network"), DEFAULTS.network))
+        titles = state.model_titles(st.session_state[state.key("network")])
         _open_select(name, titles)
     elif name == "own_accelerator":
         own = {item: f"{item} (measured)" for item in st.session_state.get(state.MEASURED, {})}

@@ -8,7 +8,7 @@ import streamlit as st
 from advisor import api
 from advisor.errors import InputError
 from advisor.ui.forms import remedies
-from advisor.ui.forms.inputs import DEFAULTS, Inputs
+from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.remedies import Remedy
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
@@ -79,8 +79,7 @@ def recommended(inputs: Inputs) -> str | None:
 
 def _apply(remedy: Remedy) -> None:
     """Set what a remedy changes, and nothing else: the page may be older than the question."""
-    held = st.session_state
-    before = {name: held.get(state.key(name), getattr(DEFAULTS, name)) for name in remedy.changes}
+    before = {name: st.session_state.get(state.key(name)) for name in remedy.changes}
     st.session_state[UNDO] = remedy.title, before, dict(remedy.changes)
     _set(remedy.changes)
 

@@ -57,10 +57,9 @@ def open_page(page: Page) -> Opened:
         found = links.decode(page, parameters)
         for name, field in page.fields.items():
             # A page reached by a click has the question of the page before.
-            held, value = field.key in st.session_state, found.values[name]
-            kept = new and not back and not parameters and held
-            idle = field.opens_itself and not held and value == field.default
-            if not (kept or idle or field.key in boxes):
+            kept = new and not back and not parameters and field.key in st.session_state
+            if not kept and field.key not in boxes:
+                value = found.values[name]
                 st.session_state[field.key] = list(value) if isinstance(value, tuple) else value
         st.session_state[_opened(page)] = found
     _corrections(opened(page))

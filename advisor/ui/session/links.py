@@ -55,8 +55,6 @@ class Field:
     """Whether the box shows a wrong text again, with what is wrong about it."""
     aliases: tuple[str, ...] = ()
     """Other names in older links and on other pages."""
-    opens_itself: bool = False
-    """Whether its box takes the default when drawn: each entry of a session slows every run."""
 
 
 @record

@@ -125,5 +125,4 @@ def _field(name: str, known: Names | None) -> Field:
         title=lambda value: value_title(name, value),
         keeps_wrong=RULES[name].kind in EXAMPLES,
         aliases=ALIASES.get(name, ()),
-        opens_itself=True,
     )
