@@ -220,9 +220,8 @@ class Searched:
         )
 
     def fewest(self) -> tuple[Candidate, ...]:
-        """Return the fewest of each accelerator that meet the deadline, smallest number first."""
-        case = self.case
-        if case.limits.deadline_hours is None:
+        """Return the fewest of each accelerator that meet a stated deadline, the smallest first."""
+        if self.case.limits.deadline_hours is None or self.pace:
             return ()
         found = fewest_machines(
             fewest(self.feasible, self.systems),
