@@ -37,6 +37,7 @@ from advisor.nouns.software.generations import generations
 
 TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv", "speech_runs.csv")
 TAILS: Final = ("tail_runs.csv",)
+"""Percentiles under a load, which no constant is fitted on."""
 OFFLOADED: Final = ("offload_runs.csv",)
 """Runs with layers or experts in the host's memory."""
 REPOSITORY: Final = re.compile(r"(?:github )?([\w.-]+/[\w.-]+)")
