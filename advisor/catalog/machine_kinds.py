@@ -20,8 +20,11 @@ WHOLE_COMPUTERS: Final = frozenset({"APU", "SoC", "desktop"})
 """Form factors whose price includes a complete computer."""
 
 
-def groups_of(accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the groups of defaults that apply to an accelerator, most specific first."""
+def groups_of(accelerator: Accelerator, per_machine: int = 1) -> tuple[str, ...]:
+    """Return the groups of defaults that apply to an accelerator, most specific first.
+
+    ``per_machine``: cards in one machine; a computer has no room for more than a workstation.
+    """
     segment = accelerator.segment
     if segment is Segment.CPU:
         server = usual_machines().is_server_processor(accelerator)
@@ -30,9 +33,9 @@ def groups_of(accelerator: Accelerator) -> tuple[str, ...]:
         return ("edge", "desktop")
     if accelerator.form_factor in WHOLE_COMPUTERS:
         return ("computer", "desktop")
-    if segment is Segment.WORKSTATION:
-        return ("workstation", "desktop")
-    return ("desktop",) if segment is Segment.CONSUMER else ("server",)
+    if per_machine > WORKSTATION_SLOTS or segment not in (Segment.WORKSTATION, Segment.CONSUMER):
+        return ("server",)
+    return ("workstation", "desktop") if segment is Segment.WORKSTATION else ("desktop",)
 
 
 def host_default(

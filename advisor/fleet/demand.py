@@ -32,6 +32,7 @@ from advisor.foundation.units import MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Objective
+from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared, resolved, two_pools
@@ -49,6 +50,9 @@ COARSE_LEVELS, COARSE_STEP = 2, 4
 """The same in large portfolios, so that their plan stays within its time."""
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
+SMALLEST_BYTES: Final = 1.0
+"""Smallest weights that a machine serves unasked: published comparisons of 8 bits with 16 find
+little loss (quality_loss.csv), those of 4 bits some. [bytes/parameter]"""
 SERVER_CARDS: Final = 8
 """Fewest cards of rented machines of which one run takes several for a term."""
 
@@ -225,7 +229,8 @@ class Demand:
             asked = ResolvedCase(case, architecture, self.calibration)
             rules = self._rules_of(asked)
             searched, result = search_and_host(asked, systems, advising=False, rules=rules)
-            options = spanning(asked, searched, result.options, fewer=True)
+            found = [*result.options, *(one for one in result.smaller if _as_good(one))]
+            options = spanning(asked, searched, found, fewer=True)
             options = [item for item in options if meets_time(item, case.limits)]
             self._found[key] = options, searched
         return self._found[key]
@@ -302,6 +307,12 @@ class Demand:
         """Cards of one machine of each supply."""
         there = {place: machine.row.cards for place, machine in self.machines}
         return there | {place: item.offer.accelerators for place, item in self.committed}
+
+
+def _as_good(option: Option) -> bool:
+    """Whether a plan takes an option in a format that nobody asked for."""
+    size = WEIGHT_FORMATS[option.precision].bytes_per_parameter
+    return size >= SMALLEST_BYTES and not option.layout.host_options
 
 
 def _served(workload: FleetWorkload, level: int, option: Option) -> float:

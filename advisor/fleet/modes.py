@@ -154,6 +154,7 @@ def replica_mode(place: int | None, option: Option, serves: float) -> Mode:
         cards=option.count,
         serves=serves,
         usd=option.usd_per_hour if rented else 0.0,
+        weights=option.precision,
         detail=_detail(option),
     )
 

@@ -1,7 +1,7 @@
 """From a portfolio to its plan: the best mix of buying and renting, and what it means."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -26,6 +26,7 @@ from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.software.quality import quality_words
 from advisor.nouns.workload import Serving
 
 SIZING, SOLVED = 0.6, 0.75
@@ -220,6 +221,22 @@ class _Planned:
         ends = sorted({0, len(self.problem.months) - 1})
         return tuple(found for period in ends for found in waiting(self.account, period, deadlines))
 
+    def _formats(self) -> Iterator[str]:
+        """Yield in which formats services run that state none, with the published loss."""
+        used: dict[int, set[str]] = {}
+        for use, _ in self.account.solution.used():
+            used.setdefault(use.job, set()).add(self.account.mode(use).weights)
+        for job, workload in enumerate(self.portfolio.workloads):
+            serving = workload.case.workload
+            if not isinstance(serving, Serving) or serving.weight_format is not None:
+                continue
+            for name in sorted(used.get(job, set()) - {""}):
+                loss = f" (published loss: {words})" if (words := quality_words(name)) else ""
+                yield (
+                    f"{workload.name} is served in {name}{loss}: the largest format of 8 bits or "
+                    "more that has room there; weight_format states another."
+                )
+
     @cached_property
     def _stopping(self) -> dict[str, Pauses]:
         """Serverless rentals of the plan."""
@@ -241,15 +258,15 @@ class _Planned:
             machine = self.built.machines[place]
             if machine is None:
                 continue
-            upkeep = Upkeep.of(machine, self.portfolio.owning, self.economy)
+            kept = Upkeep.of(machine, self.portfolio.owning, self.economy)
             for period, number in enumerate(account.there[place]):
                 if not number:
                     continue
                 hours = busy.get((place, period), 0.0) / item.cards / number
                 hours = min(hours, HOURS_PER_MONTH)
-                used = number * upkeep.kwh(item.power_kw, hours) * problem.months[period]
+                used = number * kept.kwh(item.power_kw, hours) * problem.months[period]
                 kwh += used
-                grams += used * upkeep.g_per_kwh
+                grams += used * kept.carbon_g_per_kwh
         return kwh, grams / 1e3
 
     @property
@@ -285,6 +302,7 @@ class _Planned:
                     f"{asked.name}: {serving.rate_words} count as "
                     f"{held.concurrency:,} in flight; each replica counts by what it completes."
                 )
+        notes += self._formats()
         for title, pauses in self._stopping.items():
             notes.append(
                 f"{title} stops {duration(pauses.kept_s)} after the last request; the next answer "

@@ -58,6 +58,9 @@ def answer(
             f"{money(account.worth_usd)} that the machines are worth at the end, "
             "in today's money."
         )
+    kept = account.lines["upkeep"] + account.lines["power"]
+    if bought and kept > WORTH_TELLING * account.total_usd:
+        text += f" It includes {money(kept)} for power, place and staff."
     if account.caution_usd > WORTH_TELLING * account.total_usd:
         text += (
             " Rents of cards without published runs count with the slow end of their range: "

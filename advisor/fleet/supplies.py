@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final, Self
 
 from advisor.catalog import Catalog
@@ -11,14 +11,14 @@ from advisor.catalog.economy import Economy
 from advisor.equations.energy import WATTS_PER_KW, kwh_per_month
 from advisor.fleet.machines import Machine, machine_named, machines, platform_of
 from advisor.fleet.portfolio import Portfolio
-from advisor.fleet.sentences import years
+from advisor.fleet.sentences import years as horizon
 from advisor.fleet.solving.problem import Supply, Way, starts_of
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.limits import Constraints
 from advisor.nouns.money import Owning
-from advisor.owning.assumptions import tariff_usd_per_kwh, unused_off
+from advisor.owning.assumptions import upkeep
 from advisor.planning.search.systems import allowed_offers
 from advisor.planning.spot import aged_factor
 
@@ -29,37 +29,22 @@ NOISE, USED = "noise", "used"
 
 @record
 class Upkeep:
-    """Defaults of owning one machine, or the user's values."""
+    """What keeping one machine takes, as ``own`` counts it: the user's values, or the defaults."""
 
     load_share: float
     idle_share: float
     pue: float
-    usd_per_kwh: float
-    g_per_kwh: float
+    electricity_usd_per_kwh: float
+    carbon_g_per_kwh: float
     colocation_usd_per_kw_month: float
     staff_usd_per_machine_month: float
-    life_years: float
 
     @classmethod
     def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Self:
         """Return the inputs of a machine; raises ``InputError`` if no tariff is known or given."""
         groups = machine.groups
-        off = owning.idle_share is None and unused_off(groups, owning)
-        years = owning.life_years or machine.row.life_years
-        kept = ("office" if name == "desktop" else name for name in groups)
         return cls(
-            load_share=economy.stated(owning, "load_share", *groups),
-            idle_share=0.0 if off else economy.stated(owning, "idle_share", *groups),
-            pue=economy.stated(owning, "pue", *groups),
-            usd_per_kwh=tariff_usd_per_kwh(groups, owning, economy),
-            g_per_kwh=economy.carbon_g_per_kwh(owning),
-            colocation_usd_per_kw_month=economy.stated(
-                owning, "colocation_usd_per_kw_month", *groups
-            ),
-            staff_usd_per_machine_month=economy.stated(
-                owning, "staff_usd_per_machine_month", *kept
-            ),
-            life_years=years or economy.default("life_years", *groups).expected,
+            *(upkeep(item.name, groups, owning, economy)[0].expected for item in fields(cls))
         )
 
     def kwh(self, rated_kw: float, hours: float) -> float:
@@ -134,13 +119,13 @@ def _machine_supply(
     owned: tuple[int, ...] = (),
     first: int = 0,
 ) -> Supply:
-    upkeep = Upkeep.of(machine, portfolio.owning, economy)
+    kept = Upkeep.of(machine, portfolio.owning, economy)
     rated_kw, row = machine.rated_w / WATTS_PER_KW, machine.row
-    idle = upkeep.kwh(rated_kw, 0.0) * upkeep.usd_per_kwh
-    busy = upkeep.kwh(rated_kw, HOURS_PER_MONTH) * upkeep.usd_per_kwh
-    fixed = (
-        idle + rated_kw * upkeep.colocation_usd_per_kw_month + upkeep.staff_usd_per_machine_month
-    )
+    idle = kept.kwh(rated_kw, 0.0) * kept.electricity_usd_per_kwh
+    busy = kept.kwh(rated_kw, HOURS_PER_MONTH) * kept.electricity_usd_per_kwh
+    fixed = idle + rated_kw * kept.colocation_usd_per_kw_month + kept.staff_usd_per_machine_month
+    years = portfolio.owning.life_years or row.life_years
+    years = years or economy.default("life_years", *machine.groups).expected
     return Supply(
         key=machine.key,
         title=machine.title,
@@ -151,7 +136,7 @@ def _machine_supply(
         card_hour_usd=(busy - idle) / HOURS_PER_MONTH / row.cards,
         power_kw=rated_kw,
         rack_units=row.rack_units,
-        life_months=upkeep.life_years * MONTHS_PER_YEAR,
+        life_months=years * MONTHS_PER_YEAR,
         owned=owned,
         first_period=first,
         platform=platform_of(machine.card),
@@ -192,7 +177,7 @@ def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy)
                 offer,
                 Supply(
                     key=f"{offer.key}/{plan.term_months}",
-                    title=f"{offer.provider} {offer.instance_type} for {years(plan.term_months)}",
+                    title=f"{offer.provider} {offer.instance_type} for {horizon(plan.term_months)}",
                     way=Way.COMMIT,
                     cards=offer.accelerators,
                     month_usd=month,

@@ -12,14 +12,15 @@ from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory_against
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind
-from advisor.nouns.limits import Objective, OwnedHardware
+from advisor.nouns.limits import OwnedHardware
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Size, purchase_price
 from advisor.owning.processors import compare_processors
-from advisor.owning.rents import Elsewhere
+from advisor.owning.rents import Rented
 from advisor.owning.report import Choice, owned_usd, rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
 from advisor.planning.explain.devices import devices_to_buy
+from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import counted, recommend
 from advisor.planning.search.options import Option, best_option, meets_time
@@ -57,10 +58,10 @@ def answer_own(
     if not stated:
         budget = buy() if buy else None
         bought = max(budget.best if budget else (), key=lambda item: item.usd, default=None)
-        hardware, elsewhere = _planned(asked, economy, bought)
-        choice = Choice(elsewhere=elsewhere)
+        hardware, rented = _planned(asked, economy, bought)
+        choice = Choice(rented=rented)
         if bought is not None:
-            choice = Choice(_size_of(bought, catalog), bought.groups, elsewhere)
+            choice = Choice(_size_of(bought, catalog), bought.groups, rented)
             case = _priced(case, bought, catalog)
         case = case.changed(hardware=hardware, layout=None)
     if case.owning.purchase_usd is None and case.hardware is not None:
@@ -70,6 +71,10 @@ def answer_own(
     case = case.changed(hardware=counted(asked.of(case)))
     asked = asked.of(case)
     found = _estimated(asked)
+    if stated and case.renting.usd_per_hour is None:
+        rentable = asked.of(case.changed(limits=case.limits.changed(owned=())))
+        place = best_placement(rentable)
+        choice = Choice(rented=Rented(place) if place.offer else None)
     if stated and buy:
         budget = buy()
     return rent_or_buy(
@@ -105,8 +110,8 @@ def _priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
 
 def _planned(
     asked: PricedCase, economy: Economy, bought: Purchase | None
-) -> tuple[Hardware, Elsewhere | None]:
-    """Return what was bought, or else costs least to own, and what costs least to rent.
+) -> tuple[Hardware, Rented | None]:
+    """Return what was bought, or else costs least to own, and what ``recommend`` rents.
 
     Cards that are sold in machines of eight are bought by the machine.
     """
@@ -127,9 +132,10 @@ def _planned(
             remedy="Name it with its price: --accelerator h100-sxm --purchase-price 25000.",
             field="limits.accelerators",
         )
-    limits = case.limits.changed(price_kind=PriceKind.ON_DEMAND)
-    asked = asked.of(case.changed(limits=limits))
-    searched = Searched.of(asked, advising=False)
+    searched = rentable = Searched.of(asked, advising=False)
+    if case.limits.price_kind is not PriceKind.ON_DEMAND:
+        limits = case.limits.changed(price_kind=PriceKind.ON_DEMAND)
+        searched = Searched.of(asked.of(case.changed(limits=limits)), advising=False)
     ways = [(searched.systems[option.system].accelerator, option) for option in searched.feasible]
     ways = [way for way in ways if way[0].key in priced]
     ways += [
@@ -161,13 +167,11 @@ def _planned(
         chosen = Hardware(accelerator=card.key, count=_sold(card, option))
     else:
         chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
-    rented = best_option(searched.feasible, Objective.CHEAPEST)
-    elsewhere = None
-    if rented is not None and rented.offer is not None:
-        other = searched.systems[rented.system].accelerator
-        if other.key != chosen.accelerator and case.renting.usd_per_hour is None:
-            elsewhere = Elsewhere(other, rented)
-    return chosen, elsewhere
+    best = best_option(rentable.feasible, case.objective)
+    if best is None or best.offer is None or case.renting.usd_per_hour is not None:
+        return chosen, None
+    place = placement(best, rentable.systems[best.system])
+    return chosen, Rented(place, None if isinstance(case.workload, Serving) else best.time)
 
 
 def _sold(card: Accelerator, option: Option) -> int:

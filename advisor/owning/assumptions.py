@@ -123,42 +123,55 @@ def resolve(
     defaults, tariffs and carbon intensities. Raises InputError if the accelerator has no price or
     the place no tariff, and the user gave none.
     """
-    groups = groups_of(accelerator)
-    place = economy.place(owning.place)
+    groups = groups_of(accelerator, size.per_machine)
     found: list[Assumption] = []
-
-    def add(field: str, value: Range, source: str, *, given: bool = False) -> None:
-        title, unit = TITLES[field]
-        found.append(
-            Assumption(field=field, title=title, unit=unit, value=value, given=given, source=source)
-        )
-
     for item in fields(Factors):
         field = item.name
         given = getattr(renting if field == "rent_change" else owning, field)
         if given is not None:
-            add(field, Range.exact(given), "given", given=True)
+            value, source = Range.exact(given), "given"
         elif field == "purchase_usd":
-            add(field, *purchase_price(accelerator, economy))
-        elif field == "electricity_usd_per_kwh":
-            add(field, *_tariff(place, groups, economy))
-        elif field == "carbon_g_per_kwh":
-            year = f", {place.carbon_year}" if place.carbon_year else ""
-            source = f"{place.name}: {CARBON_SOURCES[place.carbon_source]}{year}"
-            add(field, Range.exact(place.carbon_g_per_kwh), source)
+            value, source = purchase_price(accelerator, economy)
         elif field == "resale_share":
-            add(field, *_resale(owning, economy))
+            value, source = _resale(owning, economy)
         elif field == "host_usd" and owning.host_share is not None:
-            add(field, Range.exact(0.0), "not used: the share was given")
+            value, source = Range.exact(0.0), "not used: the share was given"
         elif field == "host_usd":
-            add(field, *_spread(host_default(economy, accelerator, size.cards_in_one, host_bytes)))
-        elif field == "idle_share" and unused_off(groups, owning):
-            add(field, Range.exact(0.0), OFF)
+            default = host_default(economy, accelerator, size.cards_in_one, host_bytes)
+            value, source = _spread(default)
         elif field == "network_share" and not size.joined:
-            add(field, Range.exact(0.0), "no job takes several machines")
+            value, source = Range.exact(0.0), "no job takes several machines"
         else:
-            add(field, *_spread(economy.default(field, *groups)))
+            value, source = upkeep(field, groups, owning, economy)
+        title, unit = TITLES[field]
+        known = given is not None
+        found.append(
+            Assumption(field=field, title=title, unit=unit, value=value, given=known, source=source)
+        )
     return tuple(found)
+
+
+def upkeep(
+    field: str, groups: tuple[str, ...], owning: Owning, economy: Economy
+) -> tuple[Range, str]:
+    """Return what a fleet and ``own`` take for an input of keeping a machine, and its source.
+
+    The given value, or the cited default of the machine's groups. Raises InputError if the place
+    has no tariff.
+    """
+    given = getattr(owning, field, None)
+    place = economy.place(owning.place)
+    if given is not None:
+        return Range.exact(given), "given"
+    if field == "electricity_usd_per_kwh":
+        return _tariff(place, groups, economy)
+    if field == "carbon_g_per_kwh":
+        year = f", {place.carbon_year}" if place.carbon_year else ""
+        source = f"{place.name}: {CARBON_SOURCES[place.carbon_source]}{year}"
+        return Range.exact(place.carbon_g_per_kwh), source
+    if field == "idle_share" and unused_off(groups, owning):
+        return Range.exact(0.0), OFF
+    return _spread(economy.default(field, *groups))
 
 
 @record
@@ -226,13 +239,6 @@ def purchase_price(accelerator: Accelerator, economy: Economy) -> tuple[Range, s
     group = "launch" if accelerator.at_launch_price() else kind
     value, _ = _spread(economy.default("price_factor", group), price)
     return value, f"{accelerator.price_words()} ({accelerator.source_of('purchase_usd').source})"
-
-
-def tariff_usd_per_kwh(groups: tuple[str, ...], owning: Owning, economy: Economy) -> float:
-    """Return the given price of electricity, or the tariff of the place. [USD/kWh]"""
-    if owning.electricity_usd_per_kwh is not None:
-        return owning.electricity_usd_per_kwh
-    return _tariff(economy.place(owning.place), groups, economy)[0].expected
 
 
 def _tariff(place: Place, groups: tuple[str, ...], economy: Economy) -> tuple[Range, str]:

@@ -148,17 +148,12 @@ def _run_energy(spread: Spread, size: Size, work: Work) -> Range | None:
     if work.run_hours is None:
         return None
 
-    def per_hour(factors: Factors) -> float:
-        return float(
-            energy_kwh(
-                rated_kw=machine_kw(factors, size) / work.groups,
-                load_share=factors.load_share,
-                pue=factors.pue,
-                hours=1.0,
-            )
-        )
+    def used(factors: Factors) -> float:
+        kw = machine_kw(factors, size) / work.groups
+        each = {"load_share": factors.load_share, "pue": factors.pue}
+        return float(energy_kwh(rated_kw=kw, hours=1.0, **each))
 
-    return work.run_hours.times(spread.of(per_hour))
+    return work.run_hours.times(spread.of(used))
 
 
 def _terms(

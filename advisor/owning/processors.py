@@ -5,27 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from advisor.catalog.economy import Economy
-from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.catalog.nodes import owned_node
-from advisor.equations import Number
-from advisor.equations.energy import WATTS_PER_KW, carbon_kg, rated_kw
-from advisor.equations.owning import capital_usd
-from advisor.equations.pricing import instances_needed
+from advisor.equations.energy import carbon_kg
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range
-from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
-from advisor.nouns.case import Hardware
+from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
-from advisor.nouns.money import Owning
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import tariff_usd_per_kwh
+from advisor.owning.assumptions import Bought, expected, size_of
+from advisor.owning.costs import bought_usd, machine_kw
 from advisor.owning.results import ProcessorOption
-from advisor.planning.energy_use import Power
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.precisions import search
 from advisor.planning.search.systems import LADDER, System
@@ -36,90 +30,6 @@ MOST_EXTRA: Final = 4
 ROUNDING: Final = 1e-9
 
 
-@record
-class Machine:
-    """Machines and network around packs of cards; small packs share a machine."""
-
-    packs: int
-    machines: int
-    host_share: float
-    """Price of the rest of the machines over the price of their cards."""
-    host_usd: float
-    """Minimum price of the rest of one machine. [USD]"""
-    network_share: float
-    """Network between machines over the price of the cards; 0 if one machine is enough."""
-
-
-@record
-class Kind:
-    """One kind of card in the machines of its estimate, at the expected inputs."""
-
-    card: Accelerator
-    owning: Owning
-    economy: Economy
-
-    @property
-    def purchase_usd(self) -> float:
-        """Price of one card; raises ``ValueError`` if it is unknown. [USD]"""
-        price = self.owning.purchase_usd or self.card.purchase_usd
-        if price is None:
-            msg = f"{self.card.key} has no price"
-            raise ValueError(msg)
-        return price
-
-    def machine(self, count: int) -> Machine:
-        """Return the machines that packs of ``count`` cards need; small packs share one."""
-        per_machine = owned_node(self.card, count).accelerators
-        alone = int(instances_needed(accelerators=count, per_instance=per_machine))
-        return Machine(
-            packs=max(1, per_machine // count),
-            machines=alone,
-            host_share=self.input("host_share"),
-            host_usd=self._host_usd(per_machine),
-            network_share=self.input("network_share") if alone > 1 else 0.0,
-        )
-
-    def usd(self, count: int, packs: Number = 1.0) -> Number:
-        """Price of packs of ``count`` cards with their machines. [USD]"""
-        machine = self.machine(count)
-        shared = instances_needed(accelerators=packs, per_instance=machine.packs)
-        return capital_usd(
-            accelerators=count * packs,
-            purchase_usd=self.purchase_usd,
-            host_share=machine.host_share,
-            network_share=machine.network_share,
-            machines=machine.machines * shared,
-            host_usd=machine.host_usd,
-        )
-
-    def rated_w(self, count: float) -> float:
-        """Rated power of a number of cards with their machines. [W]
-
-        Raises ``ValueError`` if it is unknown.
-        """
-        if self.card.board_power_w is None:
-            msg = f"{self.card.key} has no board power"
-            raise ValueError(msg)
-        kw = rated_kw(
-            accelerators=count,
-            board_power_w=self.card.board_power_w,
-            host_power_share=self.input("host_power_share"),
-        )
-        return float(kw) * WATTS_PER_KW
-
-    def input(self, field: str) -> float:
-        """Return the user's value of an input, or the expected default for the card's machines."""
-        return self.economy.stated(self.owning, field, *groups_of(self.card))
-
-    def _host_usd(self, per_machine: int) -> float:
-        """Return the minimum price of the rest of a machine; 0 if the user gave its share."""
-        if self.owning.host_usd is not None:
-            return self.owning.host_usd
-        if self.owning.host_share is not None:
-            return 0.0
-        return host_default(self.economy, self.card, per_machine).expected
-
-
 def compare_processors(
     asked: PricedCase, estimate: Estimate, economy: Economy
 ) -> tuple[ProcessorOption, ...]:
@@ -128,7 +38,7 @@ def compare_processors(
     The compared hardware comes first, then the processors that can do the work, fewest first. The
     same engine estimates all of them; training clusters include their network.
     """
-    catalog, owning = asked.catalog, asked.case.owning
+    catalog = asked.catalog
     processors = [card for card in catalog.accelerators if card.segment is Segment.CPU]
     hardware = catalog.accelerator(estimate.accelerator)
     singles = []
@@ -137,9 +47,10 @@ def compare_processors(
         if single is not None and single.memory.fits:
             singles.append((card, single, _slower(single, estimate)))
     counts = _clusters(asked, estimate, singles)
-    first = _option(hardware, estimate, estimate, owning, economy, Range.exact(1.0), estimate.count)
+    case = asked.case
+    first = _option(case, hardware, estimate, estimate, economy, Range.exact(1.0), estimate.count)
     found = [
-        _option(card, single, estimate, owning, economy, slower, number)
+        _option(case, card, single, estimate, economy, slower, number)
         for (card, single, slower), number in zip(singles, counts, strict=True)
     ]
     found.sort(key=lambda item: (item.apart, item.count, item.accelerator))
@@ -221,28 +132,18 @@ def _estimated(asked: PricedCase, card: Accelerator) -> Estimate | None:
 
 
 def _option(
+    case: Case,
     card: Accelerator,
     found: Estimate,
     reference: Estimate,
-    owning: Owning,
     economy: Economy,
     slower: Range,
     together: int | None,
 ) -> ProcessorOption:
-    same = found is reference
+    same, owning = found is reference, case.owning
     count = together or math.ceil(slower.expected * found.count - ROUNDING)
-    kind = Kind(card, owning if same else owning.changed(purchase_usd=None), economy)
-    drawn = Power.of(card, owning, economy)
-    priced = card.purchase_usd or (same and owning.purchase_usd)
-    bought = (together, 1.0) if together else (1, float(count))
-    power = kind.rated_w(count) / WATTS_PER_KW if card.board_power_w else None
-    monthly = owning.hours_per_month or HOURS_PER_MONTH
-    hours = reference.time.run_hours.expected if reference.time else monthly
-    draw = power * drawn.load_share if power is not None else None
-    energy = drawn.kwh(card, count, hours) if power is not None else None
-    tariff = tariff_usd_per_kwh(groups_of(card), owning, economy)
-    intensity = economy.carbon_g_per_kwh(owning)
-    return ProcessorOption(
+    usd = (same and owning.purchase_usd) or card.purchase_usd
+    option = ProcessorOption(
         accelerator=card.key,
         accelerator_name=card.name,
         hours=found.time.run_hours if found.time else None,
@@ -251,16 +152,28 @@ def _option(
         count=count,
         scaling=min(1.0, slower.expected * found.count / count) if not same else None,
         apart=together is None,
-        purchase_usd=cents.rounded(float(kind.usd(*bought))) if priced else None,
-        rated_kw=power,
+    )
+    if card.board_power_w is None:
+        return option
+    size = size_of(card, together) if together else size_of(card, 1, count)
+    priced = case.changed(owning=owning.changed(purchase_usd=usd or 1.0))
+    factors = expected(Bought(priced, card, size, economy).inputs(owning.months))
+    rated = float(machine_kw(factors, size))
+    hours = owning.hours_per_month or HOURS_PER_MONTH
+    if reference.time:
+        hours = reference.time.run_hours.expected
+    draw, pue = rated * factors.load_share, factors.pue
+    energy = draw * pue * hours
+    energy_usd = energy * factors.electricity_usd_per_kwh
+    return option.changed(
+        purchase_usd=cents.rounded(float(bought_usd(factors, size))) if usd else None,
+        rated_kw=rated,
         draw_kw=draw,
-        cooling_kw=draw * (drawn.pue - 1) if draw is not None else None,
+        cooling_kw=draw * (pue - 1),
         energy_kwh=energy,
-        energy_usd=energy * tariff if energy is not None else None,
-        cooling_usd=energy * tariff * (1 - 1 / drawn.pue) if energy is not None else None,
-        carbon_kg=(
-            float(carbon_kg(energy_kwh=energy, g_per_kwh=intensity)) if energy is not None else None
-        ),
+        energy_usd=energy_usd,
+        cooling_usd=energy_usd * (1 - 1 / pue),
+        carbon_kg=float(carbon_kg(energy_kwh=energy, g_per_kwh=factors.carbon_g_per_kwh)),
     )
 
 

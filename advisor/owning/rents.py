@@ -1,23 +1,33 @@
 """Ways of renting the same hardware: offers, commitments, a quote, a hosted model."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from advisor.catalog.economy import Commitment, Economy
-from advisor.equations.pricing import instances_needed
+from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.cost import billed_usd
+from advisor.estimate.placement import Placement
+from advisor.estimate.results import Estimate
 from advisor.foundation import cents
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MILLION
-from advisor.nouns.hardware import YOUR_QUOTE, Accelerator, Billing, Offer, PriceKind
+from advisor.nouns.hardware import (
+    TOGETHER,
+    YOUR_QUOTE,
+    Accelerator,
+    Billing,
+    Offer,
+    PriceKind,
+)
 from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
 from advisor.planning.beside_api import Hosted, hosted_models
+from advisor.planning.machines import hardware_systems
 from advisor.planning.prepared import PricedCase
-from advisor.planning.search.options import Option
-from advisor.planning.search.systems import allowed_offers, price_usd_per_hour
+from advisor.planning.search.options import Configuration, Price, priced_options
+from advisor.planning.spanning import spanning
 from advisor.planning.spot import Interruptions, upper_factor
 
 SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3, RentKind.API: 2}
@@ -53,22 +63,22 @@ class Tenancy:
 
 
 @record
-class Elsewhere:
-    """The cheapest plan to rent for the work, on cards other than those that are bought."""
+class Rented:
+    """The plan to rent that ``recommend`` or ``estimate`` names for the same question."""
 
-    accelerator: Accelerator
-    option: Option
+    place: Placement
+    hours: float | None = None
+    """Of a run, with interruptions; None: as long as on what is bought. [h]"""
 
 
 @record
 class Market:
-    """Where the cards of each group of some work can be rented."""
+    """Where the hardware of an estimate can be rented, for the work of all its groups."""
 
     asked: PricedCase
     economy: Economy
     accelerator: Accelerator
-    count: int
-    """Cards of one group."""
+    estimate: Estimate
     work: Work
 
     @property
@@ -82,24 +92,23 @@ class Market:
             )
         )
 
-    def tenancies(self, elsewhere: Elsewhere | None = None) -> tuple[Tenancy, ...]:
-        """Return the cheapest ways of renting for the work, ``elsewhere`` and hosted models too.
+    def tenancies(self, plan: Rented | None = None) -> tuple[Tenancy, ...]:
+        """Return the ways of renting for the work, of each kind the best first, and hosted models.
 
-        Whole instances within the case's limits, several only if the offer states a network. A
-        quote from the user replaces all offers.
+        The plan comes before all others. A quote from the user replaces all offers.
         """
         quote = self.asked.case.renting.usd_per_hour
         if quote is not None:
             always = Range.exact(1.0)
             found = [Tenancy(RentKind.QUOTE, YOUR_QUOTE, quote, always, self.monthly_usd)]
         else:
-            found = list(self._offered())
-            found += [] if elsewhere is None else [self._other(elsewhere)]
+            found = [] if plan is None else [self._planned(plan)]
+            found += self._offered(found)
         return (*found, *self._hosted())
 
-    def _offered(self) -> Iterator[Tenancy]:
-        """Yield the cheapest of each kind, one for each provider."""
-        firm = list(self._on_demand())
+    def _offered(self, first: Sequence[Tenancy]) -> Iterator[Tenancy]:
+        """Yield the cheapest of each kind beside the plan, one for each provider."""
+        firm = self._ways(PriceKind.ON_DEMAND)
         committed = [
             _commitment(plan, way)
             for way in firm
@@ -108,68 +117,101 @@ class Market:
             if plan.covers(self.accelerator.key)
             if plan.term_months <= self.asked.case.owning.months
         ]
-        for group in (firm, list(self._on_spot()), committed):
-            yield from _cheapest_by_provider(group)[: SHOWN[group[0].kind] if group else 0]
+        for group in (firm, self._ways(PriceKind.SPOT), committed):
+            alike = [way for way in first if group and way.kind is group[0].kind and not way.cards]
+            seen = {way.offer.provider for way in alike if way.offer}
+            others = [way for way in _cheapest_by_provider(group) if _provider(way) not in seen]
+            yield from others[: SHOWN[group[0].kind] - len(alike) if group else 0]
 
-    def _instances(self, kind: PriceKind) -> Iterator[tuple[Offer, int, float]]:
-        """Yield the allowed offers, the instances that the work takes, and their rent. [USD/h]"""
-        limits = self.asked.case.limits.changed(
-            accelerators=(self.accelerator.key,), price_kind=kind
-        )
-        for offer in allowed_offers(self.asked.catalog, limits):
-            price = price_usd_per_hour(offer, kind)
-            joined = offer.accelerators >= self.count // self.work.replicas
-            if price is not None and (joined or offer.inter_node_bytes_per_s is not None):
-                instances = instances_of(offer, self.count, self.work.groups)
-                yield offer, instances, cents.times(price, instances)
-
-    def _on_demand(self) -> Iterator[Tenancy]:
-        for offer, instances, hourly in self._instances(PriceKind.ON_DEMAND):
-            yield Tenancy(
-                RentKind.ON_DEMAND,
-                f"{offer.provider} on demand{', price from' if offer.is_from else ''}",
-                hourly,
-                _as_priced(offer),
-                self.monthly_usd,
-                instances=instances,
-                offer=offer,
+    def _ways(self, kind: PriceKind) -> list[Tenancy]:
+        """Return the estimate's hardware on each offer, priced as a search prices its plans."""
+        found, groups = self.estimate, self.work.groups
+        limits = self.asked.case.limits.changed(price_kind=kind, owned=())
+        asked = self.asked.of(self.asked.case.changed(limits=limits))
+        replica, number = found.cards // self.work.replicas, found.cards * groups
+        systems = [
+            replace(system, offers=(offer,))
+            for system in hardware_systems(
+                self.accelerator, number, asked.catalog, asked.case, together=replica
             )
+            for offer in system.offers
+        ]
+        layouts = LayoutArrays.of(found.layout.changed(data=found.layout.data * groups))
+        hours = 1.0 if self.work.run_hours is None else self.work.run_hours.expected
+        first_s = None if self.work.run_hours else 0.0
+        options = priced_options(
+            [
+                Configuration(at, number, found.precision, layouts, 0, hours, hours, first_s)
+                for at in range(len(systems))
+            ],
+            [Price.of(system, kind) for system in systems],
+        )
+        options = spanning(asked, systems, options, fewer=False)
+        return [
+            self._tenancy(kind, option.offer, option.usd_per_hour, option.instances)
+            for option in sorted(options, key=lambda option: option.cost_high_usd)
+            if option.offer is not None
+        ]
 
-    def _on_spot(self) -> Iterator[Tenancy]:
-        reliability = self.asked.calibration.reliability
-        interruptions = Interruptions.of(self.asked.case.renting, self.economy, reliability)
-        training = self.work.run_hours is not None
-        for offer, instances, hourly in self._instances(PriceKind.SPOT):
+    def _tenancy(
+        self,
+        kind: PriceKind,
+        offer: Offer,
+        usd_per_hour: float,
+        instances: int,
+        *,
+        longer: float = 1.0,
+        cards: str = "",
+    ) -> Tenancy:
+        """Return the rent of an offer's machines.
+
+        ``longer``: hours of a run there for an hour on what is bought, without interruptions.
+        ``cards``: what is rented, if it is not what is bought.
+        """
+        spot, training = kind is PriceKind.SPOT, self.work.run_hours is not None
+        joined = f" ({offer.instance_type})" if TOGETHER in offer.key else ""
+        paid, checkpoint_s = _as_priced(offer), None
+        if spot:
+            reliability = self.asked.calibration.reliability
+            interruptions = Interruptions.of(self.asked.case.renting, self.economy, reliability)
             # A run stops with the instances of its own group.
             alone = max(1, instances // self.work.groups)
-            yield Tenancy(
-                RentKind.SPOT,
-                f"{offer.provider} spot",
-                hourly,
-                interruptions.hours(alone) if training else interruptions.served_hours(),
-                self.monthly_usd,
-                instances=instances,
-                offer=offer,
-                checkpoint_s=interruptions.interval_s(alone) if training else None,
-            )
-
-    def _other(self, elsewhere: Elsewhere) -> Tenancy:
-        """Return the rent of other cards for the same work, in the hours that it takes on them."""
-        option, offer, hours = elsewhere.option, elsewhere.option.offer, self.work.run_hours
-        assert offer is not None
-        longer, runs = 1.0, 1
-        if hours is not None:
-            longer, runs = option.time / hours.expected, self.work.groups
-        cards = f"{runs * option.cards}x {elsewhere.accelerator.name}"
+            paid = interruptions.hours(alone) if training else interruptions.served_hours()
+            checkpoint_s = interruptions.interval_s(alone) if training else None
+        how = "spot" if spot else f"on demand{', price from' if offer.is_from else ''}"
         return Tenancy(
-            RentKind.ON_DEMAND,
-            f"{offer.provider} on demand, {cards}",
-            runs * option.usd_per_hour,
-            _as_priced(offer).scaled(longer),
+            RentKind.SPOT if spot else RentKind.ON_DEMAND,
+            f"{offer.provider} {how}{joined}{f', {cards}' if cards else ''}",
+            usd_per_hour,
+            paid.scaled(longer),
             self.monthly_usd,
-            instances=runs * option.instances,
+            instances=instances,
             offer=offer,
             cards=cards,
+            checkpoint_s=checkpoint_s,
+        )
+
+    def _planned(self, plan: Rented) -> Tenancy:
+        """Return the rent of the plan, in the hours that the work takes there."""
+        place, hours = plan.place, self.work.run_hours
+        assert place.offer is not None
+        assert place.usd_per_hour is not None
+        longer, runs = 1.0, 1
+        if hours is not None:
+            runs = self.work.groups
+            stopped = 1.0 if place.interrupted is None else place.interrupted.expected
+            longer = 1.0 if plan.hours is None else plan.hours / stopped / hours.expected
+        spares = getattr(self.asked.case.workload, "spare_replicas", 0)
+        number = runs * (place.count + spares * place.layout.replica_cards)
+        same = place.accelerator.key == self.accelerator.key
+        same = same and place.count == self.estimate.count * (1 if hours else self.work.groups)
+        return self._tenancy(
+            self.asked.case.limits.price_kind,
+            place.offer,
+            runs * place.usd_per_hour,
+            runs * place.instances,
+            longer=longer,
+            cards="" if same else f"{number}x {place.accelerator.name}",
         )
 
     def _hosted(self) -> list[Tenancy]:
@@ -205,33 +247,23 @@ def run_rent_usd(tenancy: Tenancy, hours: float, groups: int = 1) -> float:
     return cents.rounded(billed_usd(billing, hours=hours, usd_per_hour=hourly))
 
 
-def instances_of(offer: Offer, count: int, groups: int) -> int:
-    """Return the whole instances that hold ``groups`` of ``count`` accelerators.
-
-    An instance holds whole groups; only a group larger than an instance takes several.
-    """
-    held = offer.accelerators // count
-    if held:
-        return -(-groups // held)
-    return groups * int(instances_needed(accelerators=count, per_instance=offer.accelerators))
-
-
 def _cheapest_by_provider(group: Iterable[Tenancy]) -> list[Tenancy]:
+    """Return the first of each provider; of commitments, the cheapest at full use."""
     found: dict[str, Tenancy] = {}
-    for item in sorted(group, key=lambda item: (_effective(item), item.title)):
-        provider = item.offer.provider if item.offer else item.title
-        found.setdefault(provider, item)
+    for item in sorted(group, key=_upper_month):
+        found.setdefault(_provider(item), item)
     return list(found.values())
 
 
-def _effective(tenancy: Tenancy) -> float:
-    """Rent of an hour: a commitment's at full use, a price "from" at its upper end. [USD/h]"""
-    spot = tenancy.kind is RentKind.SPOT
-    kind = PriceKind.SPOT if spot else PriceKind.ON_DEMAND
-    factor = upper_factor(tenancy.offer, kind) if tenancy.offer else 1.0
-    if tenancy.committed:
-        return factor * tenancy.usd_per_month / HOURS_PER_MONTH
-    return factor * (tenancy.usd_per_hour * tenancy.paid.expected)
+def _upper_month(tenancy: Tenancy) -> float:
+    """Return the upper end of a commitment's rent; others keep their order. [USD/month]"""
+    if not tenancy.committed or tenancy.offer is None:
+        return 0.0
+    return tenancy.usd_per_month * upper_factor(tenancy.offer, PriceKind.ON_DEMAND)
+
+
+def _provider(tenancy: Tenancy) -> str:
+    return tenancy.offer.provider if tenancy.offer else tenancy.title
 
 
 def _as_priced(offer: Offer) -> Range:

@@ -18,7 +18,7 @@ from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Bought, Size, Spread, expected, size_of
 from advisor.owning.compare import Comparison, break_even_by_input
 from advisor.owning.costs import owning_cost, present_usd
-from advisor.owning.rents import Elsewhere, Market, Tenancy, run_rent_usd
+from advisor.owning.rents import Market, Rented, Tenancy, run_rent_usd
 from advisor.owning.results import (
     BreakEven,
     BudgetAnswer,
@@ -27,7 +27,7 @@ from advisor.owning.results import (
     RentCost,
     RentKind,
 )
-from advisor.owning.sentences import answer, assumptions, in_host, sold_apart
+from advisor.owning.sentences import answer, assumptions, in_host, sold_apart, upkeep_words
 from advisor.owning.work import Work, work_of
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.prepared import PricedCase
@@ -174,7 +174,7 @@ class Choice:
     """Machines of all groups; None takes those of the estimate."""
     groups: int = 1
     """Groups of the estimate's cards, which work side by side."""
-    elsewhere: Elsewhere | None = None
+    rented: Rented | None = None
 
 
 def rent_or_buy(
@@ -200,21 +200,21 @@ def rent_or_buy(
     bought = Bought(case, accelerator, size, economy, host_bytes)
     inputs = bought.inputs(owning.months)
     spread, work = Spread(inputs), work_of(case, estimate).times(groups)
-    market = Market(asked, economy, accelerator, estimate.cards, work)
-    compared = sorted(
-        (
-            Comparison(spread, bought, way, hours, owning.months)
-            for way in market.tenancies(choice.elsewhere)
-        ),
-        key=lambda item: item.rent(spread.base, hours=hours),
-    )
+    market = Market(asked, economy, accelerator, estimate, work)
+    ways = [
+        Comparison(spread, bought, way, hours, owning.months)
+        for way in market.tenancies(choice.rented)
+    ]
+    main = _headline(ways, spot=case.limits.price_kind is PriceKind.SPOT)
+    compared = sorted(ways, key=lambda item: item.rent(spread.base, hours=hours))
     rents = tuple(rent_cost(item, work, today) for item in compared)
-    main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
     place = economy.place(owning.place)
+    own = owning_cost(spread, size, hours=hours, months=owning.months, work=work)
     found = Ownership(
         answer=" ".join(
             (
                 answer(estimate, compared, rents, main, size.accelerators),
+                *upkeep_words(own.lines),
                 *sold_apart(accelerator, size.accelerators),
                 *in_host(estimate, inputs),
                 *missed_limits(estimate, case.limits),
@@ -228,13 +228,21 @@ def rent_or_buy(
         months=owning.months,
         hours_per_month=hours,
         place=place.name,
-        own=owning_cost(spread, size, hours=hours, months=owning.months, work=work),
+        own=own,
         rents=rents,
         processors=processors,
         budget=budget,
         inputs=inputs,
         assumptions=assumptions(
-            case, estimate, accelerator, hours, rents, processors, groups=groups, today=today
+            case,
+            estimate,
+            accelerator,
+            inputs,
+            hours,
+            rents,
+            processors,
+            groups=groups,
+            today=today,
         ),
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",
@@ -256,11 +264,11 @@ def _against(found: Ownership, main: Comparison, place: int) -> Ownership:
     )
 
 
-def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
-    """Return the way of renting that verdict, chart and break-even compare with: the cheapest.
+def _headline(ways: list[Comparison], *, spot: bool) -> Comparison | None:
+    """Return the way of renting that verdict, chart and break-even compare with: the plan to rent.
 
     A commitment also pays for unused hours, spot machines can be taken back, and a hosted model is
     no machine. So none of them counts here, except spot if the user asks for it.
     """
     kinds = {RentKind.SPOT, RentKind.QUOTE} if spot else {RentKind.ON_DEMAND, RentKind.QUOTE}
-    return next((item for item in compared if item.tenancy.kind in kinds), None)
+    return next((item for item in ways if item.tenancy.kind in kinds), None)

@@ -181,21 +181,21 @@ class ProcessorOption(Noun):
     """Share of perfect scaling at that number; None for the compared hardware."""
     apart: bool
     """No cluster trains one run in that time, so each processor works on its own run."""
-    purchase_usd: float | None
+    purchase_usd: float | None = None
     """With hosts; None if no price is known. [USD]"""
-    rated_kw: float | None
-    draw_kw: float | None
+    rated_kw: float | None = None
+    draw_kw: float | None = None
     """Power in use, without cooling. [kW]"""
-    cooling_kw: float | None
+    cooling_kw: float | None = None
     """Power that the site adds. [kW]"""
-    energy_kwh: float | None
+    energy_kwh: float | None = None
     """Of one run, or one month of serving, as in ``recommend`` and ``estimate``: machines in use,
     cooling included. [kWh]"""
-    energy_usd: float | None
+    energy_usd: float | None = None
     """That energy at the tariff. [USD]"""
-    cooling_usd: float | None
+    cooling_usd: float | None = None
     """The cooling's part of it. [USD]"""
-    carbon_kg: float | None
+    carbon_kg: float | None = None
 
 
 class Purchase(Noun):

@@ -1,9 +1,8 @@
 """The answer in sentences, and the words of the comparison for terminal and tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
-from advisor.catalog.machine_kinds import groups_of
 from advisor.catalog.nodes import sold_together
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
@@ -24,9 +23,9 @@ from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning
-from advisor.owning.assumptions import OFF, unused_off
+from advisor.owning.assumptions import OFF
 from advisor.owning.compare import Comparison
-from advisor.owning.results import Assumption, Ownership, ProcessorOption, RentCost, RentKind
+from advisor.owning.results import Assumption, Line, Ownership, ProcessorOption, RentCost, RentKind
 
 NEVER = "never"
 ROUNDED_UP = 0.95
@@ -82,13 +81,26 @@ def in_host(estimate: Estimate, inputs: Sequence[Assumption]) -> Iterator[str]:
         )
 
 
+def upkeep_words(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield what of owning is power, place and staff."""
+    words = {"electricity": "power", "colocation": "place", "staff": "staff"}
+    parts = [
+        f"{money(round_significant(line.usd, 2))} for {words[line.name]}"
+        for line in lines
+        if line.name in words and line.usd >= 1
+    ]
+    if parts:
+        yield f"Owning includes {' and '.join(parts)}."
+
+
 def _cheaper(compared: list[Comparison], main: Comparison) -> str:
     """Return the cheapest commitment or spot offer, if it costs less than the compared one."""
-    first = next(item for item in compared if item.tenancy.kind is not RentKind.API)
-    if first is main:
-        return ""
     base = main.spread.base
+    kinds = {RentKind.COMMITTED, RentKind.SPOT} - {main.tenancy.kind}
+    first = next((item for item in compared if item.tenancy.kind in kinds), main)
     amount = main.rent(base, hours=main.hours) - first.rent(base, hours=main.hours)
+    if amount <= 0:
+        return ""
     catch = "every hour of the term is paid" if first.tenancy.committed else "it can be taken back"
     saved = money(round_significant(amount, 2))
     return f"{first.tenancy.title} would cost {saved} less to rent, but {catch}."
@@ -131,6 +143,7 @@ def assumptions(
     case: Case,
     estimate: Estimate,
     accelerator: Accelerator,
+    inputs: Sequence[Assumption],
     hours: float,
     rents: tuple[RentCost, ...],
     processors: tuple[ProcessorOption, ...],
@@ -141,6 +154,7 @@ def assumptions(
     """Return what the answer assumes, as short notes."""
     found = [
         *_hardware_notes(case.owning, accelerator, estimate.count, hours, groups, today),
+        *(OFF for item in inputs if item.source == OFF and hours < HOURS_PER_MONTH),
         "all amounts are present values: money of today, before tax",
         "the bounds of an input are its 80 % interval; inputs are independent of each other",
         "the owned machines run the work as fast as the rented ones",
@@ -176,9 +190,6 @@ def _hardware_notes(
         yield (
             f"the bill is of all {groups} groups of {count}; processors are compared with one group"
         )
-    off = owning.idle_share is None and unused_off(groups_of(accelerator), owning)
-    if off and hours < HOURS_PER_MONTH:
-        yield OFF
     if owning.hours_per_month is None:
         yield f"{hours:,.0f} hours in use each month"
 

@@ -88,11 +88,12 @@ def test_the_first_sentence_says_what_is_paid_before_machines_are_sold() -> None
     plan = plan_fleet(asked, alternatives=False)
 
     worth = 0.4 * sum(item.usd for item in plan.purchases)
-    first = plan.sentence.split(" All of it runs on ")[0]
+    first = plan.sentence.split(" It includes ")[0]
     assert first.endswith(
         f"That is ${plan.total_usd + worth:,.0f} paid, less ${worth:,.0f} that the machines are "
         "worth at the end, in today's money."
     )
+    assert " for power, place and staff. All of it runs on " in plan.sentence
 
 
 def test_the_first_sentence_names_the_work_that_rents() -> None:

@@ -115,6 +115,8 @@ class Mode:
     """Whether a provider hosts the model: a replica is one request in flight."""
     pauses: Pauses | None = None
     """Serverless: when a replica stops. None if it runs in all hours."""
+    weights: str = ""
+    """Format of the weights that a replica serves; empty for runs and hosted models."""
     detail: str = ""
     """Precision, layout or offer, in words."""
 

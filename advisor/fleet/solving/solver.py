@@ -307,7 +307,7 @@ def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool
     stays = np.ones(len(program.columns), dtype=bool)
     work: dict[tuple[int, int, int], list[int]] = {}
     for place, column in enumerate(program.columns):
-        uses = [use for use, _ in uses_of(column)]
+        uses = [use for use, _ in program.uses[place]]
         if isinstance(column, Buy):
             stays[place] = column.supply not in barred
         elif uses:
