@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from advisor.foundation.data_records import refuse
-from advisor.nouns.hardware import FIRM_TIER, Offer, Quote
+from advisor.nouns.hardware import FIRM_TIER, Offer
 
 HOURLY_STEP: Final = Decimal("0.0001")
 """Rounding step of hourly prices: a hundredth of a cent, as most providers quote them. [USD]"""
@@ -44,13 +44,7 @@ def converted(offer: Offer, *, usd: float, rate_date: str) -> Offer:
     return offer.changed(
         on_demand_usd_per_hour=in_usd(quote.on_demand_per_hour, usd=usd),
         spot_usd_per_hour=in_usd(quote.spot_per_hour, usd=usd),
-        quote=Quote(
-            currency=quote.currency,
-            on_demand_per_hour=quote.on_demand_per_hour,
-            spot_per_hour=quote.spot_per_hour,
-            usd=usd,
-            rate_date=rate_date,
-        ),
+        quote=quote.changed(usd=usd, rate_date=rate_date),
     )
 
 

@@ -17,17 +17,17 @@ CATALOG_FILES: Final = "GPU_ADVISOR_CATALOG"
 """Environment variable with your own catalog files, separated as in PATH."""
 
 
-def _port(text: str) -> int:
-    port = parse_count(text, field="--port")
-    if port > MAX_PORT:
+def _count(text: str, *, field: str, most: int, remedy: str) -> int:
+    count = parse_count(text, field=field)
+    if count > most:
         raise InputError(
-            "--port is too large",
-            value=port,
-            allowed=f"1 to {MAX_PORT}",
-            remedy="Choose another port, e.g. 8501.",
-            field="--port",
+            f"{field} is too large", value=count, allowed=f"1 to {most}", remedy=remedy, field=field
         )
-    return port
+    return count
+
+
+def _port(text: str) -> int:
+    return _count(text, field="--port", most=MAX_PORT, remedy="Choose another port, e.g. 8501.")
 
 
 def _share_catalog(arguments: Namespace) -> None:
@@ -40,15 +40,8 @@ def _share_catalog(arguments: Namespace) -> None:
 def serve_api(arguments: Namespace) -> None:
     """Answer programs over HTTP."""
     port = _port(arguments.port)
-    processes = parse_count(arguments.workers, field="--workers")
-    if processes > MAX_PROCESSES:
-        raise InputError(
-            "--workers is too large",
-            value=processes,
-            allowed=f"1 to {MAX_PROCESSES}",
-            remedy="Give one process for each core.",
-            field="--workers",
-        )
+    remedy = "Give one process for each core."
+    processes = _count(arguments.workers, field="--workers", most=MAX_PROCESSES, remedy=remedy)
     _share_catalog(arguments)
     with _extra("api"):
         from advisor.services.http import serve

@@ -220,6 +220,9 @@ class _SlowError(AdvisorError):
         super().__init__(f"the body did not arrive within {READ_S:g} s. Send it again.")
 
 
+STATUSES: Final = {_TooLargeError: TOO_LARGE, _SlowError: SLOW, BusyError: BUSY}
+
+
 def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
     """Return the service; an answer may take ``timeout_s``, its time in the queue included."""
     work = Work(1)
@@ -271,19 +274,13 @@ async def _answered(work: Work, door: Door, request: Request, timeout_s: float) 
         text = await asyncio.wait_for(asyncio.shield(future), timeout_s)
     except InputError as error:
         return _refused(error)
-    except _TooLargeError as error:
-        return _problem(TOO_LARGE, error)
-    except _SlowError as error:
-        return _problem(SLOW, error)
-    except BusyError as error:
-        return _problem(BUSY, error)
+    except (_TooLargeError, _SlowError, BusyError, CatalogError, ResourceError) as error:
+        return _problem(STATUSES.get(type(error), DEFECT), error)
     except TimeoutError:
         late = AdvisorError(
             f"no answer within {timeout_s:g} s. Ask again, or ask a smaller question."
         )
         return _problem(LATE, late)
-    except (CatalogError, ResourceError) as error:
-        return _problem(DEFECT, error)
     except Exception as error:  # noqa: BLE001 - no traceback reaches a client
         what = shortened(f"{type(error).__name__}: {error}", MAX_PART)
         return _problem(DEFECT, AdvisorError(f"a defect of the program: {what}"))

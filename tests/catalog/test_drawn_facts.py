@@ -66,6 +66,29 @@ PRICES = [
     # 238 EUR a month over 730 hours, at 1.1269 USD.
     ("Hetzner", "AX162-R (monthly 238 EUR)", "unspecified", 0.3674),
 ]
+# karpenter-provider-aws@1d92708, instance-types.md: GPUs, vCPUs, memory [GiB], network [Gbit/s].
+SHAPES = [
+    ("g4dn.2xlarge", 1, 8, 32, 10),
+    ("g4dn.metal", 8, 96, 384, 100),
+    ("g5.24xlarge", 4, 96, 384, 50),
+    ("g5.2xlarge", 1, 8, 32, 5),
+    ("g5.8xlarge", 1, 32, 128, 25),
+    ("g6.12xlarge", 4, 48, 192, 40),
+    ("g6.16xlarge", 1, 64, 256, 25),
+    ("g6.24xlarge", 4, 96, 384, 50),
+    ("g6.2xlarge", 1, 8, 32, 5),
+    ("g6.48xlarge", 8, 192, 768, 100),
+    ("g6e.24xlarge", 4, 96, 768, 200),
+    ("g6e.8xlarge", 1, 32, 256, 25),
+    ("g7.12xlarge", 2, 48, 192, 175),
+    ("g7.48xlarge", 8, 192, 768, 700),
+    ("g7e.12xlarge", 2, 48, 512, 400),
+    ("g7e.24xlarge", 4, 96, 1024, 800),
+    ("g7e.48xlarge", 8, 192, 2048, 1600),
+    ("p4d.24xlarge", 8, 96, 1152, 400),
+    ("p4de.24xlarge", 8, 96, 1152, 400),
+    ("p6-b300.48xlarge", 8, 192, 4096, 6400),
+]
 # gpu-price-index@ab49c80 (2026-10-10), observations of Azure: spot, USD an hour.
 SPOT = [
     ("Standard_NC24ads_A100_v4", "westus3", 0.6788),
@@ -118,6 +141,23 @@ def test_the_price_is_that_of_the_list(
     price = offer.spot_usd_per_hour if provider == "GCP" else offer.on_demand_usd_per_hour
     # The catalog keeps four digits after the point.
     assert price == pytest.approx(usd, abs=5e-5)
+
+
+@pytest.mark.parametrize(("instance", "cards", "vcpus", "gib", "gbit_per_s"), SHAPES)
+def test_the_shape_is_that_of_the_description(
+    instance: str, cards: int, vcpus: int, gib: int, gbit_per_s: float
+) -> None:
+    found = [item for item in load_catalog().offers if item.instance_type == instance]
+    assert found
+    for offer in found:
+        assert (offer.accelerators, offer.vcpus) == (cards, vcpus)
+        assert offer.host_memory_bytes == pytest.approx(gib * 2**30)
+        assert offer.inter_node_bytes_per_s == pytest.approx(gbit_per_s * 1e9 / 8)
+
+
+def test_a_mac_that_apple_withdrew_has_no_price() -> None:
+    """Apple's shop has had no M3 Ultra of 512 GB since March 2026."""
+    assert load_catalog().accelerator("apple-m3-ultra").purchase_usd is None
 
 
 @pytest.mark.parametrize(("instance", "region", "usd"), SPOT)

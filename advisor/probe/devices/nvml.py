@@ -137,7 +137,11 @@ class Nvml:
         by_bus = {
             _text(info.busId): other
             for other in range(int(library.nvmlDeviceGetCount()))
-            if (info := self._ask(library.nvmlDeviceGetPciInfo, _handle(library, other)))
+            if (
+                info := self._ask(
+                    library.nvmlDeviceGetPciInfo, library.nvmlDeviceGetHandleByIndex(other)
+                )
+            )
         }
         found = set()
         for link in range(int(library.NVML_NVLINK_MAX_LINKS)):
@@ -164,10 +168,6 @@ class Nvml:
             return function(*arguments)
         except self._library.NVMLError:
             return None
-
-
-def _handle(library: Any, index: int) -> Any:
-    return library.nvmlDeviceGetHandleByIndex(index)
 
 
 def _sentence(library: Any, error: Exception) -> str:
