@@ -110,18 +110,8 @@ def _paid(month: pd.Series[float], way: str) -> str:
 
 def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:
     """Return the chart of cumulative cost in words."""
-    last = frame.iloc[-1]
-    crossing = (
-        f"Owning overtakes in month {month}"
-        if month is not None
-        else "Owning does not overtake within the horizon"
-    )
-    return (
-        f"{crossing}. After {int(last['month'])} months owning costs {money(last['own_usd'])} "
-        f"({money(last['own_low_usd'])} to {money(last['own_high_usd'])}), renting "
-        f"{money(last['rent_usd'])} ({money(last['rent_low_usd'])} to "
-        f"{money(last['rent_high_usd'])}). Line chart of cumulative cost by month, linear from 0."
-    )
+    found = timeline_finding(frame, month=month)
+    return f"{found} Line chart of cumulative cost by month, linear from 0."
 
 
 def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:

@@ -29,6 +29,19 @@ SHOWS = f"""([query, boxes]) => {{
     return JSON.stringify(asked) === JSON.stringify(query) && shown === (boxes ?? shown)
         && shown !== '[]';
 }}"""
+STEADY = f"""async () => {{
+    const look = () => location.search + ({BOXES})()
+        + document.querySelector('[data-test-script-state]')?.dataset.testScriptState;
+    let before = look();
+    for (let same = 0; same < 6; ) {{
+        await new Promise(done => setTimeout(done, 100));
+        const now = look();
+        same = now === before ? same + 1 : 0;
+        before = now;
+    }}
+    return ({BOXES})();
+}}"""
+"""The boxes once neither they nor the address nor the script has changed for 0.6 s."""
 RECONNECT_MS = 60_000
 CONNECTED = '[data-testid="stApp"][data-test-connection-state="CONNECTED"]'
 CONFIG = {
@@ -106,8 +119,7 @@ def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
     for _ in range(2):  # A page that has just reconnected shows its boxes, then draws them anew.
         page.wait_for_function(SHOWS, arg=[sorted(query.items()), boxes], timeout=60_000)
         settle(page)
-    page.wait_for_timeout(2_000)  # A reader looks before pressing Back again.
-    found: str = page.evaluate(BOXES)
+    found: str = page.evaluate(STEADY)  # A reader looks before pressing Back again.
     return found
 
 
@@ -232,40 +244,52 @@ def server(root: Path, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def tab(new_page: Callable[..., Page], page_errors: list[str]) -> Iterator[Page]:
-    """A page whose server may die: what the browser's console says of that is forgotten."""
-    yield new_page()
+def new_tab(new_page: Callable[..., Page], page_errors: list[str]) -> Iterator[Callable[..., Page]]:
+    """Open a page whose server may die: what the browser's console says of that is forgotten."""
+    opened: list[Page] = []
+
+    def open_tab() -> Page:
+        opened.append(new_page())
+        return opened[-1]
+
+    yield open_tab
+    for page in opened:  # It would tell of the server that has ended.
+        page.close()
     page_errors[:] = [error for error in page_errors if not error.startswith("console:")]
 
 
-def die_and_restart(server: Server, page: Page) -> None:
+def die_and_restart(server: Server, *pages: Page) -> None:
     server.kill()
-    page.wait_for_selector(CONNECTED, state="detached")
+    for page in pages:
+        page.wait_for_selector(CONNECTED, state="detached")
     server.start()
-    page.wait_for_selector(CONNECTED, timeout=RECONNECT_MS)
+    for page in pages:
+        page.wait_for_selector(CONNECTED, timeout=RECONNECT_MS)
 
 
-@pytest.mark.parametrize("name", ["fits", "rent-or-buy", "catalog", "accuracy"])
 def test_an_edit_after_the_server_died_keeps_all_earlier_ones(
-    tab: Page, server: Server, name: str
+    new_tab: Callable[..., Page], server: Server
 ) -> None:
-    visit, page = VISITS[name], tab
-    open_page(page, f"http://127.0.0.1:{server.port}/{name}")
-    visit.first(page)
-    once = shows(page, visit.query)
+    readers: list[tuple[Visit, Page, str]] = []
+    for name in ("fits", "rent-or-buy", "catalog", "accuracy"):  # one death meets them all
+        visit, page = VISITS[name], new_tab()
+        open_page(page, f"http://127.0.0.1:{server.port}/{name}")
+        visit.first(page)
+        readers.append((visit, page, shows(page, visit.query)))
 
-    die_and_restart(server, page)
-    shows(page, visit.query, once)
-    visit.then(page)
-    both = shows(page, visit.query | visit.added)
-    page.reload()
-    shows(page, visit.query | visit.added, both)
+    die_and_restart(server, *(page for _, page, _ in readers))
+    for visit, page, once in readers:
+        shows(page, visit.query, once)
+        visit.then(page)
+        both = shows(page, visit.query | visit.added)
+        page.reload()
+        shows(page, visit.query | visit.added, both)
 
 
 def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_ones_too(
-    tab: Page, server: Server
+    new_tab: Callable[..., Page], server: Server
 ) -> None:
-    page = tab
+    page = new_tab()
     open_page(page, f"http://127.0.0.1:{server.port}")
     unfold(page, "Advanced")
     fill(page, "LoRA rank", "64")

@@ -62,7 +62,7 @@ def controls(inputs: Inputs, *, elsewhere: Collection[str] = ()) -> Slots:
         if inputs.model == FROM_CONFIG:
             _config(slots)
         elif inputs.model == FROM_COUNT:
-            field("parameters", slots)
+            field("parameters", slots, st.container())
         if used("layers", inputs):
             _shape(inputs, slots)
         if inputs.rent == OWN and "own_accelerator" not in elsewhere:
@@ -100,17 +100,21 @@ def show_problems(
 def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
     grid = st.grid(columns, min_column_width=NARROWEST_PX)
     for name in names:
-        with grid.cell(column_span=2 if name == "model" else 1) as cell:  # the longest names
-            field(name, slots, below=cell)
+        # the longest names
+        field(name, slots, grid.cell(column_span=2 if name == "model" else 1))
 
 
-def field(
-    name: str, slots: Slots, *, blank: str | None = None, below: DeltaGenerator | None = None
-) -> None:
-    """Draw one field by its rules; ``blank`` is what it means when empty, if not the rules'.
+def field(name: str, slots: Slots, place: DeltaGenerator, *, blank: str | None = None) -> None:
+    """Draw one field by its rules in a place of its own, which holds a sentence about it too.
 
-    Of a card, ``blank`` names what stands in for it. ``below``: a cell of its own, if it has one.
+    ``blank`` is what it means when empty, if not the rules'. Of a card, it names what stands in.
     """
+    slots[name] = place
+    with place:
+        _box(name, blank)
+
+
+def _box(name: str, blank: str | None) -> None:
     rules = RULES[name]
     key = state.key(name)
     if name == "model":
@@ -146,7 +150,6 @@ def field(
             help=rules.explained or None,
             persist_state="session",
         )
-    slots[name] = below or st.container()
 
 
 def _open_select(name: str, titles: Mapping[str, str]) -> None:
@@ -194,8 +197,8 @@ def _shape(inputs: Inputs, slots: Slots) -> None:
         grid = st.grid(ADVANCED_COLUMNS, min_column_width=NARROWEST_PX)
         for name, case_field in SHAPE.items():
             value = getattr(computed, case_field) if computed else None
-            with grid.cell():
-                field(name, slots, blank=f"{value:,}" if isinstance(value, int) else None)
+            blank = f"{value:,}" if isinstance(value, int) else None
+            field(name, slots, grid.cell(), blank=blank)
 
 
 def _config(slots: Slots) -> None:

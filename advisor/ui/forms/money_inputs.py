@@ -100,11 +100,9 @@ def ask() -> controls.Slots:
     with st.container(border=True):
         known = bool(state.current(page()).own_accelerator)
         card, *counted, hours, horizon, place = st.columns([3, *[1] * known, 1.5, 1, 2])
-        with card:
-            controls.field("own_accelerator", slots, blank=CHOSEN_FOR_YOU)
+        controls.field("own_accelerator", slots, card, blank=CHOSEN_FOR_YOU)
         for column in counted:
-            with column:
-                controls.field("own_count", slots)
+            controls.field("own_count", slots, column)
         hours.number_input(
             item.title,
             1,
@@ -123,7 +121,7 @@ def ask() -> controls.Slots:
         for column, path in zip(st.columns(len(MAIN)), MAIN, strict=True):
             with column:
                 _box(path)
-                slots[case_inputs()[path].name] = st.container()
+            slots[case_inputs()[path].name] = column
     return slots
 
 

@@ -17,6 +17,8 @@ from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, text
 
 EVERYTHING: Final = "All work"
+QUANTITY_PX: Final = 340
+"""Of the box that names one: the longest stands in it whole, on a phone too."""
 WORST: Final = 8
 FEW: Final = 5
 """Below this number of groups, a median says little."""
@@ -91,6 +93,7 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
             format_func=frames.quantity_title,
             key="accuracy_quantity",
             persist_state="session",
+            width=QUANTITY_PX,
         )
         of_quantity = [run for run in runs if run.row.quantity == quantity]
         tasks = [EVERYTHING, *sorted({run.task for run in of_quantity})]

@@ -96,14 +96,11 @@ def ask() -> tuple[Inputs, api.Fits]:
         context = USUAL_CONTEXT
     with st.container(border=True):
         grid = st.grid(5, min_column_width=controls.NARROWEST_PX)
-        with grid.cell(column_span=2):
-            controls.field("own_accelerator", slots)
-        with grid.cell():
-            controls.field("own_count", slots)
+        controls.field("own_accelerator", slots, grid.cell(column_span=2))
+        controls.field("own_count", slots, grid.cell())
         with grid.cell():
             _ask_context(context)
-        with grid.cell():
-            controls.field("users", slots)
+        controls.field("users", slots, grid.cell())
         everything = st.toggle("Every known model", key="fits_all", persist_state="session")
     controls.show_problems(problems, usable, _as_asked(inputs), slots)
     state.write(page())
