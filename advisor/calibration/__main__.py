@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("table", nargs="?", help="of data/measurements, to add them to")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     parser.add_argument(
-        "--desktop", action="store_true", help="fit llama.cpp and MLX anew too: ten minutes more"
+        "--desktop", action="store_true", help="fit llama.cpp and MLX anew too: minutes more"
     )
     options = parser.parse_args(arguments)
     if options.what == "add":

@@ -50,7 +50,8 @@ def test_constants_behind_generated_times_come_back(engine):
         "sglang", ("llm_online",), tuple(one for one in SERVERS[0].parameters if one.name in truth)
     )
     packs = engine_packs(fit, engine)
-    times = iter(predicted_s(packs, calibration, with_values(calibration.serving, truth)).tolist())
+    facts = with_values(calibration.serving, truth)
+    times = iter(predicted_s(packs, calibration, [facts])[0].tolist())
     known = tuple(
         replace(
             pack,
@@ -202,8 +203,9 @@ def test_a_fit_takes_the_rate_of_the_host_that_a_run_states(engine):
             )
             for node in pack.nodes
         )
-        usual = predicted_s([pack], engine.calibration, facts)
-        assert (predicted_s([replace(pack, nodes=halved)], engine.calibration, facts) > usual).all()
+        usual = predicted_s([pack], engine.calibration, [facts])
+        slower = predicted_s([replace(pack, nodes=halved)], engine.calibration, [facts])
+        assert (slower > usual).all()
 
 
 def test_a_source_weighs_one_in_a_range_however_many_runs_it_has() -> None:

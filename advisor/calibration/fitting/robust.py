@@ -1,7 +1,7 @@
 """Robust least squares on the logarithm of times, by SciPy."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final
@@ -57,6 +57,8 @@ def fit_log_times(
     parameters: Sequence[Parameter],
     weights: Floats | None = None,
     tolerance: float = TOLERANCE,
+    *,
+    together: bool = False,
 ) -> LogFit:
     r"""Positive constants that bring predicted times nearest to measured ones.
 
@@ -65,7 +67,8 @@ def fit_log_times(
     ``predict``: times for an array of constants, in the order of ``parameters``. [s]
     ``parameters``: the fit starts from every combination of the constants'
     starts. ``weights``: of the measurements; equal by default. ``tolerance``: relative gain below
-    which the fit has converged.
+    which the fit has converged. ``together``: whether ``predict`` takes many points at once: an
+    array [points, constants], for times [points, measurements].
 
     Notes
     -----
@@ -99,9 +102,17 @@ def fit_log_times(
     low = np.log([item.low for item in parameters])
     high = np.log([item.high for item in parameters])
     starts = product(*[np.log(item.starts) for item in parameters])
+
+    def residuals(points: Floats) -> Floats:
+        return np.asarray(np.log(predict(np.exp(points))) - target)
+
+    def neighbours(_: object, points: Iterable[Floats]) -> Floats:
+        """Evaluate all steps of a numerical derivative at once."""
+        return residuals(np.stack([*points]))
+
     found = [
         least_squares(
-            lambda point: np.log(predict(np.exp(point))) - target,
+            (lambda point: residuals(point[None])[0]) if together else residuals,
             np.clip(start, low, high),
             bounds=(low, high),
             method="dogbox",
@@ -112,6 +123,7 @@ def fit_log_times(
             xtol=None,
             gtol=None,
             max_nfev=MAX_STEPS,
+            workers=neighbours if together else None,
         )
         for start in starts
     ]

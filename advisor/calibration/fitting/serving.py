@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Final
 
@@ -13,7 +14,6 @@ from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.served_runs import (
     OFFLOADED,
     TABLES,
-    Known,
     Pack,
     Reading,
     predicted_s,
@@ -171,41 +171,47 @@ def fit_engine(
     readings to leave out, see :func:`folds_of`. ``tolerance``: relative gain below which the fit
     has converged.
     """
+    packs = _without(packs, without)
     each = facts if isinstance(facts, Mapping) else {one.engine: facts for one in packs}
     engines = [(own, [one for one in packs if one.engine == name]) for name, own in each.items()]
-    readings = readings_of(one for _, runs in engines for one in runs)
-    kept = np.array(
-        [
-            not one.excluded and fold != without
-            for one, fold in zip(readings, folds_of(readings), strict=True)
-        ]
-    )
-    used = [one for one, use in zip(readings, kept, strict=True) if use]
+    engines = [(own, runs) for own, runs in engines if runs]
+    used = readings_of(one for _, runs in engines for one in runs)
     alike = [(one.group, one.quantity) for one in used]
     groups = Counter(alike)
     weights = np.array([1 / groups[name] for name in alike])
     if fit in HOSTS:
         machines = [(one.site, one.group.split(" | ")[2]) for one in used]
-        own = Counter(machine for machine, _ in set(zip(machines, alike, strict=True)))
-        weights = weights / np.sqrt([own[machine] for machine in machines])
-    measured = np.array([one.measured_s for one in readings])
+        kin = Counter(machine for machine, _ in set(zip(machines, alike, strict=True)))
+        weights = weights / np.sqrt([kin[machine] for machine in machines])
     names = [parameter.name for parameter in fit.parameters]
-    remembered: list[Known] = [{} for _ in engines]
 
-    def predict(values: Floats) -> Floats:
-        chosen = dict(zip(names, values.tolist(), strict=True))
+    def predict(points: Floats) -> Floats:
+        """Return the times of all readings at all points."""
+        chosen = [dict(zip(names, point, strict=True)) for point in points.tolist()]
         times = [
-            predicted_s(runs, calibration, with_values(own, chosen), known)
-            for (own, runs), known in zip(engines, remembered, strict=True)
+            predicted_s(runs, calibration, [with_values(own, values) for values in chosen])
+            for own, runs in engines
         ]
-        return np.asarray(np.concatenate(times)[kept])
+        return np.concatenate(times, axis=1)
 
+    measured = np.array([one.measured_s for one in used])
     found = fit_log_times(
-        predict, measured[kept], fit.parameters, weights=weights, tolerance=tolerance
+        predict, measured, fit.parameters, weights=weights, tolerance=tolerance, together=True
     )
     return {
         name: rounded(value, 3) for name, value in zip(names, found.values.tolist(), strict=True)
     }
+
+
+def _without(packs: Sequence[Pack], part: int | None) -> list[Pack]:
+    """Return the packs with the readings for a fit, one part of them left out."""
+    folds = iter(folds_of(readings_of(packs)))
+
+    def used(pack: Pack) -> Pack:
+        kept = (one for one in pack.readings if next(folds) != part and not one.excluded)
+        return replace(pack, readings=tuple(kept))
+
+    return [pack for pack in map(used, packs) if pack.readings]
 
 
 def folds_of(readings: Sequence[Reading]) -> list[int]:
@@ -225,5 +231,4 @@ def model_at_site(reading: Reading) -> str:
 
 def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
     """Return the runs on which an engine's constants, or those of the host's memory, are fitted."""
-    found = read_packs(engine, fit.kinds, OFFLOADED if fit in HOSTS else TABLES)
-    return tuple(pack for pack in found if pack.engine == fit.name)
+    return read_packs(engine, fit.kinds, OFFLOADED if fit in HOSTS else TABLES, fit.name)

@@ -35,7 +35,7 @@ from advisor.equations.training.goodput import spread_out, straggling
 from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
-from advisor.nouns.software.delivery import Delivery, Lost, Operator
+from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import Trained
 from advisor.nouns.software.stacks import fitted_stacks, stack_named
 
@@ -121,19 +121,17 @@ def _runs(engine: Engine) -> list[WholeRun]:
                 operator=run.operator,
                 known=GUESSED not in cell(row, "flags").split(";"),
                 ratio=scored.measured / scored.expected,
-                stragglers=_stragglers(machines, delivery),
+                stragglers=float(
+                    straggling(
+                        machines=machines,
+                        slow_machines=delivery.slow_machines,
+                        slow_by=delivery.slow_by,
+                    )
+                ),
                 spread=float(spread_out(machines=machines, ramp_machines=delivery.ramp_machines)),
             )
         )
     return [run for run in found if run.spread >= LARGE]
-
-
-def _stragglers(machines: float, delivery: Delivery) -> float:
-    return float(
-        straggling(
-            machines=machines, slow_machines=delivery.slow_machines, slow_by=delivery.slow_by
-        )
-    )
 
 
 def _intervals(runs: Sequence[WholeRun]) -> Section:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from advisor.calibration.fitting.memory import START
 from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.serving import (
@@ -119,15 +121,14 @@ def held_out(
         ),
     )
     readings = readings_of(packs)
-    seen = predicted_s(packs, calibration, with_values(facts, values))
-    unseen = seen.copy()
     folds = folds_of(readings)
-    for fold in dict.fromkeys(folds) if fit.parameters else ():
-        own = fit_engine(near, facts, packs, calibration, without=fold, tolerance=NEARLY)
-        times = predicted_s(packs, calibration, with_values(facts, own))
-        for index, place in enumerate(folds):
-            if place == fold:
-                unseen[index] = times[index]
+    parts = sorted(set(folds)) if fit.parameters else []
+    fitted = [values] + [
+        fit_engine(near, facts, packs, calibration, without=part, tolerance=NEARLY)
+        for part in parts
+    ]
+    seen, *others = predicted_s(packs, calibration, [with_values(facts, own) for own in fitted])
+    unseen = np.choose(folds, others) if parts else seen
     places = [(pack, reading) for pack in packs for reading in pack.readings]
     return tuple(
         ServedReading(
@@ -276,8 +277,7 @@ def tail_intervals(calibration: Calibration, engine: Engine) -> dict[str, Interv
     late: list[ServedReading] = []
     for fit in SERVERS:
         facts = calibration.engines.get(fit.name, calibration.serving)
-        packs = read_packs(engine, (ONLINE, BURST), TAILS)
-        own = [pack for pack in packs if pack.engine == fit.name]
+        own = read_packs(engine, (ONLINE, BURST), TAILS, fit.name)
         late += held_out(EngineFit(fit.name, (), ()), facts, {}, own, calibration)
     sure = [item for item in late if item.interval.endswith(TAIL) and not item.reading.excluded]
     return {

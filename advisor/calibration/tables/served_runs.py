@@ -3,11 +3,10 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.calibration.fitting.stack_runs import origin
 from advisor.calibration.tables.context import Engine
@@ -80,30 +79,53 @@ class Pack:
     load: ServingLoad
     readings: tuple[Reading, ...]
 
-    def times(
-        self, calibration: Calibration, facts: ServingFacts, hardware: HardwareArrays
-    ) -> BenchmarkTimes:
-        """Return the times of all runs under an engine with these constants."""
-        candidates = Candidates(self.deployment.candidates.layout, hardware)
+    def times(self, calibration: Calibration, points: Sequence[ServingFacts]) -> BenchmarkTimes:
+        """Return the times of all runs under an engine, of one point after the other."""
+        runs = len(self.cards)
+        place = np.tile(np.arange(runs), len(points))
+        layout = self.deployment.candidates.layout.take(place)
         deployment = replace(
-            self.deployment, engine=self.deployment.under(facts), candidates=candidates
+            self.deployment,
+            engine=self.deployment.under(_columns(points, runs)),
+            candidates=Candidates(layout, self._hardware(calibration, points)),
         )
-        return benchmark_times(deployment, self.load, calibration, self.kind)
+        return benchmark_times(deployment, self.load.take(place), calibration, self.kind)
+
+    def _hardware(self, calibration: Calibration, points: Sequence[ServingFacts]) -> HardwareArrays:
+        """Return the hardware of all runs under the kernels of each point."""
+        if not points[0].backends:
+            place = np.tile(np.arange(len(self.cards)), len(points))
+            return self.deployment.candidates.hardware.take(place)
+        stored, interface = self.deployment.served.weight_format, self.deployment.interface
+        systems = [
+            (
+                card,
+                node,
+                calibration.served_kernels(card, stored, facts, interface)[0],
+                compute_format(card, stored),
+            )
+            for facts in points
+            for card, node in zip(self.cards, self.nodes, strict=True)
+        ]
+        return HardwareArrays.stack(systems)
 
 
 def read_packs(
-    engine: Engine, kinds: Iterable[str], tables: Iterable[str] = TABLES
+    engine: Engine, kinds: Iterable[str], tables: Iterable[str] = TABLES, name: str = ""
 ) -> tuple[Pack, ...]:
     """Read the shipped serving runs of these kinds that state times.
 
     ``kinds``: values of the tables' ``kind``. ``tables``: files below ``data/measurements``.
+    ``name``: engine or builds of one; all by default.
     """
-    rows = [row for name in tables for row in shipped_rows(name)]
+    rows = [row for table in tables for row in shipped_rows(table)]
+    facts = engine.calibration.engines.get(name)
+    written = ("", name, facts.builds_of if facts else "")
     together: dict[tuple[object, ...], list[tuple[Row, Deployment, ServingLoad]]]
     together = defaultdict(list)
     wanted = set(kinds)
     for row in rows:
-        if row_kind(row) not in wanted:
+        if row_kind(row) not in wanted or (name and cell(row, "engine") not in written):
             continue
         try:
             deployment = row_deployment(row, engine)
@@ -122,7 +144,8 @@ def read_packs(
             served.cache_bytes_per_element,
         )
         together[key].append((row, deployment, load))
-    return tuple(_pack(found, engine) for found in together.values())
+    packs = [_pack(found, engine) for found in together.values()]
+    return tuple(pack for pack in packs if pack.readings and pack.engine == (name or pack.engine))
 
 
 def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) -> Pack:
@@ -134,13 +157,13 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
         deployment=replace(
             deployment,
             candidates=Candidates(
-                layout=joined([one.layout for one in candidates]),
-                hardware=joined([one.hardware for one in candidates]),
+                layout=LayoutArrays.joined([one.layout for one in candidates]),
+                hardware=HardwareArrays.joined([one.hardware for one in candidates]),
             ),
         ),
         cards=tuple(engine.accelerator(row) for row, _, _ in found),
         nodes=tuple(row_node(row, engine.accelerator(row)) for row, _, _ in found),
-        load=joined([load for *_, load in found]),
+        load=ServingLoad.joined([load for *_, load in found]),
         readings=tuple(
             Reading(
                 id=cell(row, "id"),
@@ -154,20 +177,6 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
             for index, (row, _, load) in enumerate(found)
             for quantity, seconds in measured_s(row, load).items()
         ),
-    )
-
-
-Arrays = TypeVar("Arrays", LayoutArrays, HardwareArrays, ServingLoad)
-
-
-def joined(parts: Sequence[Arrays]) -> Arrays:
-    """Return concatenated structs of arrays."""
-    kind = type(parts[0])
-    return kind(
-        **{
-            item.name: np.concatenate([getattr(one, item.name) for one in parts])
-            for item in fields(kind)
-        }
     )
 
 
@@ -200,55 +209,50 @@ def readings_of(packs: Iterable[Pack]) -> tuple[Reading, ...]:
     return tuple(reading for pack in packs for reading in pack.readings)
 
 
-Known = dict[tuple[object, ...], NDArray[np.float64]]
-"""Predicted times of a pack by its place and the constants that it depends on."""
-
-
 def predicted_s(
-    packs: Iterable[Pack],
-    calibration: Calibration,
-    facts: ServingFacts,
-    remembered: Known | None = None,
+    packs: Iterable[Pack], calibration: Calibration, points: Sequence[ServingFacts]
 ) -> Floats:
-    """Return the predicted time of every reading. [s]
+    """Return the predicted time of every reading, of shape [points, readings]. [s]
 
-    ``remembered``: times of earlier calls with these packs. A pack whose constants did not change
-    is not predicted again: a fit moves the constants of one generation at a time.
+    ``points``: one engine with several values of its constants, predicted as if each were a further
+    run: an evaluation takes about as long for all points as for one.
     """
-    known: dict[tuple[str, str, str, Node], HardwareArrays] = {}
+    return np.concatenate([_pack_s(pack, calibration, points) for pack in packs], axis=1)
 
-    def hardware(pack: Pack) -> HardwareArrays:
-        if not facts.backends:
-            return pack.deployment.candidates.hardware
-        stored, interface = pack.deployment.served.weight_format, pack.deployment.interface
-        places = list(zip(pack.cards, pack.nodes, strict=True))
-        for card, node in places:
-            if (card.key, stored.name, interface, node) not in known:
-                kernels, _ = calibration.served_kernels(card, stored, facts, interface)
-                known[card.key, stored.name, interface, node] = HardwareArrays.of(
-                    card, node, kernels, compute=compute_format(card, stored)
-                )
-        return joined([known[card.key, stored.name, interface, node] for card, node in places])
 
-    def predict(pack: Pack) -> NDArray[np.float64]:
-        times = pack.times(calibration, facts, hardware(pack))
-        all_s = {FIRST: times.first_s, TOKEN: times.token_s, WHOLE: times.whole_s}
-        return np.array([all_s[item.quantity][item.row] for item in pack.readings])
-
-    if remembered is None:
-        return np.concatenate([predict(pack) for pack in packs])
-    shared = _values(facts)
-    found: list[NDArray[np.float64]] = []
-    for place, pack in enumerate(packs):
-        interface = pack.deployment.interface
-        own = {card.key: facts.backend(generations(card), interface) for card in pack.cards}
-        key = (place, shared, *(_values(each) for each in own.values() if each))
-        if key not in remembered:
-            remembered[key] = predict(pack)
-        found.append(remembered[key])
-    return np.concatenate(found)
+def _pack_s(pack: Pack, calibration: Calibration, points: Sequence[ServingFacts]) -> Floats:
+    """Predict one pack, once for the points that its cards do not tell apart."""
+    kinds = {generations(card) for card in pack.cards}
+    interface = pack.deployment.interface
+    own: dict[tuple[object, ...], ServingFacts] = {}
+    keys = []
+    for facts in points:
+        kernels = [facts.backend(kind, interface) for kind in kinds]
+        keys.append((_values(facts), *(_values(each) for each in kernels if each)))
+        own.setdefault(keys[-1], facts)
+    times = pack.times(calibration, [*own.values()])
+    all_s = {FIRST: times.first_s, TOKEN: times.token_s, WHOLE: times.whole_s}
+    tables = {name: seconds.reshape(len(own), -1) for name, seconds in all_s.items()}
+    found = np.stack([tables[item.quantity][:, item.row] for item in pack.readings], axis=1)
+    return np.asarray(found[[[*own].index(key) for key in keys]])
 
 
 def _values(facts: Noun) -> tuple[object, ...]:
     """Return the values of a noun that are not sections."""
     return tuple(value for value in facts.__dict__.values() if not isinstance(value, dict))
+
+
+Facts = TypeVar("Facts", bound=Noun)
+
+
+def _columns(points: Sequence[Facts], rows: int) -> Facts:
+    """Return a noun whose numbers are columns where the points differ, each for some rows."""
+    first, *others = points
+    columns: dict[str, object] = {}
+    for name, value in first.__dict__.items():
+        values = [value, *(getattr(one, name) for one in others)]
+        if isinstance(value, Noun):
+            columns[name] = _columns(values, rows)
+        elif isinstance(value, float) and len(set(values)) > 1:
+            columns[name] = np.repeat(values, rows)
+    return first.changed(**columns)

@@ -139,7 +139,8 @@ def start_burst_s(
     longest = (concurrency - 1) * service_s
     if share is None:
         return longest / (2 * rounds)
-    return longest * max(1 - rounds * (1 - share), 0.0)
+    waited: Number = longest * np.maximum(1 - rounds * (1 - share), 0.0)
+    return waited
 
 
 def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:

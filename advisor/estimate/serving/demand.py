@@ -7,8 +7,8 @@ input as a single matrix, and cache keys and values.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, fields, replace
-from typing import Final
+from dataclasses import field
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from advisor.architecture.table.operators import Division, Operator, OperatorKin
 from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
 from advisor.equations.serving.engine import cache_share
 from advisor.equations.training.memory import stage_share as layer_share
-from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.candidates import Columns, Floats, LayoutArrays
 from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
 from advisor.nouns.software.engines import ServingFacts
@@ -39,7 +39,7 @@ EXPERTS_ONLY_FORMATS: Final = frozenset({"mxfp4"})
 
 
 @record
-class ServingLoad:
+class ServingLoad(Columns):
     """Requests in flight in the whole deployment. Fields broadcast."""
 
     input_tokens: Floats
@@ -70,11 +70,9 @@ class ServingLoad:
     tower_bytes: Floats = field(default_factory=lambda: np.zeros(1))
     """Weights of the vision tower. [bytes]"""
 
-    def take(self, index: NDArray[np.intp]) -> ServingLoad:
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
         """Return the loads of selected configurations, or the one load of all."""
-        if len(self.concurrency) == 1:
-            return self
-        return replace(self, **{one.name: getattr(self, one.name)[index] for one in fields(self)})
+        return self if len(self.concurrency) == 1 else Columns.take(self, index)
 
     @classmethod
     def of(cls, workload: Serving) -> ServingLoad:

@@ -132,7 +132,7 @@ def products(
 
 def _unpacking(hardware: HardwareArrays, engine: ServingFacts) -> HardwareArrays:
     """Return the rates of narrow weights: kernels unpack them for 16-bit arithmetic."""
-    if engine.unpacked_compute == 1.0:
+    if np.all(engine.unpacked_compute == 1.0):
         return hardware
     native = hardware.peak_flops_per_s > hardware.peak16_flops_per_s
     share = np.where(native, 1.0, engine.unpacked_compute)
