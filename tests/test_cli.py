@@ -152,6 +152,8 @@ MODEL = "recommend --model llama-3.1-8b"
         (f"{MODEL} --task lora --num-gpus 9", r"option --num-gpus \(perhaps --max-accelerators\)"),
         (f"{MODEL} --task serve --tensor_parallel_size=2", r"=2 \(perhaps --tensor\); see"),
         (f"{MODEL} --task serve --xyzzy", r"option --xyzzy; see 'gpu-advisor recommend --help'"),
+        (f"{MODEL} --task lora --buy-budget 9", r"--buy-budget \(an option of own\); see"),
+        (f"{MODEL} --task lora --params 7B", r"option --params \(perhaps --model\); see"),
         ("fits --card t4", r"option --card \(perhaps --accelerator\)"),
         (f"{MODEL} --task serve --tokens 5M", r"--tokens does not belong to this task: .*qlora"),
         (f"{MODEL} --task pretrain --lora-rank 8", r"--lora-rank does not belong to this task"),

@@ -91,6 +91,12 @@ def fill(parser: Any, entries: Iterable[Entry]) -> None:
             _add_argument(parser, **entry)
 
 
+def _takes(command: Command, option: str) -> bool:
+    parser = argparse.ArgumentParser(add_help=False)
+    fill(parser, command.takes)
+    return any(option in action.option_strings for action in parser._actions)
+
+
 def _add_argument(parser: Any, spelled: str, **more: Any) -> None:
     """Add one argument, ``spelled`` as in the help: ``--top N``.
 
@@ -168,6 +174,9 @@ class Parser(argparse.ArgumentParser):
         begun.sort(key=lambda name: (name != word, name not in ours))
         close = begun[:2] or get_close_matches(word, known, n=2)
         near = dict.fromkeys(known[name] for name in close)
+        others = [name for name, command in table().commands.items() if _takes(command, word)]
+        if others and word not in known:
+            return f" (an option of {', '.join(others)})"
         return f" (perhaps {' or '.join(near)})" if near else ""
 
     def error(self, message: str) -> NoReturn:
