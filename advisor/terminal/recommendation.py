@@ -37,7 +37,7 @@ Item = TypeVar("Item")
 
 TITLES: Final = {
     Objective.CHEAPEST: "Cheapest",
-    Objective.FASTEST: "Fastest (twice the cost must buy over 10 %)",
+    Objective.FASTEST: "Fastest (twice the cost must save over 10 %)",
     Objective.BEST_VALUE: "Best value (least cost x time)",
 }
 

@@ -1,4 +1,4 @@
-"""The fastest plan is one that people buy: twice the cost must buy over 10 % of speed."""
+"""The fastest plan is one that people buy: twice the cost must save over 10 % of the best value."""
 
 import pytest
 
@@ -36,6 +36,8 @@ def options(*points: tuple[float, float]) -> list[Option]:
         ([(100, 8), (200, 4), (400, 2)], (400, 2)),
         # The last doubling buys 6 %, the one before it 50 %.
         ([(100, 8), (200, 4), (400, 3.76)], (200, 4)),
+        # The last doubling saves 16 % of the time reached, but 8 % of the best value's (30).
+        ([(100, 80), (200, 30), (400, 16), (800, 13.5)], (400, 16)),
         # Two doublings that buy too little each.
         ([(100, 4), (200, 3.8), (400, 3.6)], (100, 4)),
         # Exactly 10 % for twice the cost is not over 10 %.

@@ -228,36 +228,6 @@ def request_rate_per_s(
     return rate
 
 
-def request_latency_s(*, running_s: Number, requests: Number, running_requests: Number) -> Number:
-    r"""Time from a request's arrival to its last token, if some requests wait for a place. [s]
-
-    Parameters
-    ----------
-    running_s : float or ndarray
-        Time for which a request runs, :math:`T_r`. [s]
-    requests : float or ndarray
-        Requests in flight, :math:`N`.
-    running_requests : float or ndarray
-        Those that run at the same time, :math:`R`.
-
-    Notes
-    -----
-    .. math:: T = T_r\,\frac{N}{R}
-
-    By Little's law [1]_: :math:`R / T_r` requests end in each second, whatever waits.
-
-    References
-    ----------
-    .. [1] Little, 1961, doi:10.1287/opre.9.3.383.
-
-    Examples
-    --------
-    >>> request_latency_s(running_s=2.0, requests=30.0, running_requests=10.0)
-    6.0
-    """
-    return running_s * requests / running_requests
-
-
 def time_per_output_token_s(
     *, decode_step_s: Number, prefill_extra_s: Number, request_rate_per_s: Number, steps: Number
 ) -> Number:

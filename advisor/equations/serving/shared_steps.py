@@ -13,20 +13,17 @@ MOST_READ = 0.99
 """Largest share of the time for prompts; an engine beyond it does not keep up."""
 
 
-def token_time_s(
+def added_time_s(
     *,
     step_s: Number,
     prompt_s: Number,
     rate_per_s: Number,
     waited_s: Number,
     seen_step_s: Number,
-    longest_step_s: Number,
     arrival_scv: float,
     output_tokens: float,
 ) -> Number:
-    r"""Mean time per token of one answer. [s]
-
-    Between :math:`d` and :math:`D`.
+    r"""Mean time that prompts add to a token of one answer, if steps had no limit. [s]
 
     Parameters
     ----------
@@ -36,8 +33,6 @@ def token_time_s(
         Mean time to the first token, :math:`F`. [s]
     seen_step_s : float or ndarray
         Mean length of the step into which an arrival falls, :math:`s`. [s]
-    longest_step_s : float or ndarray
-        Length of a step full of prompts, :math:`D`. [s]
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals, :math:`C_a`.
     output_tokens : float
@@ -45,15 +40,13 @@ def token_time_s(
 
     Notes
     -----
-    .. math:: \tau = d + \frac{x}{\left(1 + (x / (D - d))^3\right)^{1/3}}, \qquad
-        x = \frac{\rho d}{1 - \rho} + \frac{E}{O (1 - \rho)} \left(
+    .. math:: x = \frac{\rho d}{1 - \rho} + \frac{E}{O (1 - \rho)} \left(
         \lambda F \left(1 - \frac{d}{(1 - \rho) s}\right) + \frac{C_a - 1}{2}\right)
 
     :math:`O` steps and the prompts that arrive meanwhile take :math:`O d / (1 - \rho)`. At its
     first token, a request has :math:`\lambda F` prompts behind it, which came while it waited; at
     a later step fewer wait, because steps with many prompts are long and rare:
     :math:`d / (1 - \rho)` is the mean step. In bursts, :math:`(C_a - 1) / 2` more requests follow.
-    The cubes bend the sum to the longest step; they were chosen on a simulation.
 
     References
     ----------
@@ -61,26 +54,42 @@ def token_time_s(
 
     Examples
     --------
-    >>> found = token_time_s(
+    >>> found = added_time_s(
     ...     step_s=0.01,
     ...     prompt_s=0.05,
     ...     rate_per_s=10.0,
     ...     waited_s=0.0,
     ...     seen_step_s=0.02,
-    ...     longest_step_s=1e9,
     ...     arrival_scv=1.0,
     ...     output_tokens=100.0,
     ... )
     >>> round(float(found), 6)
-    0.02
+    0.01
     """
     read = np.minimum(rate_per_s * prompt_s, MOST_READ)
     follow = rate_per_s * waited_s * np.maximum(1 - step_s / (1 - read) / seen_step_s, 0.0)
     follow = follow + (arrival_scv - 1) / 2
-    added = (step_s * read + prompt_s * follow / output_tokens) / (1 - read)
-    room = np.maximum(longest_step_s - step_s, 1e-12)
-    bent = np.cbrt(1 + np.power(np.maximum(added, 0.0) / room, 3))
-    time: Number = step_s + np.maximum(added, 0.0) / bent
+    added: Number = (step_s * read + prompt_s * follow / output_tokens) / (1 - read)
+    return np.maximum(added, 0.0)
+
+
+def within_step_s(*, added_s: Number, most_s: Number) -> Number:
+    r"""Time that prompts add to a token, of steps that carry a limited number of them. [s]
+
+    ``added_s``: without the limit, :math:`x`. ``most_s``: what fills a step, :math:`D - d`.
+
+    Notes
+    -----
+    .. math:: \tau - d = \frac{x}{\left(1 + (x / (D - d))^3\right)^{1/3}}
+
+    The cubes were chosen on a simulation.
+
+    Examples
+    --------
+    >>> round(float(within_step_s(added_s=0.01, most_s=1e9)), 6)
+    0.01
+    """
+    time: Number = added_s / np.cbrt(1 + np.power(added_s / np.maximum(most_s, 1e-12), 3))
     return time
 
 
@@ -99,7 +108,7 @@ def token_time_variance(
     Parameters
     ----------
     step_s, prompt_s, rate_per_s, arrival_scv, output_tokens
-        As for :func:`token_time_s`.
+        As for :func:`added_time_s`.
     waited_variance : float or ndarray
         Of the time to the first token. [s^2]
     prompt_scv : float

@@ -18,7 +18,12 @@ from advisor.equations.serving.queueing import (
     tail_quantile_s,
     weighted_quantile,
 )
-from advisor.equations.serving.shared_steps import MOST_READ, token_time_s, token_time_variance
+from advisor.equations.serving.shared_steps import (
+    MOST_READ,
+    added_time_s,
+    token_time_variance,
+    within_step_s,
+)
 from advisor.estimate.candidates import Floats
 from advisor.foundation.record import record
 
@@ -248,19 +253,18 @@ def _token_times(
     """Return the time per token: its mean, and its value at each percentile.
 
     Requests are counted where they complete (``lived``): one that meets many others is there for
-    longer. What prompts add is a gamma distribution.
+    longer. What prompts add is a gamma distribution, cut off where they fill every step.
     """
     common = {
         "step_s": steps.plain_s,
         "prompt_s": steps.prompt_s,
         "rate_per_s": arrivals.rate_per_s[:, None],
     }
-    tpot = np.asarray(
-        token_time_s(
+    added = np.asarray(
+        added_time_s(
             **common,
             waited_s=waited_s[:, None],
             seen_step_s=steps.seen_s,
-            longest_step_s=steps.longest_s,
             arrival_scv=arrivals.arrival_scv,
             output_tokens=arrivals.output_tokens,
         )
@@ -272,17 +276,19 @@ def _token_times(
         arrival_scv=arrivals.arrival_scv,
         output_tokens=arrivals.output_tokens,
     )
+    room = steps.longest_s - steps.plain_s
+    tpot = steps.plain_s + within_step_s(added_s=added, most_s=room)
     counted = np.maximum(lived.sum(axis=1), 1e-300)
-    mean, plain, longest, random = (
+    mean, plain, most, unbounded, random = (
         (lived * values).sum(axis=1) / counted
-        for values in (tpot, steps.plain_s, steps.longest_s, each)
+        for values in (tpot, steps.plain_s, room, added, each)
     )
     rising = np.maximum.accumulate(tpot, axis=1)
     high = weighted_quantile(rising, lived, PERCENTILES["p95"]) - mean
     variance = random + np.square(LIFETIME_SHARE * high / SIGMAS["p95"])
-    added = np.maximum(mean - plain, 1e-12)
+    unbounded = np.maximum(unbounded, 1e-12)
     return mean, (
-        np.minimum(plain + gamma_quantile(added, variance, SIGMAS[name]), longest)
+        plain + np.minimum(gamma_quantile(unbounded, variance, SIGMAS[name]), most)
         for name in PERCENTILES
     )
 

@@ -20,7 +20,6 @@ from advisor.equations.serving.continuous_batching import (
 )
 from advisor.equations.serving.engine import (
     prefill_wait_s,
-    request_latency_s,
     request_rate_per_s,
     time_per_output_token_s,
 )
@@ -348,9 +347,8 @@ def _answer_s(
     )
     first, queued = (alone + wait for wait in waits)
     running = first + generation
-    latency = request_latency_s(
-        running_s=running, requests=at_once.asked, running_requests=at_once.running
-    )
+    # Little's law: as many requests end in a second, whatever waits.
+    latency = running * at_once.asked / at_once.running
     # Requests wait for a place or, at the least, for the prompts of all others.
     first = np.maximum(first + (latency - running), queued)
     return first, np.maximum(latency, first + generation)
