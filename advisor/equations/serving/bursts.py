@@ -133,7 +133,7 @@ def start_burst_s(
     Examples
     --------
     >>> wave = {"concurrency": 11, "service_s": 0.1, "rounds": 10}
-    >>> start_burst_s(**wave), round(start_burst_s(**wave, share=0.99), 6)
+    >>> start_burst_s(**wave), round(float(start_burst_s(**wave, share=0.99)), 6)
     (0.05, 0.9)
     """
     longest = (concurrency - 1) * service_s
