@@ -140,6 +140,13 @@ class LayoutArrays(Columns):
         ]
         return cls(*np.array(rows, dtype=np.float64).T)
 
+    def under(self, *policies: int) -> LayoutArrays:
+        """Return the layouts under recompute policies: policies are rows, layouts columns.
+
+        What no policy changes has one row, and is computed once.
+        """
+        return replace(self, recompute=np.array(policies, dtype=np.float64)[:, None])
+
     def replica_cards(self, row: int) -> int:
         """Return the accelerators of one copy of a served model."""
         return int(self.tensor[row] * self.pipeline[row] * self.expert[row])

@@ -64,12 +64,15 @@ class _Machines:
     def of(cls, systems: Sequence[System], options: Sequence[Option], kind: PriceKind) -> _Machines:
         """Return the machines of the options of a search."""
         places: dict[tuple[str, ...], Place] = {}
+        first: dict[int, Option] = {}
         for option in options:
+            first.setdefault(option.system, option)
+        for system, option in first.items():
             if (offer := option.offer) is not None:
                 key = offer.accelerator, offer.provider, offer.region, offer.tier, offer.commitment
                 usd = option.usd_per_hour / option.instances
                 machine = usd * upper_factor(offer, kind), usd, offer
-                places.setdefault(key, {}).setdefault(option.system, machine)
+                places.setdefault(key, {})[system] = machine
         discounted = (place for place in places.values() if _discounts(place))
         return cls(systems, {system: place for place in discounted for system in place})
 
@@ -156,11 +159,11 @@ def _fewer(asked: ResolvedCase, machines: _Machines, options: Sequence[Option]) 
         card = machines.systems[option.system].accelerator.key
         # Fewer cards than that are not tried, and none costs less than in the best machine.
         cheapest = min(high / offer.accelerators for high, _, offer in place.values())
-        layout = option.layout
         usd = FEWEST * option.cards * cheapest * HOURS_PER_MONTH
-        if usd >= least[card] or layout.expert > 1:
+        if usd >= least[card] or option.layouts.expert[option.row] > 1:
             continue
-        numbers = range(max(1, ceil(FEWEST * layout.data)), layout.data)
+        replicas = int(option.layouts.data[option.row])
+        numbers = range(max(1, ceil(FEWEST * replicas)), replicas)
         tries = [one for data in numbers if (one := machines.covered(option, data))]
         tries = [one for one in tries if one.cost_high_usd < least[card]]
         best: Option | None = None

@@ -129,32 +129,38 @@ class ToolRules:
         workload = self.case.workload
         if not isinstance(workload, Serving):
             return ()
-        able = [
-            (tool, support)
-            for tool, support in self._candidates(card)
-            if not self._miss(tool, support, card)
-        ]
-        if not able:
+        candidates = self._candidates(card)
+        own = next(self._able(candidates, card), None)
+        if own is None:
             return ()
-        first = self._own_ways(able[0], card, workload)
+        first = self._own_ways(own, card, workload)
         if self.duty is not Duty.GENERATE or self._states_layout:
             return first
         names = {way.weight_format for way in first}
         least = min(WEIGHT_FORMATS[name].bytes_per_parameter for name in names)
-        hosts = next((pair for pair in able if ladder_of(pair[0]).host), None)
+        # After a first tool that uses no host's memory, only one that does is tried.
+        others: tuple[Way, ...] = ()
+        hosts: Program | None = own
+        if not ladder_of(own[0]).host:
+            hosting = (program for program in candidates if ladder_of(program[0]).host)
+            hosts = next(self._able(hosting, card), None)
+        elif many and (following := next(self._able(candidates, card), None)):
+            others = self._own_ways(following, card, workload)
         if hosts is None:
             return first
         narrower = (
             way._replace(usual=False, beside=False)
             for way in self._own_ways(hosts, card, workload)
-            if hosts[0] is not able[0][0]
+            if hosts is not own
             and workload.weight_format is None
             and WEIGHT_FORMATS[way.weight_format].bytes_per_parameter < NARROWER * least
         )
-        next_tool = many and hosts is able[0] and able[1:]
-        others = self._own_ways(able[1], card, workload) if next_tool else ()
         hosted = hosted_ways(hosts, card, workload, self.architecture)
         return (*first, *others, *narrower, *hosted)
+
+    def _able(self, programs: Iterable[Program], card: Accelerator) -> Iterator[Program]:
+        """Yield those that lack nothing."""
+        return (one for one in programs if not self._miss(*one, card))
 
     def _own_ways(self, program: Program, card: Accelerator, workload: Serving) -> tuple[Way, ...]:
         key = program[0].name, card.key
@@ -176,7 +182,7 @@ class ToolRules:
             misses.append((tool, miss))
         return self._lack(card, misses)
 
-    def _candidates(self, card: Accelerator) -> Iterator[tuple[Tool, Support]]:
+    def _candidates(self, card: Accelerator) -> Iterator[Program]:
         """Yield the allowed tools that do the duty on a card, the usual first."""
         limits = self.case.limits
         if self.duty.trains and card.inference_only:

@@ -91,7 +91,8 @@ def one_micro_batch(
         all_again=candidates.layout.recompute >= 2,
         some_again=candidates.layout.recompute >= 1,
     )
-    zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
+    columns = (tokens, share, candidates.layout.recompute, candidates.hardware.memory_bytes)
+    zero = np.zeros(np.broadcast_shapes(*(column.shape for column in columns)))
     total = KernelTimes(*(zero.copy() for _ in fields(KernelTimes)))
     for op in run.architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)

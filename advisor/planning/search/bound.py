@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import Unit
 from advisor.equations.training.memory import stage_share
 from advisor.equations.training.pipeline import bubble_time_s
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.hardware.kernel_times import dispatch_time, queue_time
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.run import TrainingRun
@@ -73,10 +73,11 @@ class StepBound:
         # A schedule from both ends has a smaller bubble of its own.
         bubble = np.where(rows.dual, 0.0, bubble)
         self._passes = self._factor * (self._micro_batches + bubble)
-        levels = first + grid.rows * np.arange(RECOMPUTE_LEVELS)[:, None]
-        layouts = grid.layouts.take(levels.reshape(-1))
+        layouts = grid.layouts.take(first)
         _, one_of_each = np.unique(card, return_index=True)
-        self._kernels = _kernel_times(run, _crossed(layouts, systems.take(one_of_each)), software)
+        cards = systems.take(one_of_each[:, None, None])
+        policies = layouts.under(*range(RECOMPUTE_LEVELS))
+        self._kernels = _kernel_times(run, Candidates(policies, cards), software)
         # Traffic differs only by whether everything is recomputed, and by the links.
         links = np.stack(
             [
@@ -90,9 +91,10 @@ class StepBound:
         )
         _, one_of_each, link = np.unique(links, axis=1, return_index=True, return_inverse=True)
         self._link: Indices = link.reshape(-1)
-        ends = grid.layouts.take(levels[[0, -1]].reshape(-1))
+        machines = systems.take(one_of_each[:, None, None])
+        ends = layouts.under(0, RECOMPUTE_LEVELS - 1)
         self._traffic, self._exchange = _traffic_times(
-            run, _crossed(ends, systems.take(one_of_each)), network, software
+            run, Candidates(ends, machines), network, software
         )
         # From both ends, computation may hide an exchange whole.
         plain = replace(rows, schedule=np.where(rows.dual, 0.0, rows.schedule))
@@ -142,29 +144,21 @@ class StepBound:
         return longest
 
 
-def _crossed(layouts: LayoutArrays, hardware: HardwareArrays) -> Candidates:
-    """Return every layout on every piece of hardware; the layout index varies fastest."""
-    per_card, number = len(layouts.tensor), len(hardware.memory_bytes)
-    return Candidates(
-        layout=layouts.take(np.tile(np.arange(per_card), number)),
-        hardware=hardware.take(np.repeat(np.arange(number), per_card)),
-    )
-
-
 def _kernel_times(
     run: TrainingRun, candidates: Candidates, software: SoftwareFacts
 ) -> Sequence[Floats]:
-    """Kernels and launches of one micro-batch: all layers, and embedding and head only. [s]"""
+    """Kernels and launches of one micro-batch: all layers, and embedding and head only. [s]
+
+    Cards x policies x layouts in one row.
+    """
     tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
-
-    def both(share: float) -> tuple[Floats, Floats]:
-        one = one_micro_batch(run, candidates, software, np.full_like(tokens, share), tokens)
-        kernels = sum(getattr(one, item.name) for item in fields(one) if item.name != "launches")
-        kernels = kernels + dispatch_time(one.launches, candidates.hardware, software)
-        return np.asarray(kernels), queue_time(one.launches, candidates.hardware, software)
-
-    (whole, whole_launches), (ends, end_launches) = both(1.0), both(0.0)
-    return whole - ends, ends, whole_launches - end_launches, end_launches
+    shares = np.array([1.0, 0.0]).reshape(2, 1, 1, 1)
+    one = one_micro_batch(run, candidates, software, shares, tokens)
+    kernels = sum(getattr(one, item.name) for item in fields(one) if item.name != "launches")
+    kernels = kernels + dispatch_time(one.launches, candidates.hardware, software)
+    whole, ends = np.asarray(kernels).reshape(2, -1)
+    launches, end_launches = queue_time(one.launches, candidates.hardware, software).reshape(2, -1)
+    return whole - ends, ends, launches - end_launches, end_launches
 
 
 def _traffic_times(
@@ -172,9 +166,13 @@ def _traffic_times(
 ) -> tuple[Floats, Floats]:
     """Traffic of one micro-batch that divides layers: without experts, and of experts only.
 
-    [s], [s]
+    Machines x policies x layouts in one row. [s], [s]
     """
-    tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
+    layout = candidates.layout
+    tokens = layout.micro_batch * run.tokens_per_sample / layout.context
+    shape = (len(candidates.hardware.memory_bytes), len(layout.recompute), len(tokens))
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(run, candidates, network, software, np.ones_like(tokens), tokens)
-        return traffic.tensor + traffic.context, traffic.expert
+        parts = traffic.tensor + traffic.context, traffic.expert
+    plain, expert = (np.broadcast_to(part, shape).reshape(-1) for part in parts)
+    return plain, expert

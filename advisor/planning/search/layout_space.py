@@ -1,6 +1,7 @@
 """The layouts of a search and their memory, evaluated once for precisions of equal sizes."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -44,6 +45,11 @@ class LayoutSpace:
         )
         self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 
+    def serves(self, run: TrainingRun, counts: AbstractSet[int]) -> bool:
+        """Whether it has these numbers of accelerators: just these, or the memory is known."""
+        known = self.grid.start.keys()
+        return counts == known or (counts <= known and _sizes(run) in self._held)
+
     def has_layouts(self, count: int) -> bool:
         """Whether any layout uses exactly ``count`` accelerators."""
         first, end = self.grid.start[count]
@@ -51,45 +57,44 @@ class LayoutSpace:
 
     def high_bytes(self, run: TrainingRun) -> Floats:
         """What decides whether each fits: recompute policies x rows of the grid. [bytes]"""
-        high = memory_totals(
+        return memory_totals(
             self._tensors(run)[0],
-            self.grid.layouts,
+            self.grid.layouts.take(slice(0, self.grid.rows)),
             self.calibration.memory,
             memory_interval(run, self.calibration),
             widening=shape_widening(self.architecture),
         )[2]
-        return high.reshape(RECOMPUTE_LEVELS, self.grid.rows)
 
     def host_bytes(self, run: TrainingRun) -> Floats:
         """High end of the host memory for one accelerator, in the same shape. [bytes]"""
         factor = memory_interval(run, self.calibration).most * shape_widening(self.architecture)
-        return (self._tensors(run)[1] * factor).reshape(RECOMPUTE_LEVELS, self.grid.rows)
+        return self._tensors(run)[1] * factor
 
     def _tensors(self, run: TrainingRun) -> tuple[Floats, Floats]:
         """Tensors on the accelerator and on its host. [bytes], [bytes]"""
-        recipe = run.recipe
-        # Only sizes matter, and whether the arithmetic is fp32.
-        copies = (
-            recipe.working,
-            recipe.master,
-            recipe.gradients,
-            recipe.optimizer_states,
-            recipe.stream,
-            recipe.compute,
-        )
-        sizes = tuple(None if name is None else FORMAT_BYTES[name] for name in copies)
-        key = (*sizes, recipe.autocast, recipe.compute == "fp32")
+        key = _sizes(run)
         if key not in self._held:
-            parts = [
-                training_memory(
-                    run,
-                    self.grid.layouts.take(slice(begin, begin + CHUNK)),
-                    self.calibration.memory,
-                )
-                for begin in range(0, RECOMPUTE_LEVELS * self.grid.rows, CHUNK)
-            ]
-            self._held[key] = (
-                np.concatenate([part.allocated for part in parts]),
-                np.concatenate([part.host for part in parts]),
-            )
+            rows, step = self.grid.rows, CHUNK // RECOMPUTE_LEVELS
+            held = np.empty((2, RECOMPUTE_LEVELS, rows))
+            for begin in range(0, rows, step):
+                part = slice(begin, min(begin + step, rows))
+                layouts = self.grid.layouts.take(part).under(*range(RECOMPUTE_LEVELS))
+                memory = training_memory(run, layouts, self.calibration.memory)
+                held[0, :, part], held[1, :, part] = memory.allocated, memory.host
+            self._held[key] = held[0], held[1]
         return self._held[key]
+
+
+def _sizes(run: TrainingRun) -> tuple[object, ...]:
+    """Return what decides the memory of a recipe: sizes, and whether the arithmetic is fp32."""
+    recipe = run.recipe
+    copies = (
+        recipe.working,
+        recipe.master,
+        recipe.gradients,
+        recipe.optimizer_states,
+        recipe.stream,
+        recipe.compute,
+    )
+    sizes = tuple(None if name is None else FORMAT_BYTES[name] for name in copies)
+    return (*sizes, recipe.autocast, recipe.compute == "fp32")

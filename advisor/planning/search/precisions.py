@@ -106,8 +106,9 @@ def search(
     spreads = TimeSpreads(architecture, calibration, workload)
     for members in _alike(workload, architecture, systems):
         alike = [systems[index] for index in members]
-        # Recipes that few cards need have few numbers of accelerators, so small spaces.
-        spaces: dict[frozenset[int], LayoutSpace] = {}
+        # Recipes that few cards need have few numbers of accelerators, so small spaces, unless the
+        # memory of more is known.
+        spaces: list[LayoutSpace] = []
         stack = software_of(workload, architecture.unit, alike[0].tool)
         lower = LOW_PRECISION_RECIPES if advising and Work.PRETRAINING in stack.default_for else ()
         for name in (*proven, *lower):
@@ -120,12 +121,12 @@ def search(
             ]
             if not indices and runs:
                 continue
-            counts = frozenset(count for index in indices for count in systems[index].counts)
-            if counts not in spaces:
-                spaces[counts] = LayoutSpace(
-                    run, counts, calibration, stated=case.layout, hosted=hosted
-                )
-            recipe = _RecipeSearch(asked, run, spaces[counts], prices)
+            counts = {count for index in indices for count in systems[index].counts}
+            space = next((one for one in spaces if one.serves(run, counts)), None)
+            if space is None:
+                space = LayoutSpace(run, counts, calibration, stated=case.layout, hosted=hosted)
+                spaces.append(space)
+            recipe = _RecipeSearch(asked, run, space, prices)
             if advised:
                 recipe.try_better(systems, indices, findings.options)
             else:

@@ -131,11 +131,7 @@ def search_training(
     rows_per_pair = np.array([end - first for _, first, end in pairs])
     found: list[Found] = []
     fits_somewhere = np.zeros(len(usable), dtype=bool)
-    for block in _blocks(rows_per_pair):
-        system, row = _flatten(pairs[block], rows_per_pair[block])
-        policy = fitting.policy(system, row)
-        keep = policy < NO_POLICY
-        system, row, policy = system[keep], row[keep], policy[keep]
+    for system, row, policy in _fitting_rows(fitting, pairs, rows_per_pair):
         fits_somewhere[system] = True
         fastest, hours = _fastest(
             run, grid, hardware, bound, system, policy, row, calibration, deadline_hours
@@ -239,6 +235,25 @@ def _pairs(
         for count in systems[index].counts:
             first, end = grid.start[count]
             yield place, first, end
+
+
+def _fitting_rows(
+    fitting: _Fitting, pairs: Sequence[tuple[int, int, int]], rows_per_pair: Indices
+) -> Iterator[Indices]:
+    """Yield system, grid row and policy of what fits, many together: a pass over few is no faster.
+
+    Those of one pair stay together.
+    """
+    kept: list[Indices] = []
+    for block in _blocks(rows_per_pair):
+        system, row = _flatten(pairs[block], rows_per_pair[block])
+        policy = fitting.policy(system, row)
+        kept.append(np.stack([system, row, policy])[:, policy < NO_POLICY])
+        if sum(len(one[0]) for one in kept) > BLOCK:
+            yield np.hstack(kept)
+            kept = []
+    if kept:
+        yield np.hstack(kept)
 
 
 def _blocks(rows_per_pair: Indices) -> Iterator[slice]:
