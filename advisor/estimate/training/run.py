@@ -240,7 +240,7 @@ def resolve_training(
     cross_entropy = workload.cross_entropy
     if cross_entropy is None and method and not preference:
         cross_entropy = default_loss(workload.software, tool, notes)
-    software = software_of(workload, architecture.unit, tool)
+    software = software_of(workload, architecture.unit, recipe, tool)
     notes += _software_notes(workload, architecture, software, tool)
     adapts_experts = _adapts_experts(method, architecture, tool, notes)
     loading = resolve_loading(workload, architecture, notes)
@@ -327,7 +327,9 @@ def trains_adapters(workload: Training) -> bool:
     return isinstance(workload, FineTuning) and workload.method in ADAPTED
 
 
-def software_of(workload: Training, unit: Unit, tool: Tool | None = None) -> SoftwareStack:
+def software_of(
+    workload: Training, unit: Unit, recipe: PrecisionRecipe, tool: Tool | None = None
+) -> SoftwareStack:
     """Return the stack that estimates a run: the asked, the tool's, or the usual of the task."""
     asked = workload.software
     if asked is not None and asked in known_stacks():
@@ -335,7 +337,8 @@ def software_of(workload: Training, unit: Unit, tool: Tool | None = None) -> Sof
     if asked is not None and tool is None:
         tool = tool_named(asked)
     if tool is not None and tool.stack is not None:
-        return stack_named(tool.stack)
+        master = recipe.master is not None and not trains_adapters(workload)
+        return stack_named((master and tool.stack_with_master) or tool.stack)
     if unit is not Unit.TOKEN:
         return usual_stack(Work.SAMPLES)
     tuned = isinstance(workload, FineTuning)

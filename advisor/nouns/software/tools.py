@@ -52,6 +52,9 @@ class Tool(Noun):
     released: Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$")] | None = None
     stack: str | None = None
     """Stack that estimates its training."""
+    stack_with_master: str | None = None
+    """The same while all weights train beside a copy in fp32, where its scripts then start another
+    program."""
     stacks_too: tuple[str, ...] = ()
     """Other stacks that it becomes by its options (``torch_compile`` of Hugging Face's Trainer)."""
     engine: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -104,12 +104,12 @@ def search(
     runs: dict[tuple[str, str], TrainingRun] = {}
     served: set[int] = set()
     spreads = TimeSpreads(architecture, calibration, workload)
-    for members in _alike(workload, architecture, systems):
+    for members in _alike(workload, architecture, proven, systems):
         alike = [systems[index] for index in members]
         # Recipes that few cards need have few numbers of accelerators, so small spaces, unless the
         # memory of more is known.
         spaces: list[LayoutSpace] = []
-        stack = software_of(workload, architecture.unit, alike[0].tool)
+        stack = software_of(workload, architecture.unit, RECIPES[proven[0]], alike[0].tool)
         lower = LOW_PRECISION_RECIPES if advising and Work.PRETRAINING in stack.default_for else ()
         for name in (*proven, *lower):
             advised = name in lower
@@ -148,13 +148,25 @@ def search(
 
 
 def _alike(
-    workload: Training, architecture: ModelArchitecture, systems: Sequence[System]
+    workload: Training,
+    architecture: ModelArchitecture,
+    recipes: Sequence[str],
+    systems: Sequence[System],
 ) -> list[list[int]]:
-    """Group systems by the stack that estimates their tool: they share layouts and their memory."""
-    groups: dict[str, list[int]] = {}
+    """Group systems whose tools are estimated alike: they share layouts and their memory."""
+    kinds: dict[str, Hashable] = {}
+    groups: dict[Hashable, list[int]] = {}
     for index, system in enumerate(systems):
-        stack = software_of(workload, architecture.unit, system.tool).name
-        groups.setdefault(stack, []).append(index)
+        tool = "" if system.tool is None else system.tool.name
+        if tool not in kinds:
+            runs = [
+                resolve_training(workload, architecture, RECIPES[name], system.tool)
+                for name in recipes
+            ]
+            kinds[tool] = tuple(
+                (run.software, run.cross_entropy, run.adapts_experts, run.switches) for run in runs
+            )
+        groups.setdefault(kinds[tool], []).append(index)
     return list(groups.values())
 
 
