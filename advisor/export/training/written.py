@@ -58,6 +58,8 @@ def written(setup: Setup, tool: Tool) -> Setup:
         needed, usable = estimate.memory.needed_bytes, estimate.memory.usable_bytes
         changes = " ".join(_changes(setup, workload, layout, precision, tool))
         way = way_out(plan, offloads=bool(tool.says.offload))
+        if "bf16_amp" in tool.says.recipes and plan.count == 1 and precision == "bf16_mixed":
+            way = " or ".join(filter(None, (way, "--precision bf16_amp")))
         raise cannot(
             f"the plan does not fit as {tool.says.title} runs it: "
             + (changes or "its memory differs"),
