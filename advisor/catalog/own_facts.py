@@ -15,13 +15,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, field_validator
 
-from advisor.catalog.records import (
-    AcceleratorRecord,
-    Key,
-    Name,
-    OfferRecord,
-    Record,
-)
+from advisor.catalog.records import AcceleratorRecord, Key, Name, OfferRecord, Record
 from advisor.errors import InputError
 from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file

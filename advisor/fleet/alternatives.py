@@ -13,13 +13,7 @@ from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
 from advisor.fleet.sentences import FASTER, MIXED, MORE, counted, none_found
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
-from advisor.fleet.solving.solver import (
-    Programs,
-    is_large,
-    least_cost,
-    least_purchase,
-    solve,
-)
+from advisor.fleet.solving.solver import Programs, is_large, least_cost, least_purchase, solve
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent

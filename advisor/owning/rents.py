@@ -12,14 +12,7 @@ from advisor.foundation import cents
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MILLION
-from advisor.nouns.hardware import (
-    TOGETHER,
-    YOUR_QUOTE,
-    Accelerator,
-    Billing,
-    Offer,
-    PriceKind,
-)
+from advisor.nouns.hardware import TOGETHER, YOUR_QUOTE, Accelerator, Billing, Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work

@@ -10,12 +10,7 @@ import pytest
 import yaml
 
 from advisor.architecture.config.huggingface import architecture_from_config
-from advisor.architecture.presets import (
-    find_preset,
-    list_presets,
-    load_preset,
-    preset_takes,
-)
+from advisor.architecture.presets import find_preset, list_presets, load_preset, preset_takes
 from advisor.architecture.table.model import Unit
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence

@@ -11,11 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.architecture.weights.safetensors import (
-    read_index,
-    read_safetensors,
-    read_shards,
-)
+from advisor.architecture.weights.safetensors import read_index, read_safetensors, read_shards
 from advisor.errors import AdvisorError, InputError
 from tests.weights import safetensors, write_safetensors
 

@@ -1,10 +1,6 @@
 import pytest
 
-from advisor.equations.pricing import (
-    instances_needed,
-    rent_usd,
-    spot_hours,
-)
+from advisor.equations.pricing import instances_needed, rent_usd, spot_hours
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,7 @@ import pytest
 from advisor.errors import ProbeError
 from advisor.probe.devices.nvml import Nvml
 from advisor.probe.measuring.run import warnings_of
-from tests.probe.fakes import (
-    DriverNotLoadedError,
-    FakeNvml,
-    LibraryNotFoundError,
-    NVMLError,
-    h200,
-)
+from tests.probe.fakes import DriverNotLoadedError, FakeNvml, LibraryNotFoundError, NVMLError, h200
 
 
 def driver(**told: Any) -> Nvml:

@@ -11,13 +11,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.tools.duty import duty_of
-from advisor.estimate.tools.serving_formats import (
-    Program,
-    Way,
-    hosted_ways,
-    ladder_of,
-    ways_of,
-)
+from advisor.estimate.tools.serving_formats import Program, Way, hosted_ways, ladder_of, ways_of
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun, offer_for
 from advisor.foundation.quantities import Evidence

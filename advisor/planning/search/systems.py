@@ -13,14 +13,7 @@ from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
-from advisor.nouns.hardware import (
-    LOWEST_ASK,
-    YOUR_QUOTE,
-    Accelerator,
-    Node,
-    Offer,
-    PriceKind,
-)
+from advisor.nouns.hardware import LOWEST_ASK, YOUR_QUOTE, Accelerator, Node, Offer, PriceKind
 from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
 from advisor.nouns.software.stacks import Degree
