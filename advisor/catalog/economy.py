@@ -48,7 +48,7 @@ DEFAULT_GROUPS: Final = {
     "price_factor": "estimate launch msrp street",
     "pue": "desktop server",
     "rent_change": "all",
-    "staff_usd_per_machine_month": "desktop edge server",
+    "staff_usd_per_machine_month": "desktop edge office server",
     "supply_usd_per_w": "desktop",
     "tariff_factor": "eia-2023 recalled",
 }

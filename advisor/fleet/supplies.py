@@ -42,7 +42,9 @@ class Upkeep:
     @classmethod
     def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Self:
         """Return the inputs of a machine; raises ``InputError`` if no tariff is known or given."""
-        groups = machine.groups
+        # Whoever owns one computer keeps it in free time; a portfolio's takes an administrator's.
+        kept = (("office",) * (name == "desktop") + (name,) for name in machine.groups)
+        groups = tuple(name for names in kept for name in names)
         return cls(
             *(upkeep(item.name, groups, owning, economy)[0].expected for item in fields(cls))
         )
