@@ -29,19 +29,6 @@ SHOWS = f"""([query, boxes]) => {{
     return JSON.stringify(asked) === JSON.stringify(query) && shown === (boxes ?? shown)
         && shown !== '[]';
 }}"""
-STEADY = f"""async () => {{
-    const look = () => location.search + ({BOXES})()
-        + document.querySelector('[data-test-script-state]')?.dataset.testScriptState;
-    let before = look();
-    for (let same = 0; same < 6; ) {{
-        await new Promise(done => setTimeout(done, 100));
-        const now = look();
-        same = now === before ? same + 1 : 0;
-        before = now;
-    }}
-    return ({BOXES})();
-}}"""
-"""The boxes once neither they nor the address nor the script has changed for 0.6 s."""
 RECONNECT_MS = 60_000
 CONNECTED = '[data-testid="stApp"][data-test-connection-state="CONNECTED"]'
 CONFIG = {
@@ -119,7 +106,8 @@ def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
     for _ in range(2):  # A page that has just reconnected shows its boxes, then draws them anew.
         page.wait_for_function(SHOWS, arg=[sorted(query.items()), boxes], timeout=60_000)
         settle(page)
-    found: str = page.evaluate(STEADY)  # A reader looks before pressing Back again.
+    page.wait_for_timeout(2_000)  # A reader looks before pressing Back again.
+    found: str = page.evaluate(BOXES)
     return found
 
 
