@@ -18,11 +18,7 @@ def shown(*, everything: bool) -> str:
             "rtx-4090",
             1,
             method="qlora",
-            owning={
-                "purchase_usd": 1600,
-                "budget_usd": 6000,
-                "staff_usd_per_machine_month": 0,
-            },
+            owning={"purchase_usd": 1600, "budget_usd": 6000},
             renting={"usd_per_hour": 0.5},
         )
     )

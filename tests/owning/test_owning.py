@@ -68,7 +68,6 @@ def test_a_flip_value_makes_both_cost_the_same() -> None:
 def test_the_horizon_turns_the_answer_at_its_value() -> None:
     quote = {"usd_per_hour": 0.5}
     kept: dict[str, Any] = {"hours_per_month": 150, "months": 24, "purchase_usd": 1599}
-    kept |= {"staff_usd_per_machine_month": 0}  # with it, no horizon turns the answer
     found = own(owning=kept, renting=quote)
     [at] = [effect.flips_at for effect in found.effects if effect.field == "months"]
     assert at is not None

@@ -8,9 +8,7 @@ from advisor.export.quoting import json_text, yaml_text
 from advisor.export.script import MASTER_PORT
 from advisor.export.setup import Setup
 from advisor.nouns.layout import Offload, ParallelLayout, Sharding
-from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.training_choices import FineTuningMethod
-from advisor.nouns.workload import Serving
 
 STAGES: Final = {Sharding.DDP: 0, Sharding.ZERO1: 1, Sharding.ZERO2: 2, Sharding.ZERO3: 3}
 DTYPES: Final = {
@@ -43,11 +41,9 @@ def uses_deepspeed(setup: Setup) -> bool:
 
     Accelerate's context parallelism needs FSDP.
     """
-    assert not isinstance(setup.workload, Serving)
     layout, run = setup.layout, setup.run
-    asked = run.stack.runs_deepspeed and setup.workload.software in known_stacks()
-    if asked or layout.context > 1:
-        return asked
+    if run.stack.runs_deepspeed or layout.context > 1:
+        return run.stack.runs_deepspeed
     if run.frozen:
         return Offload.PARAMETERS in layout.offload and layout.data == 1
     held = Offload.OPTIMIZER in layout.offload or Offload.PARAMETERS in layout.offload
