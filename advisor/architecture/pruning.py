@@ -40,9 +40,11 @@ def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
     all convolutions except the last are narrowed. Recurrences stay unchanged.
     """
     layers = _layers(stack.layers, share)
-    convolutions = _convolutions(stack.layers)
-    if not _sums(stack.layers) and convolutions:
-        ends = any(isinstance(layer, nn.Linear) for layer in _flat(stack.layers))
+    flat = [*_flat(stack.layers)]
+    convolutions = [layer for layer in flat if isinstance(layer, nn.Convolution)]
+    # Sums join channels, whose widths must then agree.
+    if convolutions and not any(isinstance(layer, nn.Residual) for layer in flat):
+        ends = any(isinstance(layer, nn.Linear) for layer in flat)
         layers = _chained(layers, share, last=None if ends else convolutions[-1])
     smaller = stack.changed(layers=layers)
     return smaller, _note(share, changed=smaller != stack)
@@ -138,15 +140,6 @@ def _flat(layers: tuple[nn.Layer, ...]) -> Iterator[nn.Layer]:
             yield from _flat(layer.layers)
         if isinstance(layer, nn.Residual):
             yield from _flat((*layer.body, *layer.shortcut))
-
-
-def _sums(layers: tuple[nn.Layer, ...]) -> bool:
-    """Whether sums join channels, whose widths must then agree."""
-    return any(isinstance(layer, nn.Residual) for layer in _flat(layers))
-
-
-def _convolutions(layers: tuple[nn.Layer, ...]) -> list[nn.Convolution]:
-    return [layer for layer in _flat(layers) if isinstance(layer, nn.Convolution)]
 
 
 def _chained(

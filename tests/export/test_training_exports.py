@@ -292,6 +292,23 @@ def test_full_training_of_long_sequences_splits_them_and_pairs_are_not_split() -
         advisor.export(pairs, "torchrun")
 
 
+@pytest.mark.parametrize(
+    ("model", "card", "count"), [("llama-3.2-3b", "gh200-96gb", 1), ("llama-3.1-8b", "gaudi2", 8)]
+)
+def test_full_training_is_planned_as_its_file_runs_it(model: str, card: str, count: int) -> None:
+    """trl 1.16.0: SFTConfig loads fp32 weights and trains them under autocast.
+
+    optimum-habana 1.20.0, run_clm.py: bf16 weights; DeepSpeed keeps the copy in fp32.
+    """
+    case = tuned(model, "full", tokens=50e6) | {"hardware": {"accelerator": card, "count": count}}
+    plan, text = advisor.estimate(case), advisor.export(case, "torchrun").content
+    assert plan.time is not None
+    hours = plan.time.run_hours.expected
+    assert duration(hours * 3600) in text.split("# Expect")[1].splitlines()[0]
+    assert ("--deepspeed" in text) == (count > 1)
+    assert ("--dtype float32" in text) == (count == 1)
+
+
 def test_pure_bf16_gets_no_fp32_copy() -> None:
     """deepspeed 0.19.8, precision_config.py; accelerate 1.15.0, fsdp_utils.py (fp32 weights)."""
     case = tuned("llama-3.1-8b", "full", tokens=20e6, precision="bf16_pure")

@@ -184,7 +184,7 @@ def _update(
         candidates,
         network,
         updated=updated,
-        weights=_held_weights(run.architecture, candidates, share),
+        weights=_shared_out(run.architecture, candidates, share, layout.sharding > SHARD_GRAD_OP),
         micro_batches=micro_batches,
         cover_s=cover,
     )
@@ -200,11 +200,6 @@ def _updated_parameters(run: TrainingRun, candidates: Candidates, share: Floats)
         local = (dense_adapters + routed_adapters / layout.expert) / layout.tensor
         return np.asarray(local / layout.pipeline / np.where(sharded, layout.data, 1.0))
     return _shared_out(run.architecture, candidates, share, sharded)
-
-
-def _held_weights(architecture: ModelArchitecture, candidates: Candidates, share: Floats) -> Floats:
-    """Parameters that one rank holds. [elements]"""
-    return _shared_out(architecture, candidates, share, candidates.layout.sharding > SHARD_GRAD_OP)
 
 
 def _shared_out(
