@@ -140,7 +140,7 @@ def _asked(given: PricedCase, machines: Sequence[System] | None) -> _Asked:
     precision = (
         served_format(case.workload, architecture, card, tool)
         if isinstance(case.workload, Serving)
-        else supported_precision(case, card, architecture)
+        else supported_precision(case, card, architecture, tool)
     )
     usual = Arranged(tool, precision, _leanest(architecture, count, case, tool))
     return _Asked(case, architecture, given.calibration, catalog, card, count, systems, usual)
@@ -191,16 +191,15 @@ def _placed(asked: _Asked, system: System, count: int, how: Arranged) -> Placeme
 
 
 def supported_precision(
-    case: Case, accelerator: Accelerator, architecture: ModelArchitecture
+    case: Case, accelerator: Accelerator, architecture: ModelArchitecture, tool: Tool | None
 ) -> str:
     """Return the recipe to train in: the asked one, or the first proven one on the card."""
     if isinstance(case.workload, Serving):
         msg = "a serving workload has a weight format, not a recipe"
         raise TypeError(msg)
-    if case.workload.precision:
-        return case.workload.precision
-    for name in proven_recipes(architecture):
-        if matmul_peak(accelerator, recipe_named(name).compute) is not None:
+    for name in proven_recipes(case.workload, architecture, tool, case.layout):
+        peak = matmul_peak(accelerator, recipe_named(name).compute)
+        if peak is not None or case.workload.precision:
             return name
     raise InputError(
         f"{accelerator.name} has no rate in any training format",

@@ -128,7 +128,8 @@ def test_deepspeed_shares_out_what_the_plan_does() -> None:
 def test_accelerate_reads_one_process_for_each_card() -> None:
     found = yaml.safe_load(content(FULL, "accelerate"))
     assert (found["num_machines"], found["num_processes"]) == (2, 16)
-    assert found["deepspeed_config"]["zero_stage"] == 3
+    assert found["distributed_type"] == "FSDP"  # zero3 in fp32 weights
+    assert found["fsdp_config"]["fsdp_reshard_after_forward"] is True
 
 
 def test_megatron_has_the_published_shape_and_the_degrees_of_the_plan() -> None:

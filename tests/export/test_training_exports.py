@@ -293,20 +293,33 @@ def test_full_training_of_long_sequences_splits_them_and_pairs_are_not_split() -
 
 
 @pytest.mark.parametrize(
-    ("model", "card", "count"), [("llama-3.2-3b", "gh200-96gb", 1), ("llama-3.1-8b", "gaudi2", 8)]
+    ("model", "card", "count", "more", "by"),
+    [
+        ("llama-3.2-3b", "gh200-96gb", 1, {}, ""),
+        ("llama-3.1-8b", "h100-sxm", 8, {}, "fsdp"),
+        ("llama-3.1-8b", "h100-sxm", 8, {"preference": "dpo"}, "fsdp"),
+        ("llama-3.1-8b", "h100-sxm", 8, {"precision": "bf16_mixed"}, "deepspeed"),
+        ("qwen3-8b", "a100-sxm-80gb", 1, {}, "deepspeed"),  # with states in the host's memory
+        ("llama-3.1-8b", "gaudi2", 8, {}, "deepspeed"),
+    ],
 )
-def test_full_training_is_planned_as_its_file_runs_it(model: str, card: str, count: int) -> None:
-    """trl 1.16.0: SFTConfig loads fp32 weights and trains them under autocast.
+def test_full_training_is_planned_as_its_file_runs_it(
+    model: str, card: str, count: int, more: dict[str, str], by: str
+) -> None:
+    """transformers keeps fp32 weights under autocast (its guide to GPU memory); FSDP shares out
+    fp32 weights (accelerate 1.15.0, utils/fsdp_utils.py), DeepSpeed narrow ones with a copy.
 
-    optimum-habana 1.20.0, run_clm.py: bf16 weights; DeepSpeed keeps the copy in fp32.
+    trl 1.16.0, dpo_trainer.py: pairs do not build the whole logits either.
+    optimum-habana 1.20.0, run_clm.py: bf16 weights.
     """
-    case = tuned(model, "full", tokens=50e6) | {"hardware": {"accelerator": card, "count": count}}
+    case = tuned(model, "full", tokens=50e6, **more)
+    case |= {"hardware": {"accelerator": card, "count": count}}
     plan, text = advisor.estimate(case), advisor.export(case, "torchrun").content
     assert plan.time is not None
-    hours = plan.time.run_hours.expected
-    assert duration(hours * 3600) in text.split("# Expect")[1].splitlines()[0]
-    assert ("--deepspeed" in text) == (count > 1)
-    assert ("--dtype float32" in text) == (count == 1)
+    assert duration(plan.time.run_hours.expected * 3600) in said(text)
+    assert memory(plan.memory.total_bytes, with_range=True) in said(text)
+    assert [name for name in ("fsdp", "deepspeed") if f"--{name} " in text] == [by][: bool(by)]
+    assert ("--dtype float32" in text) == (by != "deepspeed")
 
 
 def test_pure_bf16_gets_no_fp32_copy() -> None:

@@ -44,7 +44,7 @@ def test_what_fits_whole_on_each_card_is_not_sharded(
 
 def test_full_fine_tuning_takes_the_least_sharding_that_fits() -> None:
     """16 bytes of states a parameter (arXiv:1910.02054, 3.1): 8B needs 128 GB whole."""
-    work = {"kind": "fine_tuning", "method": "full"}
+    work = {"kind": "fine_tuning", "method": "full", "software": "deepspeed"}
     found = estimated("llama-3.1-8b", "h100-sxm", 8, work)
     assert found.layout.sharding.value in {"zero1", "zero2"}
     whole = estimated("llama-3.1-8b", "h100-sxm", 8, work, sharding="zero3")

@@ -104,7 +104,7 @@ class _Table(Noun):
     fine_tuning_amount: _Amount
     longest_run: _LongestRun
     images: Images
-    supervised_losses: dict[str, _Loss]
+    losses: dict[str, _Loss]
 
 
 @cache
@@ -145,7 +145,7 @@ def usual(architecture: ModelArchitecture, method: FineTuningMethod | None) -> _
 
 def usual_loss(tool: str) -> tuple[CrossEntropy | None, str]:
     """Return the loss of a tool's current release, and a remark; None if it is the stack's own."""
-    row = _table().supervised_losses.get(tool)
+    row = _table().losses.get(tool)
     return (None, "") if row is None else (row.cross_entropy, row.told)
 
 

@@ -163,7 +163,10 @@ class TrainingRun:
     def offer_of(self, tool: Tool | None) -> TrainingOffer | None:
         """Return what a tool offers for this run; None if it does not train."""
         whole = self.architecture.attends_to_all and self.attention is AttentionKernel.FLASH
-        return None if tool is None else tool.trains(self.method, self.preference, whole=whole)
+        alone = None if self.frozen else self.recipe.working == "fp32"
+        if tool is None:
+            return None
+        return tool.trains(self.method, self.preference, whole=whole, alone=alone)
 
     def allows(self, layout: ParallelLayout) -> bool:
         """Whether the software offers all that a layout asks."""
@@ -238,13 +241,13 @@ def resolve_training(
         notes.append(_REFERENCE[method in ADAPTED])
     optimizer = workload.optimizer or default_optimizer(architecture, method, notes)
     cross_entropy = workload.cross_entropy
-    if cross_entropy is None and method and not preference:
+    if cross_entropy is None and method:
         cross_entropy = default_loss(workload.software, tool, notes)
     software = software_of(workload, architecture.unit, recipe, tool)
     notes += _software_notes(workload, architecture, software, tool)
     adapts_experts = _adapts_experts(method, architecture, tool, notes)
     loading = resolve_loading(workload, architecture, notes)
-    offer = offer_for(tool, workload, architecture)
+    offer = offer_for(tool, workload, architecture, recipe)
     return TrainingRun(
         architecture=architecture,
         tokens=float(tokens) * (workload.epochs or 1.0),
@@ -276,15 +279,21 @@ def resolve_training(
 
 
 def offer_for(
-    tool: Tool | None, workload: Training, architecture: ModelArchitecture
+    tool: Tool | None,
+    workload: Training,
+    architecture: ModelArchitecture,
+    recipe: PrecisionRecipe | None = None,
 ) -> TrainingOffer | None:
-    """Return what a tool offers for a workload; None if it does not train."""
+    """Return what a tool offers for a workload, in any recipe or one; None if it does not train."""
     whole = architecture.attends_to_all and workload.attention is AttentionKernel.FLASH
+    alone = None
+    if recipe is not None and not trains_adapters(workload):
+        alone = recipe.working == "fp32"
     if tool is None:
         return None
-    if isinstance(workload, FineTuning):
-        return tool.trains(workload.method, workload.preference, whole=whole)
-    return tool.trains(None, None, whole=whole)
+    tuned = workload if isinstance(workload, FineTuning) else None
+    kind = (tuned.method, tuned.preference) if tuned else (None, None)
+    return tool.trains(*kind, whole=whole, alone=alone)
 
 
 def _software_notes(

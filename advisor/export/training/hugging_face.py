@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from advisor.estimate.training.run import offer_for
 from advisor.export.quoting import json_text
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
@@ -131,7 +132,8 @@ def _splits(setup: Setup) -> bool:
 
 def _splits_otherwise(setup: Setup) -> bool:
     """Whether sequences would be split in a way that Accelerate's FSDP does not take."""
-    offer = setup.run.offer_of(TRL.row)
+    assert not isinstance(setup.workload, Serving)
+    offer = offer_for(TRL.row, setup.workload, setup.model)
     able = offer is not None and "context" in offer.divides and uses_fsdp(setup)
     return _splits(setup) and not able
 
@@ -157,11 +159,6 @@ def _expert_parameters(setup: Setup) -> tuple[str, ...]:
     return tuple(f"mlp.experts.{name}" for name in names)
 
 
-def _autocast_under_deepspeed(setup: Setup) -> bool:
-    wide = not setup.run.frozen and setup.estimate.precision == "bf16_amp"
-    return wide and uses_deepspeed(setup)
-
-
 _SHARES: Final[Mapping[str, Fact]] = {"deepspeed_shares_4_bits": _deepspeed_shares_4_bits}
 TRL: Final = Tool(
     "trl",
@@ -185,7 +182,7 @@ TRL: Final = Tool(
         "split": lambda setup: split(setup) if _splits(setup) else {},
         "split_unit": lambda setup: 2 * setup.layout.context,
         "splits_otherwise": _splits_otherwise,
-        "sums_each": lambda setup: _splits(setup) and not setup.run.frozen,
+        "sums_each": lambda setup: uses_fsdp(setup) and not setup.run.frozen,
         "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
         "script": lambda setup: setup.run.preference or "sft",
         "trainer_options": lambda setup: tuple(
@@ -226,7 +223,6 @@ LLAMA_FACTORY: Final = Tool(
     "llama-factory",
     facts={
         "attention": lambda setup: "sdpa" if _attention(setup) == "sdpa" else "disabled",
-        "autocast_under_deepspeed": _autocast_under_deepspeed,
         "bitsandbytes": lambda setup: quantized(setup) or setup.run.optimizer in SMALL,
         "demo": lambda setup: "dpo_en_demo" if setup.run.preference else "alpaca_en_demo",
         "keeps_all": lambda setup: setup.layout.recompute is Recompute.NONE,

@@ -37,7 +37,7 @@ def micro_steps(setup: Setup) -> int:
 
 
 def uses_deepspeed(setup: Setup) -> bool:
-    """Whether the user chose it, full training shares out states, or weights have a master copy.
+    """Whether the user chose it, it alone holds states so, or weights have a master copy.
 
     Accelerate's context parallelism needs FSDP.
     """
@@ -47,7 +47,9 @@ def uses_deepspeed(setup: Setup) -> bool:
     if run.frozen:
         return Offload.PARAMETERS in layout.offload and layout.data == 1
     held = Offload.OPTIMIZER in layout.offload or Offload.PARAMETERS in layout.offload
-    return layout.sharding is not Sharding.DDP or held or run.recipe.master is not None
+    fully = layout.sharding is Sharding.ZERO3 and run.recipe.working == "fp32"
+    plain = fully or layout.sharding is Sharding.DDP
+    return not plain or held or run.recipe.master is not None
 
 
 def uses_fsdp(setup: Setup) -> bool:
@@ -111,14 +113,15 @@ def deepspeed_options(setup: Setup) -> dict[str, object]:
 
 
 def keeps_master(setup: Setup) -> bool:
-    """Whether fp32 weights join a plan without: FSDP's, or DeepSpeed's at stage 0 or in the host.
+    """Whether fp32 weights join the plan: FSDP's, or DeepSpeed's at stage 0 or in the host.
 
     Accelerate 1.15.0 makes weights that FSDP trains fp32 (utils/fsdp_utils.py).
     """
-    layout = setup.layout
+    layout, recipe = setup.layout, setup.run.recipe
+    if not uses_deepspeed(setup):
+        return uses_fsdp(setup) and not setup.run.frozen and recipe.working != "fp32"
     able = layout.sharding is not Sharding.DDP and Offload.OPTIMIZER not in layout.offload
-    adds = not able if uses_deepspeed(setup) else uses_fsdp(setup) and not setup.run.frozen
-    return adds and setup.run.recipe.name == "bf16_pure"
+    return not able and recipe.name == "bf16_pure"
 
 
 def fsdp_options(setup: Setup) -> Mapping[str, object]:

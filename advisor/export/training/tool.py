@@ -76,7 +76,6 @@ class Description(Noun):
     package: Text
     methods: tuple[FineTuningMethod | None, ...]
     recipes: dict[str, str]
-    unshared: dict[str, str] = Field(default_factory=dict)
     optimizers: dict[Optimizer, object]
     sharding: dict[Sharding, Sharding]
     stack: str = ""

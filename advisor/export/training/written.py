@@ -19,7 +19,7 @@ from advisor.export.setup import NATIVE, Setup, way_out
 from advisor.export.training.described import refuse
 from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
-from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import FineTuningMethod
@@ -40,7 +40,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
     """Return the plan as the program's file states it, with its own estimate."""
     check(setup, tool)
     plan = setup.estimate
-    precision = _precision(setup, tool)
+    precision = tool.says.recipes[plan.precision]
     meant = replace(setup, estimate=plan.changed(precision=precision))
     for layout in _layouts(meant, tool):
         workload = _workload(meant, tool, layout, precision)
@@ -76,16 +76,6 @@ def written(setup: Setup, tool: Tool) -> Setup:
         tool=tool,
         differences=(*setup.differences, *notes),
     )
-
-
-def _precision(setup: Setup, tool: Tool) -> str:
-    """Return the recipe of the file; a plan that shares nothing out may have another there."""
-    assert not isinstance(setup.workload, Serving)
-    layout, named = setup.layout, setup.estimate.precision
-    apart = layout.sharding is not Sharding.DDP or layout.offload or setup.run.frozen
-    if apart or setup.workload.precision:
-        return tool.says.recipes[named]
-    return tool.says.unshared.get(named, tool.says.recipes[named])
 
 
 def _layouts(setup: Setup, tool: Tool) -> Iterator[ParallelLayout]:

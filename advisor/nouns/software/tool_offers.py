@@ -132,6 +132,19 @@ class ContextSplit(Noun):
     """Levels over all cards of data and context parallelism."""
 
 
+class Fp32Weights(Noun):
+    """How a tool trains all weights in fp32, without a second copy, unless asked otherwise."""
+
+    recipes: tuple[str, ...]
+    """The usual first."""
+    sharding: tuple[Sharding, ...]
+    offloads: tuple[Offload, ...]
+
+    def takes(self, layout: ParallelLayout) -> bool:
+        """Whether the weights stay alone in a layout."""
+        return layout.sharding in self.sharding and {*layout.offload} <= {*self.offloads}
+
+
 class TrainingOffer(Noun):
     """What a training tool offers."""
 
@@ -148,6 +161,8 @@ class TrainingOffer(Noun):
     sharding_4bit: tuple[Sharding, ...] = (Sharding.DDP,)
     """The same with 4-bit weights: a tool that first loads the whole model on every card is not
     sharded."""
+    fp32_weights: Fp32Weights | None = None
+    """None: it trains them beside a copy in fp32 if they are narrower."""
     lora_experts: str = ""
     """Mixtures whose routed experts get adapters (a key of ``experts`` in
     ``data/tool_choice.yaml``); empty: all."""

@@ -120,13 +120,19 @@ class Tool(Noun):
         )
 
     def trains(
-        self, method: FineTuningMethod | None, preference: Preference | None, *, whole: bool
+        self,
+        method: FineTuningMethod | None,
+        preference: Preference | None,
+        *,
+        whole: bool,
+        alone: bool | None = None,
     ) -> TrainingOffer | None:
         """Return what it offers for a kind of training; None if it does not train.
 
-        ``whole``: flash attention of every token to all tokens before it.
+        ``whole``: flash attention of every token to all tokens before it. ``alone``: whether all
+        weights train in fp32; None takes both.
         """
-        return _trains(self.name, method, preference, whole)
+        return _trains(self.name, method, preference, whole, alone)
 
     def at_once(self, duty: Duty) -> int | None:
         """Return the most requests that one copy computes together; None has no limit."""
@@ -261,12 +267,20 @@ def _support(name: str, kind: Kind) -> tuple[str, Support] | None:
 
 @cache
 def _trains(
-    name: str, method: FineTuningMethod | None, preference: Preference | None, whole: bool
+    name: str,
+    method: FineTuningMethod | None,
+    preference: Preference | None,
+    whole: bool,
+    alone: bool | None,
 ) -> TrainingOffer | None:
     offer = known_tools()[name].training
+    held = offer and offer.fp32_weights
+    if offer and held and alone:
+        offer = offer.changed(sharding=held.sharding, offloads=held.offloads)
     if offer is None or offer.context is None:
         return offer
-    if whole and preference is None and method in offer.context.methods:
+    shared = held is None or alone is not False
+    if whole and preference is None and method in offer.context.methods and shared:
         return offer
     divides = tuple(degree for degree in offer.divides if degree != "context")
     return offer.changed(divides=divides)

@@ -28,7 +28,7 @@ from advisor.planning.explain.other_hardware import (
 )
 from advisor.planning.explain.tuning import LIKELY
 from advisor.planning.prepared import PricedCase
-from advisor.planning.stated import best_placement
+from advisor.planning.stated import best_placement, supported_precision
 
 SACRIFICES: Final = ("time", "load", "numerics", "method", "lengths", "host", "cards")
 """Smallest first: the same result, later; fewer requests; lower precision; another method of
@@ -56,6 +56,16 @@ class _Tight:
     asked: PricedCase
     placement: Placement
     estimate: Estimate
+
+    def arranged(self, layout: ParallelLayout) -> Placement:
+        """Return the placement in another layout, in which its tool may train another recipe."""
+        case, place = self.asked.case.changed(layout=layout), replace(self.placement, layout=layout)
+        if isinstance(case.workload, Serving):
+            return place
+        card, tool = place.accelerator, place.tool
+        return replace(
+            place, precision=supported_precision(case, card, self.asked.architecture, tool)
+        )
 
     def tried(self, case: Case, place: Placement) -> Estimate | None:
         """Estimate a change; None if it cannot run, or its tool does not offer it."""
@@ -112,24 +122,25 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
     """
     case, tight = asked.case, _Tight(asked, placement, estimate)
     found: list[WayOut] = []
-    layouts = [("", placement.layout)]
+    places = [("", placement)]
     for title, layout in _rearranged(case, placement.layout):
         if layout.offload and placement.accelerator.shares_host_memory:
             continue
-        way = tight.way(title, "time", tight.tried(case, replace(placement, layout=layout)))
+        place = tight.arranged(layout)
+        way = tight.way(title, "time", tight.tried(case, place))
         if way:
             found.append(way)
         else:
-            layouts.append((f" and {title}", layout))
+            places.append((f" and {title}", place))
     for change in _changes(case, placement, estimate, asked.architecture):
         if not any(change.title.startswith(way.change) for way in found):
-            found.extend(_with_layouts(tight, change, layouts))
+            found.extend(_with_layouts(tight, change, places))
     smaller = list(_smaller_adapters(case, asked.architecture, placement))
     tries = (
         way
         for likely in (False, True)
         for change in smaller
-        for way in _with_layouts(tight, change, layouts, likely=likely)
+        for way in _with_layouts(tight, change, places, likely=likely)
     )
     found.extend(islice(tries, 1))
     for changes in (
@@ -145,14 +156,13 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
 def _with_layouts(
     tight: _Tight,
     change: Change,
-    layouts: Sequence[tuple[str, ParallelLayout]],
+    places: Sequence[tuple[str, Placement]],
     *,
     likely: bool = False,
 ) -> Iterator[WayOut]:
     """Yield a change in the first layout in which it fits: one alone may not be enough."""
-    precision = change.precision or tight.placement.precision
-    for also, layout in layouts:
-        place = replace(tight.placement, layout=layout, precision=precision)
+    for also, other in places:
+        place = replace(other, precision=change.precision or other.precision)
         result = tight.tried(change.case, place)
         if way := tight.way(change.title + also, change.sacrifice, result, likely=likely):
             yield way

@@ -1,6 +1,6 @@
 """Which models fit some cards of the catalog, and how fast they run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,7 +36,7 @@ from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.quality import quality_words
-from advisor.nouns.software.tools import known_tools
+from advisor.nouns.software.tools import known_tools, tool_named
 from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.fits.results import (
@@ -166,7 +166,7 @@ class Trainer:
 
     card: Accelerator
     count: int
-    precision: str
+    precisions: Mapping[FineTuningMethod, str]
     calibration: Calibration
 
     def fits(self, architecture: ModelArchitecture, context: int) -> Iterator[TrainedFit]:
@@ -187,8 +187,8 @@ class Trainer:
             for recompute in (Recompute.NONE, Recompute.FULL)
             for sharding in levels
         ]
-        recipe = recipe_named(self.precision)
-        run = resolve_training(FineTuning(method=method), architecture, recipe)
+        precision = self.precisions[method]
+        run = resolve_training(FineTuning(method=method), architecture, recipe_named(precision))
         # Every rank of a large count needs a sequence.
         run = replace(run, global_batch=max(run.global_batch, self.count))
 
@@ -207,7 +207,7 @@ class Trainer:
         at_context = needs[lengths.index(context)]
         return TrainedFit(
             method=method,
-            precision=self.precision,
+            precision=precision,
             sharding=levels[int(np.argmax(recomputed))],
             fits=float(at_context.min()) <= usable,
             longest_kept=int(kept.max()),
@@ -292,9 +292,14 @@ def fits(
     server = Server(case, catalog, calibration, machines)
     names = list_presets(Unit.TOKEN) if everything else short_list()
     known = [(name, resolve_model(ModelSource(preset=name))) for name in names]
-    precision = supported_precision(case, card, known[0][1])
+    precisions = {
+        method: supported_precision(
+            case.changed(workload=FineTuning(method=method)), card, known[0][1], tool_named("trl")
+        )
+        for method in FineTuningMethod
+    }
     calibrated = on_accelerator(calibration, system.accelerator)
-    trainer = Trainer(system.accelerator, count, precision, calibrated)
+    trainer = Trainer(system.accelerator, count, precisions, calibrated)
     found = {
         preset: _model_fit(preset, architecture, server, trainer, context_tokens, concurrency)
         for preset, architecture in known
@@ -348,10 +353,14 @@ def _assumed(
     models: Sequence[ModelFit], without: Sequence[str], trainer: Trainer, context_tokens: int
 ) -> Iterator[str]:
     """Yield what holds for all models of the answer."""
-    card, recipe = trainer.card, recipe_named(trainer.precision)
+    card = trainer.card
+    full, adapters = (
+        recipe_named(trainer.precisions[method]).title
+        for method in (FineTuningMethod.FULL, FineTuningMethod.LORA)
+    )
     yield f"a context of {in_words(context_tokens)} tokens, or the model's longest if shorter"
     yield f"cache in {stored_format(card, 'bf16')}"
-    yield f"fine-tuning in {recipe.title}, adamw, Hugging Face software"
+    yield f"adapters in {adapters}; full training in {full}; adamw, Hugging Face software"
     yield "one training sequence per card at a time"
     yield "a model fits if the high end of its memory range fits"
     yield from _kept_free(models, card)

@@ -10,8 +10,15 @@ from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.report import model_flops_per_token
-from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
+from advisor.estimate.training.run import (
+    TrainingRun,
+    offer_for,
+    resolve_training,
+    software_of,
+    trains_adapters,
+)
 from advisor.foundation.units import HOUR_S
+from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.software.stacks import Work
@@ -74,9 +81,27 @@ def equipped(rules: ToolRules, systems: Sequence[System]) -> list[System]:
     return [replace(system, tool=tool) for system, tool in chosen if isinstance(tool, Tool)]
 
 
-def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
-    """Return the recipes to try for a network, the usual first."""
-    return PROVEN_RECIPES if architecture.unit is Unit.TOKEN else SAMPLE_RECIPES
+def proven_recipes(
+    workload: Training,
+    architecture: ModelArchitecture,
+    tool: Tool | None,
+    layout: ParallelLayout | None,
+    *,
+    hosted: bool = False,
+) -> tuple[str, ...]:
+    """Return the recipes to try with a tool, the usual first.
+
+    ``layout``: stated. ``hosted``: the search may use the host's memory.
+    """
+    if workload.precision:
+        return (workload.precision,)
+    if architecture.unit is not Unit.TOKEN:
+        return SAMPLE_RECIPES
+    offer = offer_for(tool, workload, architecture)
+    alone = None if offer is None or trains_adapters(workload) else offer.fp32_weights
+    if alone is None or hosted or not alone.takes(layout or ParallelLayout()):
+        return PROVEN_RECIPES
+    return alone.recipes
 
 
 def search(
@@ -94,7 +119,6 @@ def search(
     """
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     stated = workload.precision
-    proven = (stated,) if stated else proven_recipes(architecture)
     # The usual stack for pretraining language models is made for 8-bit training.
     text = architecture.unit is Unit.TOKEN and isinstance(workload, Pretraining)
     advising = advising and text and not stated and not hosted
@@ -104,8 +128,10 @@ def search(
     runs: dict[tuple[str, str], TrainingRun] = {}
     served: set[int] = set()
     spreads = TimeSpreads(architecture, calibration, workload)
-    for members in _alike(workload, architecture, proven, systems):
+    formats: dict[str, None] = {}
+    for proven, members in _alike(asked, workload, systems, hosted=hosted):
         alike = [systems[index] for index in members]
+        formats |= dict.fromkeys(RECIPES[name].compute for name in proven)
         # Recipes that few cards need have few numbers of accelerators, so small spaces, unless the
         # memory of more is known.
         spaces: list[LayoutSpace] = []
@@ -142,31 +168,40 @@ def search(
                     runs[key] = resolve_training(workload, architecture, RECIPES[name], tool)
             findings.price(_trained(recipe, systems, runs, spreads), advised=advised)
     if not runs:
-        runs["", ""] = resolve_training(workload, architecture, RECIPES[proven[0]])
-    formats = (RECIPES[name].compute for name in proven)
+        [first, *_] = proven_recipes(workload, architecture, None, case.layout)
+        runs["", ""] = resolve_training(workload, architecture, RECIPES[first])
     return findings.result(served, formats, spreads, runs.values())
 
 
 def _alike(
-    workload: Training,
-    architecture: ModelArchitecture,
-    recipes: Sequence[str],
-    systems: Sequence[System],
-) -> list[list[int]]:
-    """Group systems whose tools are estimated alike: they share layouts and their memory."""
+    asked: ResolvedCase, workload: Training, systems: Sequence[System], *, hosted: bool
+) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Group systems whose tools are estimated alike: they share layouts and their memory.
+
+    Each group has the recipes to try.
+    """
+    architecture = asked.architecture
     kinds: dict[str, Hashable] = {}
-    groups: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, tuple[tuple[str, ...], list[int]]] = {}
     for index, system in enumerate(systems):
         tool = "" if system.tool is None else system.tool.name
         if tool not in kinds:
+            recipes = proven_recipes(
+                workload, architecture, system.tool, asked.case.layout, hosted=hosted
+            )
             runs = [
                 resolve_training(workload, architecture, RECIPES[name], system.tool)
                 for name in recipes
             ]
-            kinds[tool] = tuple(
-                (run.software, run.cross_entropy, run.adapts_experts, run.switches) for run in runs
+            kinds[tool] = (
+                recipes,
+                *(
+                    (run.software, run.cross_entropy, run.adapts_experts, run.switches)
+                    for run in runs
+                ),
             )
-        groups.setdefault(kinds[tool], []).append(index)
+            groups.setdefault(kinds[tool], (recipes, []))
+        groups[kinds[tool]][1].append(index)
     return list(groups.values())
 
 
