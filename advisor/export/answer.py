@@ -256,6 +256,8 @@ class _Writer:
             form = self._starting(platform, card, plan)
             setup, run = _started(replace(self, to=form).setup(plan), form)
         except InputError as refusal:
+            if not plan.memory.fits:
+                raise
             reason = f"No file starts this plan: {refusal.what}."
             setup = replace(self.plain(plan), differences=(reason,))
             return guide(setup, self.to, self.asked.catalog, platform)

@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 from pydantic import Field
 
@@ -78,21 +78,19 @@ def _versions() -> Versions:
     return read_versions(data_path(FILE))
 
 
+def _package(name: str) -> Requirement:
+    """Return a package, which may be named with extras: ``infinity-emb[all]``."""
+    return _versions().packages.get(name.partition("[")[0]) or _absent("packages", name)
+
+
 def version_of(package: str) -> str:
-    """Return the version of a package, which may be named with extras: ``infinity-emb[all]``."""
-    found = _versions().packages.get(package.partition("[")[0])
-    return found.version if found else _absent("packages", package)
-
-
-def image_of(program: str, vendor: str) -> str:
-    """Return the image that holds a program for a vendor's cards; see :func:`image_named`."""
-    return image_named(f"{program}-{vendor.lower()}")
+    """Return the version of a package."""
+    return _package(package).version
 
 
 def image_named(name: str) -> str:
     """Return an image with its version."""
-    found = _versions().images.get(name)
-    return found.name if found else _absent("images", name)
+    return (_versions().images.get(name) or _absent("images", name)).name
 
 
 def image_source(image: str) -> str:
@@ -116,14 +114,10 @@ def git_clone(repository: str, package: str, *, tag: str = "v") -> tuple[str, ..
 
 def pip_install(*packages: str) -> tuple[str, ...]:
     """Return the command that installs the listed version of each package."""
-    return ("pip", "install", *(f"{_index_name(name)}=={version_of(name)}" for name in packages))
+    found = ((name, _package(name)) for name in packages)
+    return ("pip", "install", *(f"{one.index_name or name}=={one.version}" for name, one in found))
 
 
-def _index_name(package: str) -> str:
-    found = _versions().packages.get(package)
-    return (found.index_name if found else None) or package
-
-
-def _absent(part: str, name: str) -> str:
+def _absent(part: str, name: str) -> NoReturn:
     remedy = "Add it with its version, date and source."
     refuse(FILE, None, remedy, entry=f"{part}.{name}", field="version")

@@ -418,6 +418,17 @@ def test_a_cluster_starts_the_engine_that_the_case_names(stubs: Stubs) -> None:
         advisor.export(case, "kubernetes")
 
 
+def test_sglang_needs_room_for_the_weights_of_which_it_makes_fp8() -> None:
+    """Its fp8 layers hold params_dtype until all are loaded (0.5.21, quantization/fp8.py): 141 GB
+    of Llama 3.3 70B do not lie on one H200 of 141 GB; of two, each holds half."""
+    case = serve("llama-3.3-70b", "h200-sxm", 1, weight_format="fp8")
+    with pytest.raises(InputError, match="16-bit weights whole"):
+        advisor.export(case, "sglang")
+    assert "--quantization fp8" in advisor.export(case, "vllm").content
+    case |= {"hardware": {"accelerator": "h200-sxm", "count": 2}, "layout": {"tensor": 2}}
+    assert "--quantization fp8" in advisor.export(case, "sglang").content
+
+
 def test_the_file_names_the_release_whose_options_it_uses() -> None:
     text = advisor.export(case_of("llama-3.1-8b", "h100-sxm", 1), "vllm").content
     assert "Written for vLLM 0.31.0; its options were read on 2026-11-22." in text
@@ -720,3 +731,11 @@ def test_fp8_on_gaudi_comes_from_the_checkpoint() -> None:
     with pytest.raises(InputError, match="--checkpoint"):
         advisor.export(case, "vllm")
     assert "--quantization" not in advisor.export(case, "vllm", checkpoint="org/fp8").content
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_kimi_is_told_to_run_the_code_of_its_tokenizer(engine: str) -> None:
+    """MoonshotAI/Kimi-K2, docs/deploy_guidance.md: both commands have --trust-remote-code."""
+    text = advisor.export(case_of("kimi-k2", "h200-sxm", 16), engine).content
+    assert "--trust-remote-code" in text
+    assert "code of its repository" in text

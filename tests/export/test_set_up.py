@@ -241,6 +241,16 @@ def test_every_step_has_a_source_a_date_and_known_backends(root: Path) -> None:
             assert step["reads"]
 
 
+def test_kubectl_watches_one_kind_of_object(root: Path) -> None:
+    """kubectl refuses more: "watch is only supported on individual resources and resource
+    collections" (pkg/cmd/get/get.go)."""
+    steps = yaml.safe_load((root / "data" / "setup_steps.yaml").read_text(encoding="utf-8"))
+    watched = [step["check"] for step in steps if "--watch" in step.get("check", ())]
+    kinds = [words[2] for words in watched if words[:2] == ["kubectl", "get"]]
+    assert kinds
+    assert not any("," in kind for kind in kinds)
+
+
 @pytest.mark.parametrize("name", HARMLESS_WHEN_QUOTED.values(), ids=HARMLESS_WHEN_QUOTED)
 def test_a_hostile_name_stays_a_name(name: str, tmp_path: Path) -> None:
     config = {

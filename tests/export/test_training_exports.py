@@ -594,6 +594,21 @@ def test_deepspeed_configures_training_on_pairs_with_orpo() -> None:
     assert json.loads(content)["zero_optimization"]["stage"] in range(4)
 
 
+@pytest.mark.parametrize(
+    ("preference", "reader"),
+    [("dpo", "chat_template.argilla_chat"), ("orpo", "chat_template.argilla")],
+)
+def test_axolotl_splits_pairs_into_a_prompt_and_two_answers(preference: str, reader: str) -> None:
+    """Axolotl 0.19.0, prompt_strategies: dpo/chat_template.py and orpo/chat_template.py.
+
+    The data has whole conversations, and no column of prompts: of DPO's readers only this one
+    leaves the answer out of the prompt, and ORPO has no other.
+    """
+    case = tuned("llama-3.1-8b", "lora", tokens=20e6, preference=preference)
+    (data,) = yaml.safe_load(advisor.export(case, "axolotl").content)["datasets"]
+    assert data["type"] == reader
+
+
 TOOLS = (*OWN.values(), *NAMED.values(), TIMM, WHISPER, SDXL)
 
 
@@ -658,7 +673,10 @@ def test_gpt_oss_in_4_bits_is_trained_by_unsloth() -> None:
     found = advisor.estimate(case)
     assert found.software is not None
     assert found.software.name == "unsloth"
-    assert "train_unsloth.py" in advisor.export(case, "torchrun").content
+    text = advisor.export(case, "torchrun").content
+    assert "train_unsloth.py" in text
+    # Unsloth 2026.10.9, trainer.py: PADDING_FREE_BLOCKLIST, whose models packing=True leaves short.
+    assert "pack_dataset(data, SEQUENCE" in text
     with pytest.raises(InputError, match=r"keeps the experts of gpt-oss in 16 bits.*--to unsloth"):
         advisor.export(case, "accelerate")
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from advisor.errors import CatalogError
-from advisor.export.versions import image_of, pip_install, read_versions, version_of
+from advisor.export.versions import image_named, pip_install, read_versions, version_of
 
 Change = Callable[[dict[str, Any]], object]
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -53,7 +53,7 @@ def test_what_is_not_named_is_not_guessed() -> None:
     with pytest.raises(CatalogError, match=r"launch_versions\.yaml"):
         version_of("no-package")
     with pytest.raises(CatalogError, match=r"launch_versions\.yaml"):
-        image_of("vllm", "Other")
+        image_named("vllm-other")
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from advisor.architecture.table.model import Unit
 from advisor.catalog import Catalog
 from advisor.estimate.results import Estimate
-from advisor.export.checks.steps import TITLES, Platform, Situation, Stage, Step, Way, steps_for
+from advisor.export.checks.steps import Platform, Situation, Stage, Step, Way, steps_for
 from advisor.export.engines.servers import DISK_MARGIN, SOFTWARE_DISK_BYTES, Servers
 from advisor.export.formats import KINDS, Format
 from advisor.export.hosts.containers import start_seconds
-from advisor.export.hosts.kubernetes import LABELS, RESOURCES
-from advisor.export.hosts.names import node_label
+from advisor.export.hosts.kubernetes import LABELS
+from advisor.export.hosts.names import node_label, resource_of
 from advisor.export.quoting import comments, markdown_text, shell_word
 from advisor.export.script import START, Launch, installation, text_of
 from advisor.export.setup import Setup
@@ -116,9 +116,9 @@ def facts_of(
         **_good_values(setup),
     }
     backend = tool.support(card) if tool else None
-    if backend and backend[0] in RESOURCES:
-        facts["resource_plain"] = RESOURCES[backend[0]]
-        facts["resource"] = RESOURCES[backend[0]].replace(".", "\\.")
+    if backend:
+        facts["resource_plain"] = resource_of(card, backend[0])
+        facts["resource"] = resource_of(card, backend[0]).replace(".", "\\.")
     if setup.program is not None:
         facts["cards_each"] = str(Servers(setup, apart=True).cards_each)
         facts["start_minutes"] = str(ceil(start_seconds(Servers(setup)) / 60))
@@ -163,8 +163,10 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
     plugin = tool.plugin_on(card) if tool else ""
     install = " && ".join(installation(launch)) if launch else None
     if not install and tool is not None:
-        pinned = [f"{name}=={version}" for name, version in packages_of(None, tool, card)]
-        install = "pip install " + " ".join((*pinned, *tool.packages[1:])) if pinned else None
+        first, *others = tool.packages or ("",)
+        words = (f"{first}=={tool.release}", *others)
+        pinned = packages_of(None, tool, card)
+        install = "pip install " + " ".join(map(shell_word, words)) if pinned else None
     notes = "The versions were checked together." if install else "Its own page says how."
     if launch and not launch.install:
         notes = " ".join(launch.notes[-1:]) or notes
@@ -287,7 +289,7 @@ def _checklist(setup: Setup, platform: Platform, steps: Iterable[Step], run: Run
                 _block(run.content.rstrip("\n")),
             ]
         if items:
-            parts += [f"## {TITLES[stage]}", *items]
+            parts += [f"## {stage.label}", *items]
     parts += ["## Sources", "\n".join(_sources(found))]
     return "\n\n".join(parts) + "\n"
 

@@ -1,7 +1,6 @@
 """Set-up steps, from ``data/setup_steps.yaml``, and those that a plan needs on a platform."""
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from functools import cache
 from typing import Annotated, Final, Literal
 
@@ -37,27 +36,18 @@ OWN_CARDS: Final = (Platform.JETSON, Platform.MACOS, Platform.TPU)
 """Platforms with cards that no other machine takes."""
 
 
-class Stage(StrEnum):
+class Stage(Labelled):
     """The order of the work."""
 
-    SYSTEM = "system"
-    DRIVER = "driver"
-    LIBRARIES = "libraries"
-    ENVIRONMENT = "environment"
-    INSTALL = "install"
-    RUN = "run"
-    MONITOR = "monitor"
+    SYSTEM = "system", "Operating system"
+    DRIVER = "driver", "Driver"
+    LIBRARIES = "libraries", "Libraries"
+    ENVIRONMENT = "environment", "Environment"
+    INSTALL = "install", "Software"
+    RUN = "run", "Run"
+    MONITOR = "monitor", "Watch"
 
 
-TITLES: Final = {
-    Stage.SYSTEM: "Operating system",
-    Stage.DRIVER: "Driver",
-    Stage.LIBRARIES: "Libraries",
-    Stage.ENVIRONMENT: "Environment",
-    Stage.INSTALL: "Software",
-    Stage.RUN: "Run",
-    Stage.MONITOR: "Watch",
-}
 Way = Literal["pip", "image", "program"]
 
 

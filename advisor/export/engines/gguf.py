@@ -74,7 +74,7 @@ def _weights(servers: Servers) -> tuple[bool, str]:
     is_file = checkpoint.endswith(".gguf") or checkpoint.startswith((".", "/"))
     if is_file or checkpoint.count("/") != 1:
         return False, checkpoint
-    return True, f"{checkpoint}:{form}"
+    return True, checkpoint if ":" in checkpoint else f"{checkpoint}:{form}"
 
 
 def _stem(servers: Servers) -> str:

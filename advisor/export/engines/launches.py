@@ -27,8 +27,6 @@ from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import Speculation, drafted, reserved_rank
 
-HALF: Final = "fp16"
-
 
 def classifies(servers: Servers) -> bool:
     """Whether a network of text scores it instead of embedding it."""
@@ -51,21 +49,6 @@ def task(servers: Servers) -> str:
     name = names.get(reads(servers))
     # Weights of sentence-transformers bring their own pooling, which the library then keeps.
     return "feature-extraction" if name is None else f"{name} --library transformers"
-
-
-def length(servers: Servers) -> int | None:
-    """Return the most tokens of a text; None for images."""
-    return servers.workload.input_tokens if servers.setup.model.unit is Unit.TOKEN else None
-
-
-def folder(servers: Servers) -> str:
-    """Return the folder of the converted network."""
-    return f"{servers.setup.slug.removeprefix('serve-')}-{servers.setup.estimate.precision}"
-
-
-def half(servers: Servers) -> str:
-    """Return what makes Optimum write 16-bit ONNX, which it computes on a card."""
-    return " --dtype fp16 --device cuda" if servers.setup.estimate.precision == HALF else ""
 
 
 def guidance(servers: Servers) -> int | None:
@@ -110,12 +93,6 @@ LOOKED_UP: Final = 4
 def _where(condition: object, value: object = ()) -> object:
     """Return a value under a condition, else None; without a value, the option stays as it is."""
     return value if condition else None
-
-
-def _unpooled(servers: Servers) -> object:
-    """Whether the weights name no pooling."""
-    setup = servers.setup
-    return _where(predicts_tokens(setup.model) and setup.checkpoint is None)
 
 
 def _batched(servers: Servers) -> int:
@@ -165,6 +142,13 @@ def _parser(servers: Servers, kind: str) -> str | None:
     named = servers.setup.named or ""
     found = launch_models().parsers[f"{servers.program.name}-{kind}"].of(named)
     return found if found and chats(named) else None
+
+
+def _own_code(servers: Servers) -> str | None:
+    """Return a note on code of the model's repository that the server has to run."""
+    named = servers.setup.named
+    found = launch_models().own_code.of(named)
+    return f"The {found} of {named} is code of its repository: read it first." if found else None
 
 
 def _further(servers: Servers) -> str | None:
@@ -223,7 +207,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "classifies": lambda one: _where(classifies(one)),
     "device": lambda one: one.build.device,
     "encodes": lambda one: _where(not one.setup.model.generates),
-    "folder": folder,
+    "folder": lambda one: f"{one.setup.slug.removeprefix('serve-')}-{one.setup.estimate.precision}",
     "expert_cards": lambda one: _where(_spread(one), one.copies * _tensor(one)),
     "further": _further,
     "gguf": gguf.file,
@@ -235,7 +219,10 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "gpu_layers_or_999": lambda one: gguf.layers(one) or "999",  # Ollama takes no word for all
     "gpu_layers_or_all": lambda one: gguf.layers(one) or "all",
     "group_port": lambda one: GROUP_PORT,
-    "half": half,
+    # Optimum computes 16-bit ONNX on a card.
+    "half": lambda one: (
+        " --dtype fp16 --device cuda" if one.setup.estimate.precision == "fp16" else ""
+    ),
     "heads": lambda one: _where(_drafted(one)),
     "heads_path": _heads_path,
     "heads_kind": lambda one: _where(_drafted(one), "EAGLE3" if _heads_path(one) else "NEXTN"),
@@ -264,6 +251,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "reads": reads,
     "set_further": lambda one: _where(one.machines > 1, "set --"),
     "several_cards": lambda one: _where(one.cards > 1, "1"),
+    "own_code": _own_code,
     "several_copies": lambda one: _where(one.copies > 1, True),
     "shared_tensor": lambda one: _tensor(one) * (one.copies if _spread(one) else 1),
     "slot_tokens": lambda one: one.sequences * one.context,
@@ -280,11 +268,16 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     ),
     "task": task,
     "tensorrt_drafts": _tensorrt_drafts,
-    "text_length": length,
+    "text_length": lambda one: _where(
+        one.setup.model.unit is Unit.TOKEN, one.workload.input_tokens
+    ),
     "thought_parser": lambda one: _parser(one, "thoughts"),
+    "trusts": lambda one: _where(_own_code(one)),
     "tool_parser": lambda one: _parser(one, "tools"),
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
-    "unpooled": _unpooled,
+    "unpooled": lambda one: _where(
+        predicts_tokens(one.setup.model) and one.setup.checkpoint is None
+    ),
     "vllm_drafts": _vllm_drafts,
     "weights": lambda one: one.setup.weights,
     "weight_options": _weights,
@@ -358,6 +351,16 @@ def _check(servers: Servers) -> None:
     kept = {*servers.build.stored, *(n for n, item in program.weights.items() if item.stored)}
     made = [n for n in program.weights if program.serves(setup.accelerator, n) and n not in kept]
     named = wanted == setup.model.weight_format or setup.checkpoint
+    stated, held = weights_of(servers), setup.estimate.memory
+    wide = WEIGHT_FORMATS["bf16"].bytes_per_parameter / WEIGHT_FORMATS[wanted].bytes_per_parameter
+    loaded = wide * held.weights_bytes.expected
+    if stated.whole and not named and loaded > held.usable_bytes:
+        raise cannot(
+            f"{program.title} loads 16-bit weights whole before it makes {wanted} of them",
+            value=f"{memory(loaded)} on each",
+            allowed=f"up to {memory(held.usable_bytes)}",
+            remedy=f"Add --checkpoint with the hub id of weights in {wanted}, or choose --to vllm.",
+        )
     if wanted in kept and not named:
         raise cannot(
             f"{program.title} cannot convert weights to {wanted} while loading",

@@ -67,6 +67,8 @@ class Weights(Noun):
     options: tuple[str, ...] = ()
     stored: bool = False
     """Whether the checkpoint must hold the format already."""
+    whole: bool = False
+    """Whether it is made of 16-bit weights that lie on the cards first."""
     extra: tuple[str, ...] = ()
     """Packages that it needs beside the program."""
     gguf: str = ""

@@ -6,6 +6,7 @@ from typing import Final
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import cannot
+from advisor.export.hosts.names import cluster_names, reach
 from advisor.export.hosts.orders import (
     Content,
     compose_cards,
@@ -14,7 +15,7 @@ from advisor.export.hosts.orders import (
     dstack_text,
     skypilot_text,
 )
-from advisor.export.hosts.shell import VISIBLE, with_port
+from advisor.export.hosts.shell import with_port
 from advisor.export.quoting import shell_word
 from advisor.export.script import STRICT, Launch, command, installation, preparation, text_of
 from advisor.export.setup import Setup
@@ -83,7 +84,7 @@ def _service(servers: Servers, launch: Launch, index: int) -> Content:
     backend = servers.backend
     first = index * servers.cards_each
     ids = [str(card) for card in range(first, first + servers.cards_each)]
-    variable = VISIBLE.get(backend)
+    variable = reach(backend).visible
     service = compose_service(
         launch.image,
         text_of(container_lines(launch)),
@@ -94,9 +95,21 @@ def _service(servers: Servers, launch: Launch, index: int) -> Content:
     return {**service, "restart": "unless-stopped", **compose_cards(backend, ids)}
 
 
+def check_published(servers: Servers) -> None:
+    """Refuse a file of weights that a person makes: a new machine lacks it."""
+    if servers.program.reads_gguf and servers.setup.checkpoint is None:
+        raise cannot(
+            "a new machine has no file of weights that you made",
+            value=servers.setup.model.name,
+            allowed="weights of the hub",
+            remedy="Add --checkpoint with a published GGUF file, as org/name-GGUF.",
+        )
+
+
 def _apart(setup: Setup) -> Servers:
     """Return the servers of a file that multiplies them: on each machine only one."""
     servers = Servers(setup)
+    check_published(servers)
     return Servers(setup, apart=True) if servers.on_each_machine > 1 else servers
 
 
@@ -106,6 +119,15 @@ def skypilot_file(setup: Setup) -> str:
     launch = server_launch(servers)
     if not launch.install:
         check_image(servers, launch)
+        provider = setup.estimate.cost.provider or ""
+        cloud = cluster_names().clouds.get(provider)
+        if cloud and (cloud.bare or cloud.entered):
+            raise cannot(
+                f"SkyPilot does not start the image of {servers.program.title} at {provider}",
+                value=launch.image,
+                allowed="another --provider, or dstack",
+                remedy="Choose --to dstack.",
+            )
     lines = [STRICT]
     if servers.machines > 1:
         lines += [

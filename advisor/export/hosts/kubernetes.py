@@ -7,23 +7,22 @@ from advisor.estimate.beside_results import Day, DayWay
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import cannot
-from advisor.export.hosts.containers import WEIGHTS, check_image, container_lines, start_seconds
-from advisor.export.hosts.names import node_label
+from advisor.export.hosts.containers import (
+    WEIGHTS,
+    check_image,
+    check_published,
+    container_lines,
+    start_seconds,
+)
+from advisor.export.hosts.names import cluster_names, node_label, resource_of
 from advisor.export.hosts.orders import Content as Manifest
 from advisor.export.hosts.orders import host_requests, manifest
 from advisor.export.quoting import kubernetes_text, yaml_file
 from advisor.export.script import Launch, text_of
 from advisor.export.setup import Setup
 from advisor.foundation.units import GB, GIB, MIB
+from advisor.nouns.hardware import Accelerator
 
-RESOURCES: Final = {
-    "cuda": "nvidia.com/gpu",
-    "rocm": "amd.com/gpu",
-    "gaudi": "habana.ai/gaudi",
-    "xpu": "gpu.intel.com/i915",
-    "vulkan": "gpu.intel.com/i915",
-}
-"""Resource names that the vendors' device plugins register."""
 LABELS: Final = {"NVIDIA": "nvidia.com/gpu.product", "AMD": "amd.com/gpu.product-name"}
 """Labels with the card's name, from GPU feature discovery and from AMD's node labeller."""
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
@@ -53,11 +52,12 @@ def kubernetes_file(setup: Setup) -> str:
     servers = Servers(setup, apart=True)
     launch = server_launch(servers)
     check_image(servers, launch)
-    if servers.backend not in (*RESOURCES, "cpu"):
+    check_published(servers)
+    if not resource_of(setup.accelerator, servers.backend) and servers.backend != "cpu":
         raise cannot(
             "Kubernetes has no known resource name for the accelerator",
             value=setup.accelerator.name,
-            allowed=", ".join(RESOURCES),
+            allowed=", ".join(cluster_names().backends),
             remedy=f"Choose --to {servers.program.name}, which writes a script.",
         )
     notes = [*setup.header, *launch.notes, *_notes(servers)]
@@ -74,8 +74,6 @@ def _notes(servers: Servers) -> list[str]:
         notes += ["Needs the LeaderWorkerSet controller (lws.sigs.k8s.io).", RDMA]
     elif servers.program.queue:
         notes += scaling_notes(servers)
-    if servers.program.reads_gguf and servers.setup.checkpoint is None:
-        notes.append(f"Put the file of weights into the claim's volume, at {WEIGHTS}.")
     if servers.setup.machines > 1 and servers.machines == 1:
         notes.append("Kubernetes places the pods on the machines.")
     return notes
@@ -84,7 +82,6 @@ def _notes(servers: Servers) -> list[str]:
 def _pod(
     servers: Servers, launch: Launch, *, group: bool = False, probes: bool = False
 ) -> Manifest:
-    backend = servers.backend
     weights = servers.setup.estimate.memory.weights_bytes.expected * servers.cards_each
     requests = host_requests(
         servers.setup.offer,
@@ -92,39 +89,44 @@ def _pod(
         cpus=CPUS_PER_CARD * servers.cards_each,
         memory=HOST_MEMORY_BYTES + weights,
     )
-    limits: Manifest = {}
-    if backend in RESOURCES:
-        limits[RESOURCES[backend]] = servers.cards_each
+    card = servers.setup.accelerator
+    resource = resource_of(card, servers.backend)
+    limits: Manifest = {resource: servers.cards_each} if resource else {}
     renamed = [f'{ours}="${theirs}"' for ours, theirs in LWS_VARIABLES.items()] if group else []
     script = text_of(renamed, container_lines(launch))
     container: Manifest = {
         "name": "server",
         "image": launch.image,
         "command": ["bash", "-c", kubernetes_text(script)],
-        "envFrom": [{"secretRef": {"name": "hf", "optional": True}}],
         "ports": [{"name": "http", "containerPort": servers.program.port}],
         "resources": {
             "requests": {**requests, **limits},
             "limits": {**limits, "memory": requests["memory"]},
         },
+        **(_probes(servers) if probes else {}),
+    }
+    volume = _weights_volume(servers)
+    pod = pod_of(card, resource, container, volume, WEIGHTS)
+    return {**pod, "terminationGracePeriodSeconds": 120}
+
+
+def pod_of(
+    card: Accelerator, resource: str, container: Manifest, volume: Manifest, folder: str
+) -> Manifest:
+    """Return a pod on nodes with the card, with shared memory and a volume at ``folder``."""
+    container = {
+        **container,
+        "envFrom": [{"secretRef": {"name": "hf", "optional": True}}],
         "volumeMounts": [
-            {"name": "weights", "mountPath": WEIGHTS},
+            {"name": volume["name"], "mountPath": folder},
             {"name": "shm", "mountPath": "/dev/shm"},
         ],
     }
-    if probes:
-        container |= _probes(servers)
-    pod: Manifest = {
-        "containers": [container],
-        "terminationGracePeriodSeconds": 120,
-        "volumes": [
-            _weights_volume(servers),
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
-        ],
-    }
-    if backend in RESOURCES:
-        pod |= _placement(servers)
-        pod["tolerations"] = [{"key": RESOURCES[backend], "operator": "Exists"}]
+    memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}}
+    pod: Manifest = {"containers": [container], "volumes": [volume, memory]}
+    if resource:
+        pod |= _placement(card)
+        pod["tolerations"] = [{"key": resource, "operator": "Exists"}]
     return pod
 
 
@@ -135,9 +137,8 @@ def _weights_volume(servers: Servers) -> Manifest:
     return {"name": "weights", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 
-def _placement(servers: Servers) -> Manifest:
+def _placement(card: Accelerator) -> Manifest:
     """Return the choice of nodes by the card's label; by its memory where no label is known."""
-    card = servers.setup.accelerator
     label = node_label(card)
     if label is not None:
         return {"nodeSelector": {LABELS[card.vendor]: label}}

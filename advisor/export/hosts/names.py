@@ -1,7 +1,7 @@
 """What cluster software calls an accelerator or a cloud, from ``data/cluster_names.yaml``."""
 
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -33,6 +33,24 @@ class Clouds(Noun):
     dstack: str | None = None
     bare: bool = False
     """Whether SkyPilot starts no images there."""
+    entered: bool = False
+    """Whether an image's own entrypoint gets SkyPilot's command there."""
+
+
+class Reach(Noun):
+    """How containers reach the cards of a backend; empty where they do not."""
+
+    visible: str = ""
+    """Variable that names the accelerators that a program sees."""
+    docker: str = ""
+    """Options of ``docker run``."""
+    apptainer: str = ""
+    compose: dict[str, Any] = Field(default_factory=dict)
+    """Of a service; ``{ids}`` are the numbers of its cards."""
+    kubernetes: str = ""
+    """Resource that the vendor's device plugin registers."""
+    kubernetes_by: dict[str, str] = Field(default_factory=dict)
+    """The same by architecture, where it differs."""
 
 
 class ClusterNames(Noun):
@@ -42,6 +60,7 @@ class ClusterNames(Noun):
     date: IsoDay
     names: dict[str, Names]
     """By catalog key."""
+    backends: dict[str, Reach]
     clouds: dict[str, Clouds]
     """By provider."""
 
@@ -50,6 +69,17 @@ class ClusterNames(Noun):
 def cluster_names() -> ClusterNames:
     """Return the names."""
     return read_record(data_path(FILE), ClusterNames)
+
+
+def reach(backend: str) -> Reach:
+    """Return how containers reach the cards of a backend."""
+    return cluster_names().backends.get(backend, Reach())
+
+
+def resource_of(card: Accelerator, backend: str) -> str:
+    """Return the resource of a card in Kubernetes; empty if none is known."""
+    found = reach(backend)
+    return found.kubernetes_by.get(card.architecture, found.kubernetes)
 
 
 def name_in(software: str, card: Accelerator) -> str:

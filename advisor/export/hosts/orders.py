@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from math import ceil, floor
 from typing import Final
 
+from advisor.export.filling import Filler
 from advisor.export.formats import Format
-from advisor.export.hosts.names import clouds_of, dstack_gpu, name_in
+from advisor.export.hosts.names import clouds_of, dstack_gpu, name_in, reach
 from advisor.export.quoting import compose_text, yaml_file
 from advisor.export.script import PLACE
 from advisor.export.setup import Setup
@@ -69,20 +70,8 @@ def compose_service(
 
 def compose_cards(backend: str, ids: list[str]) -> Content:
     """Return what gives a Compose service its cards, by their numbers."""
-    if backend == "cuda":
-        device = {"driver": "nvidia", "device_ids": ids, "capabilities": ["gpu"]}
-        return {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
-    if backend == "rocm":
-        return {
-            "devices": ["/dev/kfd", "/dev/dri"],
-            "group_add": ["video"],
-            "security_opt": ["seccomp:unconfined"],
-        }
-    if backend == "gaudi":
-        return {"runtime": "habana", "cap_add": ["SYS_NICE"]}
-    if backend in ("vulkan", "xpu"):
-        return {"devices": ["/dev/dri"], "group_add": ["video"]}
-    return {}
+    found: Content = Filler(lambda _: ids).filled(reach(backend).compose)
+    return found
 
 
 def compose_text_of(

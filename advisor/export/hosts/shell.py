@@ -6,6 +6,7 @@ from typing import Final
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import cannot
+from advisor.export.hosts.names import reach
 from advisor.export.quoting import comments, shell_word
 from advisor.export.script import (
     START,
@@ -21,23 +22,6 @@ from advisor.export.script import (
 )
 from advisor.export.setup import Setup
 
-VISIBLE: Final = {
-    "cuda": "CUDA_VISIBLE_DEVICES",
-    "rocm": "HIP_VISIBLE_DEVICES",
-    "gaudi": "HABANA_VISIBLE_MODULES",
-}
-"""Variable that names the accelerators that a program sees, by backend."""
-DOCKER: Final = {
-    "cuda": "--gpus all",
-    "rocm": "--device /dev/kfd --device /dev/dri --group-add video "
-    "--security-opt seccomp=unconfined",
-    "gaudi": "--runtime habana -e HABANA_VISIBLE_DEVICES=all --cap-add sys_nice",
-    "vulkan": "--device /dev/dri",
-    "xpu": "--device /dev/dri",
-}
-"""Options of ``docker run`` that pass accelerators to a container, by backend."""
-APPTAINER: Final = {"cuda": "--nv", "rocm": "--rocm"}
-"""The same for Apptainer, which starts containers on clusters."""
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""
 FABRIC: Final = "--device /dev/infiniband --cap-add IPC_LOCK --ulimit memlock=-1"
@@ -68,8 +52,8 @@ def with_port(launch: Launch, shift: int) -> Launch:
 
 def started(servers: Servers, launch: Launch) -> list[str]:
     """Return the lines that start the servers of one machine."""
-    variable = VISIBLE.get(servers.backend)
-    narrow = variable is not None and servers.cards_each < servers.setup.machine_size
+    variable = reach(servers.backend).visible
+    narrow = variable and servers.cards_each < servers.setup.machine_size
     many = servers.on_each_machine
     if many == 1:
         chosen = range(servers.cards_each)
@@ -95,7 +79,7 @@ def _docker(servers: Servers, launch: Launch) -> str:
     """Return the command that starts a script of this folder in the image."""
     hub = "" if servers.program.reads_gguf else HUB
     fabric = FABRIC if servers.machines > 1 else ""
-    card = DOCKER.get(servers.backend, "")
+    card = reach(servers.backend).docker
     words = ("docker run --rm -it", card, fabric, hub, IN_IMAGE, launch.image)
     return " ".join((*filter(None, words), _in_bash(launch, "FILE").removeprefix("bash ")))
 
@@ -103,7 +87,7 @@ def _docker(servers: Servers, launch: Launch) -> str:
 def _apptainer(servers: Servers, launch: Launch) -> str:
     """Return the command of a job that starts its servers in the image."""
     extra = "--writable-tmpfs" if launch.image_extra else ""
-    words = ("srun apptainer exec", APPTAINER.get(servers.backend, ""), extra)
+    words = ("srun apptainer exec", reach(servers.backend).apptainer, extra)
     return " ".join((*filter(None, words), f"docker://{launch.image}", _in_bash(launch, JOB)))
 
 
@@ -121,7 +105,9 @@ def head_of(servers: Servers, launch: Launch, image: str = "") -> tuple[str, ...
     setup = servers.setup
     found = [*needs(launch), *filter(None, [image])]
     if servers.count > 1:
-        ports = f"on ports from {servers.program.port}" if servers.on_each_machine > 1 else "each"
+        ports = "one on each machine" if servers.machines == 1 else f"each on {servers.machines}"
+        if servers.on_each_machine > 1:
+            ports = f"on ports from {servers.program.port}"
         found.append(f"{servers.count} servers, {ports}: put a load balancer in front.")
     return (*setup.header, *launch.notes, *found)
 

@@ -9,9 +9,9 @@ from advisor.export.training.sharded import held_apart, micro_steps, quantized, 
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import (
     ALPHA_PER_RANK,
-    CONVERSATIONS,
     INNER,
     chats,
+    dataset,
     rate,
     save_steps,
     steps,
@@ -127,7 +127,7 @@ def _keys(setup: Setup) -> list[str]:
 MLX: Final = Tool(
     "mlx-lm",
     facts={
-        "data": lambda setup: CONVERSATIONS if chats(setup.weights) else "mlx-community/WikiSQL",
+        "data": lambda setup: dataset(setup) if chats(setup.weights) else "mlx-community/WikiSQL",
         # The schedule counts updates: those of the rise, then those of the decay to zero.
         "decay": lambda setup: [float(rate(setup)), steps(setup) - warm_up(setup)],
         "keys": _keys,

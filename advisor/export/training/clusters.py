@@ -5,14 +5,8 @@ from math import ceil
 from typing import Final
 
 from advisor.export.formats import cannot
-from advisor.export.hosts.kubernetes import (
-    CPUS_PER_CARD,
-    HOST_MEMORY_BYTES,
-    LABELS,
-    RDMA,
-    SHARED_MEMORY,
-)
-from advisor.export.hosts.names import cluster_names, node_label
+from advisor.export.hosts.kubernetes import CPUS_PER_CARD, HOST_MEMORY_BYTES, RDMA, pod_of
+from advisor.export.hosts.names import cluster_names, resource_of
 from advisor.export.hosts.orders import (
     Content,
     compose_cards,
@@ -30,8 +24,8 @@ from advisor.export.training.samples import folder_bytes
 from advisor.export.training.starts import launch_of, machines_of, start
 from advisor.foundation.units import GB, GIB
 
-RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Intel": "habana.ai/gaudi"}
-"""Resource names that the vendors' device plugins register with Kubernetes."""
+BACKENDS: Final = {"NVIDIA": "cuda", "AMD": "rocm", "Intel": "gaudi"}
+"""What carries kernels to the cards that containers reach, by vendor."""
 FOLDER: Final = "/training"
 """Folder of the volume that keeps downloads and checkpoints."""
 BUCKET: Final = "/checkpoints"
@@ -74,28 +68,31 @@ def _script(setup: Setup, launch: Launch, *further: str, **where: Variable | str
     return text_of([*lines, *start(setup, launch, **where)])
 
 
-def _check_vendor(setup: Setup) -> None:
-    if setup.accelerator.vendor not in RESOURCES:
+def _backend(setup: Setup) -> str:
+    """Return what carries kernels to the card; raise ``InputError`` if no container reaches it."""
+    vendor = setup.accelerator.vendor
+    if vendor not in BACKENDS:
         raise cannot(
             "containers reach only NVIDIA's and AMD's cards and Gaudi",
             value=setup.accelerator.name,
-            allowed=", ".join(RESOURCES),
+            allowed=", ".join(BACKENDS),
             remedy=setup.native,
         )
+    return BACKENDS[vendor]
 
 
 def kubernetes_file(setup: Setup) -> str:
     """Return a job with a pod for each machine, its volume, and the service of the first pod."""
-    _check_vendor(setup)
+    backend = _backend(setup)
     launch = launch_of(setup)
     notes = [*setup.header, *launch.notes, *setup.secret]
     notes += [RDMA] if setup.machines > 1 else []
     if folder_bytes(setup):
         notes.append(f"Fill the volume {setup.slug} with the images before the run, or set DATA.")
-    return yaml_file(notes, *_manifests(setup, launch))
+    return yaml_file(notes, *_manifests(setup, launch, backend))
 
 
-def _manifests(setup: Setup, launch: Launch) -> list[Content]:
+def _manifests(setup: Setup, launch: Launch, backend: str) -> list[Content]:
     name, labels = setup.slug, {"app": setup.slug}
     resumes = setup.tool is not None and setup.tool.says.resumes
     spec = {
@@ -104,7 +101,7 @@ def _manifests(setup: Setup, launch: Launch) -> list[Content]:
         "parallelism": setup.machines,
         "backoffLimit": 0,
         **(TAKEN_AWAY if setup.machines == 1 and resumes else {}),
-        "template": {"metadata": {"labels": labels}, "spec": _pod(setup, launch)},
+        "template": {"metadata": {"labels": labels}, "spec": _pod(setup, launch, backend)},
     }
     volume = {
         "accessModes": ["ReadWriteOnce" if setup.machines == 1 else "ReadWriteMany"],
@@ -118,9 +115,9 @@ def _manifests(setup: Setup, launch: Launch) -> list[Content]:
     ]
 
 
-def _pod(setup: Setup, launch: Launch) -> Content:
-    name, vendor = setup.slug, setup.accelerator.vendor
-    cards = {RESOURCES[vendor]: setup.per_machine}
+def _pod(setup: Setup, launch: Launch, backend: str) -> Content:
+    name, resource = setup.slug, resource_of(setup.accelerator, backend)
+    cards = {resource: setup.per_machine}
     hosted = setup.estimate.memory.host_bytes.high * setup.per_machine
     loaded = 0 if setup.run.method is None else STORED_BYTES * setup.estimate.parameters.total
     requests = host_requests(
@@ -137,41 +134,23 @@ def _pod(setup: Setup, launch: Launch) -> Content:
         rank=Variable("JOB_COMPLETION_INDEX"),
         host=f"{name}-0.{name}",
     )
-    pod: Content = {
-        "containers": [
-            {
-                "name": name,
-                "image": launch.image,
-                "command": ["bash", "-c", kubernetes_text(script)],
-                "resources": {"requests": {**requests, **cards}, "limits": cards},
-                "volumeMounts": [
-                    {"name": "shm", "mountPath": "/dev/shm"},
-                    {"name": "training", "mountPath": FOLDER},
-                ],
-                "envFrom": [{"secretRef": {"name": "hf", "optional": True}}],
-            }
-        ],
-        "volumes": [
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
-            {"name": "training", "persistentVolumeClaim": {"claimName": name}},
-        ],
-        "restartPolicy": "Never",
-        "subdomain": name,
+    container: Content = {
+        "name": name,
+        "image": launch.image,
+        "command": ["bash", "-c", kubernetes_text(script)],
+        "resources": {"requests": {**requests, **cards}, "limits": cards},
     }
-    label = node_label(setup.accelerator)
-    if label and vendor in LABELS:
-        pod["nodeSelector"] = {LABELS[vendor]: label}
-    pod["tolerations"] = [{"key": RESOURCES[vendor], "operator": "Exists"}]
-    return pod
+    volume: Content = {"name": "training", "persistentVolumeClaim": {"claimName": name}}
+    pod = pod_of(setup.accelerator, resource, container, volume, FOLDER)
+    return {**pod, "restartPolicy": "Never", "subdomain": name}
 
 
 def compose_file(setup: Setup) -> str:
     """Return a Compose file with one service; every machine runs the same one."""
-    _check_vendor(setup)
+    backend = _backend(setup)
     launch = launch_of(setup)
     ids = [str(card) for card in range(setup.per_machine)]
     environment = {"HF_HOME": f"{FOLDER}/hub"}
-    backend = {"NVIDIA": "cuda", "AMD": "rocm"}.get(setup.accelerator.vendor, "gaudi")
     if backend == "gaudi":
         environment["HABANA_VISIBLE_DEVICES"] = "all"
     service = compose_service(

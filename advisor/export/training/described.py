@@ -50,10 +50,10 @@ FACTS: Final[Mapping[str, Fact]] = {
     "rate": words.rate,
     "rate_number": lambda setup: float(words.rate(setup)),
     "recomputes": lambda setup: setup.layout.recompute is not Recompute.NONE,
-    "replicas": lambda setup: 1 if _whole(setup) else setup.layout.data,
+    "replicas": lambda setup: 1 if setup.layout.sharding is Sharding.ZERO3 else setup.layout.data,
     "report_to": lambda setup: setup.log_to or "none",
     "save_steps": words.save_steps,
-    "shards": lambda setup: setup.layout.data if _whole(setup) else 1,
+    "shards": lambda setup: setup.layout.data if setup.layout.sharding is Sharding.ZERO3 else 1,
     "steps": words.steps,
     "target_list": lambda setup: list(words.targets(setup)),
     "targets": words.targets,
@@ -61,10 +61,6 @@ FACTS: Final[Mapping[str, Fact]] = {
     "warm_up": words.warm_up,
 }
 """Values and conditions that descriptions name; paths of fields start at the plan."""
-
-
-def _whole(setup: Setup) -> bool:
-    return setup.layout.sharding is Sharding.ZERO3
 
 
 def _value(tool: Tool, setup: Setup, path: str) -> Any:

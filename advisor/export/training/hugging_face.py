@@ -29,10 +29,6 @@ from advisor.nouns.training_choices import (
 )
 from advisor.nouns.workload import Serving
 
-LIGER: Final = ("Llama", "Mistral", "Mixtral", "Qwen", "Gemma", "Phi 3", "Phi-3", "OLMo", "Granite")
-"""Families that Liger's kernels replace (liger-kernel 0.8.5, transformers/monkey_patch.py)."""
-TUNES: Final = ("Llama", "Mistral", "Qwen", "Gemma", "Phi", "Granite", "gpt-oss", "GPT-OSS", "OLMo")
-"""Families that Unsloth's README names."""
 SMALL: Final = {Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT}
 """Optimizers of bitsandbytes with states of 8 bits."""
 
@@ -42,7 +38,7 @@ def _liger(setup: Setup) -> bool:
     assert not isinstance(setup.workload, Serving)
     if setup.workload.software in known_stacks():
         return setup.workload.software == "liger"
-    return any(name in setup.model.family for name in LIGER)
+    return any(name in setup.model.family for name in launch_models().usual.liger)
 
 
 def _trl_stack(setup: Setup) -> str:
@@ -96,6 +92,16 @@ def _deepspeed_shares_4_bits(setup: Setup) -> bool:
     layout = setup.layout
     shared = layout.sharding is Sharding.ZERO3 or Offload.PARAMETERS in layout.offload
     return quantized(setup) and shared
+
+
+def _both_targets(setup: Setup) -> list[str]:
+    """Return adapted matrices joint and apart: Unsloth loads its copy of Phi, which parts them.
+
+    PEFT adapts those that are there (unsloth 2026.10.9, models/mapper.py and llama.py).
+    """
+    joint, names = targets(setup), launch_models().projections
+    parts = names.fused.get(setup.model.family, {})
+    return [*joint, *(names.plain[part] for name in joint for part in parts.get(name, ()))]
 
 
 def _recomputes_how(setup: Setup) -> object:
@@ -249,15 +255,18 @@ TRAINER: Final = Tool(
 UNSLOTH: Final = Tool(
     "unsloth",
     facts={
+        "both_targets": _both_targets,
         "embedding_on_host": lambda setup: setup.run.switches.embedding_on_host,
-        "families": lambda _: ", ".join(TUNES),
+        "families": lambda _: ", ".join(launch_models().usual.unsloth),
         "full": lambda setup: setup.run.method is FineTuningMethod.FULL,
         "full_pairs": lambda setup: (
             setup.run.preference is not None and setup.run.method is FineTuningMethod.FULL
         ),
         "recomputes_how": _recomputes_how,
         "sixteen_bits": lambda setup: setup.run.method is FineTuningMethod.LORA,
-        "unknown_family": lambda setup: not any(name in setup.model.family for name in TUNES),
+        "unknown_family": lambda setup: (
+            not any(name in setup.model.family for name in launch_models().usual.unsloth)
+        ),
     },
     means=lambda _: fused(None),
 )

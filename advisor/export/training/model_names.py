@@ -1,7 +1,7 @@
 """How programs that train name the models that they build, from ``data/launch_models.yaml``."""
 
 from functools import cache
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -64,6 +64,24 @@ class Projections(Noun):
     """By family: matrices that hold several projections."""
 
 
+class Usual(Noun):
+    """What training files set and no estimate depends on."""
+
+    source: Text
+    date: IsoDay
+    rates: dict[str, tuple[Text, Text]]
+    """Kind of answers -> learning rates of all weights and of adapters."""
+    pretraining_rate: Text
+    large_rate: Text
+    large: float
+    warm_up: float
+    most_warm_up: int
+    alone: dict[Literal["chat", "text"], Text]
+    pairs: dict[Literal["chat", "text"], Text]
+    liger: tuple[Text, ...]
+    unsloth: tuple[Text, ...]
+
+
 class LaunchModels(Noun):
     """The whole of ``launch_models.yaml``."""
 
@@ -74,6 +92,8 @@ class LaunchModels(Noun):
     timm: ModelNames
     gated: ModelNames
     """What the publisher asks to accept before the hub gives the weights."""
+    own_code: ModelNames
+    """What comes as code of the repository, which programs run only when told to."""
     parsers: dict[str, ModelNames]
     """How servers read calls of tools (``vllm-tools``) and thoughts (``vllm-thoughts``)."""
     whisper: ModelNames
@@ -82,6 +102,7 @@ class LaunchModels(Noun):
     """Attention of transformers' families that take no ``sdpa``."""
     torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
     rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]
+    usual: Usual
 
 
 ORIGINAL: Final = Rotary(pattern="*", base=10_000, source="Su et al. 2021, arXiv:2104.09864")

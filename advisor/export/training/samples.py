@@ -33,10 +33,6 @@ def folder_bytes(setup: Setup) -> float:
     return _dataset_size(setup) * usual.bytes / usual.images if reads else 0.0
 
 
-def _images(setup: Setup, _: int) -> float:
-    return float(_dataset_size(setup))
-
-
 def _epochs(setup: Setup) -> int:
     return max(1, round(setup.run.tokens / _dataset_size(setup)))
 
@@ -76,7 +72,7 @@ TIMM: Final = Tool(
         "warm_up_epochs": lambda setup: min(5, _epochs(setup) // 10),
         "workers": _workers,
     },
-    amount=_images,
+    amount=lambda setup, _: float(_dataset_size(setup)),
     means=_timm_means,
 )
 WHISPER: Final = Tool(

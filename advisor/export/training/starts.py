@@ -78,15 +78,10 @@ def config_file(setup: Setup) -> str:
         "On every machine, with its $NODE_RANK and the first one's $MASTER_ADDR:"
         if several
         else "Start it with:",
-        *(f"  {line.strip()}" for line in _exports(launch)),
+        *(f"  {line}" for line in preparation(replace(launch, files={}))),
         *(f"  {line}" for line in start(setup, launch)),
     )
     return text_of(comments(head)) + launch.files[launch.config]
-
-
-def _exports(launch: Launch) -> list[str]:
-    """Return the lines of ``preparation`` beside the file itself."""
-    return [line for line in preparation(launch) if line.startswith("export ")]
 
 
 def accelerate_file(setup: Setup) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from advisor.architecture.table.model import Unit
 from advisor.export.filling import Line
-from advisor.export.versions import image_of
+from advisor.export.versions import image_named
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
@@ -173,7 +173,8 @@ class Tool:
 
     def image(self, setup: Setup) -> str:
         """Return the container image with its libraries, built for the card of a plan."""
-        return image_of(self.says.image, setup.accelerator.vendor) if self.says.image else ""
+        vendor = setup.accelerator.vendor.lower()
+        return image_named(f"{self.says.image}-{vendor}") if self.says.image else ""
 
     def stack(self, setup: Setup) -> str:
         """Return the software stack whose estimate holds for the file."""

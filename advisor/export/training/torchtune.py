@@ -5,7 +5,7 @@ from typing import Any, Final
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import TunedModel, launch_models
 from advisor.export.training.tool import Tool, descriptions, fused
-from advisor.export.training.words import ALPHA_PER_RANK, chats, rate
+from advisor.export.training.words import rate
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
 
@@ -21,6 +21,7 @@ TOKENIZERS: Final = {
     },
 }
 INNER: Final = {"gate", "up", "down"}
+OUTER: Final = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "output_proj"}
 
 
 def _model(setup: Setup) -> TunedModel | None:
@@ -75,36 +76,12 @@ def _optimizer(setup: Setup) -> dict[str, object]:
     return {**named, "lr": float(rate(setup))}
 
 
-def _network(setup: Setup) -> dict[str, object]:
+def _builder(setup: Setup) -> str:
+    """Return the function that builds the network."""
     run, model = setup.run, _model(setup)
     assert model is not None
-    prefix = {FineTuningMethod.LORA: "lora_", FineTuningMethod.QLORA: "qlora_"}
-    builder = f"{prefix.get(run.method, '') if run.method else ''}{model.name}"
-    content: dict[str, object] = {"_component_": f"torchtune.models.{model.module}.{builder}"}
-    if run.frozen:
-        names = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "output_proj"}
-        content |= {
-            "lora_attn_modules": [names[name] for name in run.lora_targets if name in names],
-            "apply_lora_to_mlp": set(run.lora_targets) >= INNER,
-            "apply_lora_to_output": False,
-            "lora_rank": run.lora_rank,
-            "lora_alpha": ALPHA_PER_RANK * run.lora_rank,
-            "lora_dropout": 0.0,
-        }
-    return content
-
-
-def _dataset(setup: Setup) -> dict[str, object]:
-    if not chats(setup.weights):
-        return {"_component_": "torchtune.datasets.alpaca_cleaned_dataset", "packed": True}
-    return {
-        "_component_": "torchtune.datasets.chat_dataset",
-        "source": "trl-lib/Capybara",
-        "conversation_column": "messages",
-        "conversation_style": "openai",
-        "split": "train",
-        "packed": True,
-    }
+    prefix = "" if not run.frozen or run.method is None else f"{run.method.value}_"
+    return f"torchtune.models.{model.module}.{prefix}{model.name}"
 
 
 def _names(*, qlora: bool) -> str:
@@ -122,9 +99,12 @@ TORCHTUNE: Final = Tool(
     facts={
         "alone": lambda setup: () if _several(setup) else ("tune", "run"),
         "checkpoint_files": _checkpoint_files,
-        "data": _dataset,
         "inner_divided": _inner_divided,
-        "network": _network,
+        "adapts_inner": lambda setup: set(setup.run.lora_targets) >= INNER,
+        "attention_targets": lambda setup: [
+            OUTER[name] for name in setup.run.lora_targets if name in OUTER
+        ],
+        "builder": _builder,
         "qlora_names": lambda _: _names(qlora=True),
         "qlora_unknown": _qlora_unknown,
         "rated_optimizer": _optimizer,

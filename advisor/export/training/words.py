@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.export.formats import cannot
 from advisor.export.training.model_names import launch_models
-from advisor.nouns.training_choices import Preference
 
 if TYPE_CHECKING:
     from advisor.export.setup import Setup
@@ -18,42 +17,19 @@ CHATS: Final = re.compile(
 )
 """Parts of a name that publishers give to models with a chat template."""
 BASE: Final = re.compile(r"(^|[-_/.])(base|pt|pretrained)([-_.]|$)", re.IGNORECASE)
-CHATS_UNLESS_BASE: Final = re.compile(r"/(Qwen3|SmolLM3|GLM-4|Kimi-K2|DeepSeek-V3)", re.IGNORECASE)
-"""Families whose base models alone say so in their names (their pages on huggingface.co, read
-2026-11-22)."""
-RATES: Final = {
-    (None, False): "2e-5",
-    (None, True): "2e-4",
-    (Preference.DPO, False): "5e-7",
-    (Preference.DPO, True): "5e-6",
-    (Preference.ORPO, False): "8e-6",
-    (Preference.ORPO, True): "8e-6",
-}
-"""Pairs and adapters -> learning rate. Full: Llama 2 (arXiv:2307.09288, section 3.1); adapters:
-QLoRA (arXiv:2305.14314, table 9), 7B and 13B; DPO: Zephyr (arXiv:2310.16944, section 4.4) and the
-alignment handbook's recipe zephyr-7b-beta with QLoRA; ORPO (arXiv:2403.07691, appendix C)."""
-WARM_UP: Final = 0.03
-"""Share of the steps with a rising rate: QLoRA (arXiv:2305.14314, appendix B.2) and Llama 2's
-recipes in torchtune and the alignment handbook lie between 0.03 and 0.1."""
-MOST_WARM_UP: Final = 2000
-"""Steps (Llama 2, arXiv:2307.09288, section 2.2)."""
+CHATS_UNLESS_BASE: Final = re.compile(
+    r"/(Qwen3|SmolLM3|GLM-4|Kimi-K2|DeepSeek-V3|phi-4|c4ai-command|MiniMax-M2|MiMo-V2)",
+    re.IGNORECASE,
+)
+"""Families whose base models alone say so in their names, or that have none (their pages on
+huggingface.co, read 2026-11-22; the last four: templates of LLaMA-Factory 0.9.5,
+extras/constants.py)."""
 MOST_UNSAVED: Final = 1000
 """Steps between two checkpoints where failures are rare. Assumed."""
-PRETRAINING_RATE: Final = "3e-4"
-"""Llama 2 (arXiv:2307.09288, table 1), 7B and 13B; larger ones took half."""
-LARGE_RATE: Final = "1.5e-4"
-LARGE: Final = 3e10
-"""Parameters above which Llama 2 took half the rate."""
 ALPHA_PER_RANK: Final = 2
 """As in TRL's defaults: ``lora_alpha`` 32 for ``lora_r`` 16."""
 INNER: Final = ("gate_proj", "up_proj", "down_proj")
 """Those of the feed-forward layer."""
-CONVERSATIONS: Final = "trl-lib/Capybara"
-"""Dialogues in the column ``messages``, from TRL's documentation."""
-TEXTS: Final = "trl-lib/tldr"
-"""Prompts with completions, from TRL's documentation: needs no chat template."""
-PAIRS: Final = {True: "trl-lib/ultrafeedback_binarized", False: "trl-lib/tldr-preference"}
-"""Pairs of answers, as dialogues or as plain text, from TRL's documentation."""
 
 
 def chats(weights: str) -> bool:
@@ -73,10 +49,9 @@ def chats(weights: str) -> bool:
 
 def dataset(setup: Setup) -> str:
     """Return a public dataset in the form that the model is trained on."""
-    chat = chats(setup.weights)
-    if setup.run.preference is not None:
-        return PAIRS[chat]
-    return CONVERSATIONS if chat else TEXTS
+    usual = launch_models().usual
+    named = usual.alone if setup.run.preference is None else usual.pairs
+    return named["chat" if chats(setup.weights) else "text"]
 
 
 def template_note(setup: Setup) -> str:
@@ -88,9 +63,12 @@ def template_note(setup: Setup) -> str:
 
 def rate(setup: Setup) -> str:
     """Return the learning rate."""
-    if setup.run.method is None:
-        return LARGE_RATE if setup.model.total_parameters > LARGE else PRETRAINING_RATE
-    return RATES[setup.run.preference, setup.run.frozen]
+    usual, run = launch_models().usual, setup.run
+    if run.method is None:
+        large = setup.model.total_parameters > usual.large
+        return usual.large_rate if large else usual.pretraining_rate
+    whole, adapters = usual.rates[run.preference.value if run.preference else "answers"]
+    return adapters if run.frozen else whole
 
 
 def steps(setup: Setup) -> int:
@@ -100,7 +78,8 @@ def steps(setup: Setup) -> int:
 
 def warm_up(setup: Setup) -> int:
     """Return the first steps, in which the learning rate rises."""
-    return min(MOST_WARM_UP, ceil(WARM_UP * steps(setup)))
+    usual = launch_models().usual
+    return min(usual.most_warm_up, ceil(usual.warm_up * steps(setup)))
 
 
 def save_steps(setup: Setup) -> int:
