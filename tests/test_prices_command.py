@@ -15,6 +15,7 @@ from advisor.catalog import load_catalog
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.overview import price_overview
+from advisor.catalog.places import places_of
 from advisor.terminal.console import new_console
 from advisor.terminal.prices import show_prices, show_refresh
 
@@ -121,6 +122,69 @@ def test_a_family_of_cards_lists_each_of_them(capsys: pytest.CaptureFixture[str]
     assert kinds >= {"h100-sxm", "h100-pcie", "h100-nvl"}
     assert all(kind.startswith("h100-") for kind in kinds)
     assert {line["accelerator"] for line in listed("l40", capsys=capsys)} == {"l40"}
+
+
+# Regions as AWS, Azure, Google Cloud, Nebius and Hyperstack place them on their lists of regions.
+@pytest.mark.parametrize(
+    ("region", "inside", "outside"),
+    [
+        ("eu-central-1", {"germany", "eu", "europe"}, {"france", "us"}),  # Frankfurt
+        ("eu-west-2", {"uk", "europe"}, {"eu"}),  # London
+        ("europe-north1", {"finland", "eu"}, {"sweden"}),  # Hamina
+        ("europe-west4", {"netherlands", "eu"}, {"germany"}),  # Eemshaven
+        ("southcentralus", {"us", "north-america"}, {"canada"}),  # Texas
+        ("australiaeast", {"australia"}, {"us"}),  # New South Wales
+        ("ap-northeast-1", {"japan", "asia"}, {"singapore"}),  # Tokyo
+        ("canada-1/us-1/norway-1", {"canada", "us", "europe"}, {"eu"}),
+        ("global", set(), {"europe", "us"}),
+        ("", set(), {"europe", "us"}),
+    ],
+)
+def test_a_region_lies_where_its_provider_says(
+    region: str, inside: set[str], outside: set[str]
+) -> None:
+    found = places_of(region)
+    assert inside <= found
+    assert not outside & found
+
+
+def test_each_region_of_the_catalog_lies_in_a_place() -> None:
+    regions = {offer.region.casefold() for offer in load_snapshot().offers}
+    assert {name for name in regions if not places_of(name)} == {"", "global", "all regions"}
+
+
+def test_a_place_names_the_regions_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    regions = {line["region"] for line in listed("h100", "--region", "EU", capsys=capsys)}
+    assert {"westeurope", "europe-west4", "eu"} <= regions
+    assert not {"us-east-1", "uksouth", "global", ""} & regions
+
+    assert cli.main(["prices", "list", "h100", "--region", "narnia"]) == 2
+    assert "Name a place of these" in capsys.readouterr().err
+
+
+def test_a_card_that_nobody_rents_is_named_with_what_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["prices", "list", "gaudi-3"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Nobody in the catalog rents out Intel Gaudi 3" in told
+    # Intel's list price of a kit with eight, 125,000 USD (The Next Platform, June 2024).
+    assert "IBM rents it" in told
+    assert "$15,625" in told
+
+
+@pytest.mark.parametrize("name", ["h100-sxm-80gb", "h100-80gb", "H100 SXM 80"])
+def test_a_wrong_name_suggests_the_same_card_first(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["prices", "list", name]) == 2
+    assert "nearest: h100-" in capsys.readouterr().err
+
+
+def test_show_takes_one_provider(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prices", "show", "--provider", "aws", "--json"]) == 0
+    [aws] = json.loads(capsys.readouterr().out)["providers"]
+    assert aws["provider"] == "AWS"
 
 
 def test_a_list_answers_what_a_card_costs_where(capsys: pytest.CaptureFixture[str]) -> None:

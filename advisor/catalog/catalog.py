@@ -185,12 +185,6 @@ class Catalog(Noun):
         rates = self.exchange_rates | {currency: ExchangeRate(usd=usd, date="")}
         return self.changed(offers=offers, exchange_rates=rates)
 
-    def priced(
-        self, offers: tuple[Offer, ...], sources: dict[str, Source], prices: PriceState
-    ) -> Catalog:
-        """Return the catalog with other offers, by key, and all sources that are cited."""
-        return self.changed(offers=offers, sources=sources, prices=prices)
-
     @property
     def newest_price_date(self) -> str:
         """Date of the newest price. ISO 8601."""
@@ -229,10 +223,16 @@ class Catalog(Noun):
         return {**state, "__dict__": fields}
 
     def _nearest(self, name: str) -> list[str]:
-        """Return up to five keys: first those that contain the name, then similar spellings."""
+        """Return up to five keys: first those that share the name or its number, then like ones."""
         short = _compact(name)
-        containing = [other for other in self._by_name if short and short in _compact(other)]
-        alike = get_close_matches(name, self._by_name, n=5, cutoff=0.5)
+        containing = [
+            other
+            for other in self._by_name
+            if short and (short in (long := _compact(other)) or long in short)
+        ]
+        number = next((word for word in name.split("-") if re.search(r"\d", word)), name)
+        alike = get_close_matches(name, self._by_name, n=20, cutoff=0.5)
+        alike.sort(key=lambda other: (number not in other, "mig" in other))
         return list(dict.fromkeys(self._by_name[other].key for other in containing + alike))[:5]
 
     @cached_property

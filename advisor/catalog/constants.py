@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 from pydantic import ValidationError
 
+from advisor.catalog.required import required
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
@@ -17,62 +17,6 @@ FITTED = "calibration.yaml"
 FACTS = "calibration_facts.yaml"
 
 Section = dict[str, object]
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-SECTIONS: Final = {
-    FITTED: _names(
-        "kernels best_shares network serving engines intervals memory sustained software trained "
-        "delivery"
-    ),
-    FACTS: _names(
-        "relatives processor_half_tiles processor_overhead_s vector_compute "
-        "processor_tile_compute processor_sustained processor_fresh_memory sustained network "
-        "serving memory pipeline intervals reliability delivery engines"
-    ),
-}
-"""Required sections of each file: without one, its constants would silently keep their defaults."""
-
-FITTED_FIELDS: Final = {
-    "network": _names(
-        "intra_latency_s intra_bandwidth pcie_bandwidth jitter image_jitter fit source"
-    ),
-    "serving": _names(
-        "step_overhead_s layer_overhead_s sequence_overhead_s prompt_overhead_s "
-        "request_overhead_s start_wave"
-    ),
-    "software": _names("slowdown sample_slowdown slowdown_groups"),
-    "delivery": _names("lost"),
-}
-"""For each section in both files, the fields that belong to the fitted file."""
-
-INTERVALS: Final = {
-    FITTED: _names(
-        "serving_memory serving_time serving_time_routed serving_first_token serving_burst_tail "
-        "serving_first_token_tail "
-        "serving_saturated serving_direct serving_direct_unmeasured "
-        "serving_direct_first_token serving_direct_first_token_unmeasured training_memory "
-        "training_memory_4bit training_memory_guessed training_memory_samples "
-        "tensors_alone tensors_images tensors_fsdp tensors_ddp tensors_tensor_parallel "
-        "tensors_lora tensors_qlora "
-        "training_time training_time_unmeasured training_time_routed "
-        "training_time_routed_unmeasured training_time_adapters "
-        "training_time_adapters_unmeasured training_time_samples "
-        "training_time_samples_unmeasured training_time_detection "
-        "training_time_detection_unmeasured training_time_encoder "
-        "training_time_encoder_unmeasured training_time_guessed whole_run_tenant whole_run_lab"
-    ),
-    FACTS: _names(
-        "serving_time_unmeasured serving_time_routed_unmeasured serving_saturated_unmeasured "
-        "serving_first_token_tail_unmeasured serving_burst_tail_unmeasured "
-        "serving_first_token_unmeasured serving_batch serving_batch_unmeasured "
-        "serving_denoising serving_denoising_unmeasured training_tensors"
-    ),
-}
-"""The ranges that every calibration must hold. An engine's own range takes precedence."""
 
 
 def load_calibration(path: Path | None = None) -> Calibration:
@@ -97,12 +41,15 @@ def load_calibration(path: Path | None = None) -> Calibration:
 @cache
 def _load(path: Path) -> Calibration:
     fitted = _read(path)
-    for file, section in ((path, fitted), (path.with_name(FACTS), _read(path.with_name(FACTS)))):
-        held = FITTED if section is fitted else FACTS
-        _check_present(section, SECTIONS[held], file=file.name, entry="")
+    facts = path.with_name(FACTS)
+    for file, section, names in (
+        (path, fitted, required().fitted),
+        (facts, _read(facts), required().facts),
+    ):
+        _check_present(section, names.sections, file=file.name, entry="")
         intervals = section["intervals"]
         if isinstance(intervals, dict):
-            _check_present(intervals, INTERVALS[held], file=file.name, entry="intervals")
+            _check_present(intervals, names.intervals, file=file.name, entry="intervals")
     return join_calibration(fitted, path)
 
 
@@ -194,8 +141,8 @@ def _is_fitted(place: list[str], fitted: Section, facts: Section) -> bool:
     depths = [_depth(section, place) for section in (fitted, facts)]
     if depths[0] != depths[1]:
         return depths[0] > depths[1]
-    named = set(place) & FITTED_FIELDS.get(place[0], frozenset())
-    return bool(named) or place[0] not in SECTIONS[FACTS] | {"software"}
+    named = required().fitted.fields.get(place[0], frozenset()).intersection(place)
+    return bool(named) or place[0] not in required().facts.sections | {"software"}
 
 
 def _depth(section: object, place: list[str]) -> int:

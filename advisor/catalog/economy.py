@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.checks import check_order
 from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh
+from advisor.catalog.required import required
 from advisor.errors import InputError
 from advisor.foundation import cents
 from advisor.foundation.data_records import read_table, refuse
@@ -32,27 +33,6 @@ DEFAULTS_FILE: Final = "owning_defaults.csv"
 Figure = Annotated[float, Field(ge=-1, le=1e7, allow_inf_nan=False)]
 CHANGES: Final = "per year"
 """Only figures in this unit may be negative: a price can fall."""
-
-DEFAULT_GROUPS: Final = {
-    "colocation_usd_per_kw_month": "desktop server",
-    "discount_rate": "all",
-    "host_power_share": "computer cpu desktop edge server",
-    "host_share": "computer cpu desktop edge server",
-    "host_usd": "baseboard computer cpu desktop dual edge large_server rack server workstation",
-    "idle_share": "desktop server",
-    "interruptions_per_hour": "all",
-    "life_years": "all",
-    "load_share": "all",
-    "memory_usd_per_32gb": "desktop",
-    "network_share": "desktop server",
-    "price_factor": "estimate launch msrp street",
-    "pue": "desktop server",
-    "rent_change": "all",
-    "staff_usd_per_machine_month": "desktop edge office server",
-    "supply_usd_per_w": "desktop",
-    "tariff_factor": "eia-2023 recalled",
-}
-"""Required rows of ``owning_defaults.csv``. Another group's row would replace a missing one."""
 
 TARIFF_SOURCES: Final = {
     "recalled": "recalled, 2024-25, +-25 %: check your bill",
@@ -301,9 +281,8 @@ def _check_countries(places: Sequence[Place]) -> None:
 def _check_defaults(defaults: Sequence[Default]) -> None:
     """Refuse a table with missing or unexpected rows."""
     rows = {(item.field, item.group) for item in defaults}
-    wanted = {
-        (field, group) for field, groups in DEFAULT_GROUPS.items() for group in groups.split()
-    }
+    groups = required().owning_defaults
+    wanted = {(field, group) for field, names in groups.items() for group in names}
     for field, group in sorted(wanted ^ rows):
         missing = (field, group) in wanted
         remedy = "Add the row" if missing else "Correct its field and group, or remove the row"

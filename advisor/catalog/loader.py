@@ -49,16 +49,15 @@ def load_catalog(directory: Path | None = None) -> Catalog:
     if directory is not None:
         folder = directory.resolve()
         return _load(folder / CATALOG_FILE, folder / OFFERS_FILE)
-    paths = data_path(CATALOG_FILE), data_path(OFFERS_FILE)
-    cache = cache_file()
-    shipped = _live(*paths, cache, tuple(map(_stamp, (*paths, cache))))
+    shipped = _shipped()
     from advisor.catalog.own_facts import own_files, stated_discounts, uploads
 
     files, discounts, uploaded = own_files(), stated_discounts(), uploads()
     if not files and not discounts and not uploaded:
         return shipped
     # `at` tells one day's catalog and one refresh from another.
-    at = (shipped.prices.fetched_at, *map(_stamp, (*paths, *files)))
+    paths = (data_path(CATALOG_FILE), data_path(OFFERS_FILE), *files)
+    at = (shipped.prices.fetched_at, *map(_stamp, paths))
     return _with_own(files, discounts, uploaded, at)
 
 
@@ -84,12 +83,14 @@ def _stamp(path: Path) -> tuple[int, int]:
         status = path.stat()
     except FileNotFoundError:
         return ABSENT
-    except (
-        OSError,
-        ValueError,
-    ):  # a name too long or with NUL, a closed folder: its reader says so
+    except (OSError, ValueError):  # a name too long or with NUL: its reader says so
         return UNKNOWN
     return status.st_mtime_ns, status.st_size
+
+
+def _shipped() -> Catalog:
+    paths = data_path(CATALOG_FILE), data_path(OFFERS_FILE), cache_file()
+    return _live(*paths, tuple(map(_stamp, paths)))
 
 
 @lru_cache(maxsize=2)
@@ -122,9 +123,7 @@ def _with_own(
     from advisor.catalog.overlay import with_own_facts
     from advisor.catalog.own_facts import discount_facts, parse_own_facts, read_own_facts
 
-    paths = data_path(CATALOG_FILE), data_path(OFFERS_FILE)
-    cache = cache_file()
-    catalog = _live(*paths, cache, tuple(map(_stamp, (*paths, cache))))
+    catalog = _shipped()
     for file in files:
         catalog = with_own_facts(catalog, read_own_facts(file), shipped_content(), name=file.name)
     for name, content in uploaded:

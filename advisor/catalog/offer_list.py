@@ -1,14 +1,19 @@
 """Lists what there is to rent: offers by card, number, provider and region."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from advisor.catalog.catalog import Catalog
+from advisor.catalog.places import chosen, places_of
 from advisor.catalog.price_drift import history_of
+from advisor.catalog.records import Record, Text
 from advisor.errors import InputError
+from advisor.foundation.data_records import read_table
 from advisor.foundation.dates import age_days
+from advisor.foundation.formatting import money
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Offer, PriceKind
 
 
@@ -57,6 +62,17 @@ class OfferList(Noun):
     lines: tuple[OfferLine, ...]
     spot: bool
     """Whether spot prices sort the list."""
+    remarks: tuple[str, ...] = ()
+    """What the offers do not say: who rents out none of a card, and offers of no place."""
+
+
+class Unread(Record):
+    """A row of ``unread_prices.csv``: what has no price here, and why."""
+
+    what: Text
+    why: Text
+    accelerators: Text = ""
+    """Keys of the cards that nobody rents out for this reason, if it is about such cards."""
 
 
 _ORDERS: Final[dict[str, Callable[[OfferLine], tuple[float | str, ...]]]] = {
@@ -85,30 +101,48 @@ def list_offers(
 
     No names leave accelerators, providers or regions open; ``h100`` names every H100. ``spot``
     takes only offers with a spot price and sorts by it; where a price sorts otherwise, offers with
-    a spot price alone come last. ``order`` is one of ``ORDERS``. Raises InputError if a name or the
-    order is unknown.
+    a spot price alone come last. A region may be a place, as europe. ``order`` is one of
+    ``ORDERS``. Raises InputError if a name or the order is unknown.
     """
     check_known(order, ORDERS, what="order", field="--sort")
     keys = {key for name in accelerators for key in _meant(catalog, name)}
-    wanted_providers = _known("--provider", providers, (o.provider for o in catalog.offers))
-    wanted_regions = _known("--region", regions, (o.region for o in catalog.offers))
-    lines = [
+    sellers = chosen(catalog, "provider", providers, field="--provider")
+    places = chosen(catalog, "region", regions, field="--region")
+    anywhere = [
         line
         for offer in catalog.offers
         if (not keys or offer.accelerator in keys)
-        and (not wanted_providers or offer.provider.casefold() in wanted_providers)
-        and (not wanted_regions or offer.region.casefold() in wanted_regions)
+        and (not sellers or offer.provider.casefold() in sellers)
         and (count is None or offer.accelerators == count)
         and (line := _line(catalog, offer, spot=spot))
     ]
+    lines = [line for line in anywhere if not places or line.region.casefold() in places]
     lines.sort(key=lambda line: (*_ORDERS[order](line), line.usd_per_card_hour))
     if not spot and order in ("price", "per-gb"):
         lines.sort(key=lambda line: line.on_demand_usd_per_hour is None)
-    return OfferList(lines=tuple(lines), spot=spot)
+    remarks = [_unrented(catalog, key) for key in sorted(keys) if not catalog.offers_for(key)]
+    if places and (away := sum(not places_of(line.region.casefold()) for line in anywhere)):
+        remarks.append(f"Without a region, {away:,} more that do not say where they are.")
+    return OfferList(lines=tuple(lines), spot=spot, remarks=tuple(remarks))
+
+
+def unread_prices() -> list[Unread]:
+    """Return what people ask for and no source has."""
+    return read_table(data_path("unread_prices.csv"), Unread, key=("what",))
+
+
+def _unrented(catalog: Catalog, key: str) -> str:
+    """Return that nobody rents out a card, why as far as known, and what it costs to buy."""
+    card = catalog.accelerator(key)
+    why = "".join(f" {item.why}." for item in unread_prices() if key in item.accelerators.split())
+    bought = f"It has no price to buy either: {card.no_purchase}."
+    if card.purchase_usd is not None:
+        bought = f"To buy: {money(card.purchase_usd)} ({card.price_words()})."
+    return f"Nobody in the catalog rents out {card.name}.{why} {bought}"
 
 
 def _meant(catalog: Catalog, name: str) -> list[str]:
-    """Return the accelerator of a name; else all whose key starts with it: h100 is each H100."""
+    """Return the accelerator of a name; else all to rent whose key starts with it: each H100."""
     start = f"{'-'.join(name.casefold().split())}-"
     try:
         return [catalog.accelerator(name).key]
@@ -116,24 +150,7 @@ def _meant(catalog: Catalog, name: str) -> list[str]:
         kin = [card.key for card in catalog.accelerators if card.key.startswith(start)]
         if not kin:
             raise
-        return kin
-
-
-def _known(field: str, names: Sequence[str], known: Iterable[str]) -> set[str]:
-    """Return the names without case."""
-    if not names:
-        return set()
-    by_name = {name.casefold(): name for name in known}
-    for name in names:
-        if name.casefold() not in by_name:
-            raise InputError(
-                f"{field} has an unknown name",
-                value=name,
-                allowed=", ".join(sorted(by_name.values(), key=str.casefold)),
-                remedy="Correct the name or drop the condition.",
-                field=field,
-            )
-    return {name.casefold() for name in names}
+        return [key for key in kin if catalog.offers_for(key)] or kin
 
 
 def _line(catalog: Catalog, offer: Offer, *, spot: bool) -> OfferLine | None:

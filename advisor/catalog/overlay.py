@@ -1,5 +1,6 @@
 """Lays your own offers, cards, discounts and quotes over the shipped catalog."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from advisor.catalog.catalog import Catalog, Source
@@ -48,9 +49,9 @@ def with_own_facts(
         for key, record in facts.accelerators.items()
     ]
     own = [offer_of(record, content) for record in facts.offers]
-    taken = {offer.key for offer in own}
-    if len(taken) < len(own):
-        raise wrong(name, "an offer is given twice", "one line for each instance and region")
+    taken = Counter(offer.key for offer in own)
+    if twice := [key for key, times in taken.items() if times > 1]:
+        raise wrong(name, f"{twice[0]} is given twice", "one line for each instance and region")
     others = (
         _discounted(offer, facts.discounts)
         for offer in catalog.offers
@@ -85,7 +86,7 @@ def _check_records(facts: OwnFacts, content: CatalogFile, name: str) -> None:
     try:
         for key, record in facts.accelerators.items():
             check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=name)
-        for line, offer in enumerate(facts.offers, start=1):
+        for line, offer in enumerate(facts.offers, start=2):
             check_offer(offer, content, line=line, file=name)
     except CatalogError as error:
         raise wrong(name, f"{error.entry}: {error.field} {error.value}", error.remedy) from None

@@ -1,10 +1,11 @@
 """Counts the prices of each provider in the catalog, and how old they are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from statistics import median
 
 from advisor.catalog.catalog import Catalog, ExchangeRate, PriceState
+from advisor.catalog.places import chosen
 from advisor.foundation.dates import age_days, first_day, is_stale
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Offer
@@ -47,26 +48,41 @@ class PriceOverview(Noun):
     exchange_rates: dict[str, ExchangeRate]
 
 
-def price_overview(catalog: Catalog, *, today: date | None = None) -> PriceOverview:
-    """Return the prices of each provider with their age on a day, by default today."""
-    groups: dict[str, list[Offer]] = {}
-    for offer in catalog.offers:
-        groups.setdefault(offer.provider, []).append(offer)
+def price_overview(
+    catalog: Catalog, *, providers: Sequence[str] = (), today: date | None = None
+) -> PriceOverview:
+    """Return the prices of each provider with their age on a day, by default today.
+
+    Raises InputError if no offer is from a provider of ``providers``; none of them means all.
+    """
+    sellers = chosen(catalog, "provider", providers, field="--provider")
+    asked = [
+        offer for offer in catalog.offers if not sellers or offer.provider.casefold() in sellers
+    ]
     live = set(catalog.prices.live_providers)
     return PriceOverview(
         state=catalog.prices,
         sentence=catalog.prices.sentence,
         providers=tuple(
-            _provider(name, groups[name], live=name in live, today=today)
-            for name in sorted(groups, key=str.casefold)
+            prices_of(name, offers, live=name in live, today=today)
+            for name, offers in grouped(asked, lambda offer: offer.provider).items()
         ),
         exchange_rates=catalog.exchange_rates,
     )
 
 
-def _provider(
-    name: str, offers: Sequence[Offer], *, live: bool, today: date | None
+def grouped(offers: Iterable[Offer], of: Callable[[Offer], str]) -> dict[str, list[Offer]]:
+    """Return offers by a name that they have, ordered by it."""
+    groups: dict[str, list[Offer]] = {}
+    for offer in offers:
+        groups.setdefault(of(offer), []).append(offer)
+    return dict(sorted(groups.items(), key=lambda item: item[0].casefold()))
+
+
+def prices_of(
+    name: str, offers: Sequence[Offer], *, live: bool = False, today: date | None
 ) -> ProviderPrices:
+    """Count offers and their ages on a day."""
     dates = sorted((offer.price_date for offer in offers), key=first_day)
     return ProviderPrices(
         provider=name,

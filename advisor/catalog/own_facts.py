@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from advisor.catalog.records import AcceleratorRecord, Key, Name, OfferRecord, Record
 from advisor.errors import InputError
+from advisor.foundation.data_records import shown
 from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
 from advisor.foundation.structured import NotPlainError, read_yaml
@@ -34,6 +35,7 @@ MOST: Final = {
     "discounts": MAX_CARDS,
     "providers": MAX_CARDS,
 }
+_FAULTS: Final = {"missing": "is missing", "extra_forbidden": "is no field of it"}
 REMEDY: Final = "Correct the file; docs/data.md shows one."
 OF_A_FILE: Final = "offers, accelerators, discounts and providers"
 ALLOWED: Final = {
@@ -163,10 +165,11 @@ def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
     A name that ends in ``.csv`` is a table of offers.
     """
     text = content.decode("utf-8-sig", errors="replace")
+    table = name.lower().endswith(".csv")
     try:
-        found = _table(text) if name.lower().endswith(".csv") else read_yaml(text)
+        found: object = _table(text) if table else read_yaml(text)
     except (NotPlainError, csv.Error) as error:
-        raise wrong(name, str(error), "plain YAML or CSV") from None
+        raise wrong(name, str(error), "plain YAML, or CSV with commas and decimal points") from None
     if not isinstance(found, dict):
         raise wrong(name, type(found).__name__, OF_A_FILE)
     for part, most in MOST.items():
@@ -177,13 +180,24 @@ def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
         return OwnFacts.model_validate(_filled(found))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        what = f"{place}: {first['msg']}" if first["type"] != "missing" else f"{place} is missing"
-        raise wrong(name, what, ALLOWED.get(str(first["loc"][0]), OF_A_FILE)) from None
+        part, *rest = map(str, first["loc"])
+        place = ".".join((part, *rest))
+        if table:
+            place = ", ".join((f"line {int(rest[0]) + 2}", *rest[1:]))
+        shape = ALLOWED.get(part, OF_A_FILE)
+        if (fault := _FAULTS.get(first["type"])) is not None:
+            raise wrong(name, f"{place} {fault}", shape) from None
+        other, bounds, wanted = first["msg"].partition("Input should be ")
+        if bounds:
+            raise wrong(name, f"{place}: {shown(first['input'])}", wanted.split(",")[0]) from None
+        raise wrong(name, f"{place}: {other.removeprefix('Value error, ')}", shape) from None
 
 
 def _table(text: str) -> dict[str, Any]:
     rows = csv.DictReader(io.StringIO(text, newline=""))
+    if len(rows.fieldnames or ()) == 1 and ";" in str(rows.fieldnames):
+        msg = "semicolons between its cells"
+        raise csv.Error(msg)
     offers = []
     for row in rows:
         if None in row:
@@ -200,7 +214,6 @@ def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
     """Add what a file may leave out. Wrong types stay as they are, so that they are refused."""
     today = current_day().isoformat()
     offer = {
-        "region": "unspecified",
         "tier": "your quote",
         "currency": "USD",
         "price_date": today,
@@ -251,7 +264,7 @@ def wrong(name: str, what: str, allowed: str) -> InputError:
     return InputError(
         f"{name} is wrong" if option else f"the catalog file {name} is wrong",
         value=what,
-        allowed=allowed,
+        allowed=allowed.removesuffix("."),
         remedy="Correct it." if option else REMEDY,
         field=name if option else "--catalog",
     )

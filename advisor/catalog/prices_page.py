@@ -1,19 +1,15 @@
 """Writes docs/prices.md: which prices the catalog has, and how old they are."""
 
-from collections.abc import Callable, Iterable
 from datetime import date
-from statistics import median
 
 from advisor.catalog.api_prices import API_SOURCE, load_api_prices
 from advisor.catalog.catalog import Catalog
-from advisor.catalog.records import Record, Text
-from advisor.foundation.data_records import read_table
-from advisor.foundation.dates import STALE_DAYS, age_days, first_day, is_stale
+from advisor.catalog.offer_list import unread_prices
+from advisor.catalog.overview import grouped, prices_of
+from advisor.foundation.dates import STALE_DAYS, first_day
 from advisor.foundation.formatting import percent
-from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Offer
 
-UNREAD = "unread_prices.csv"
 _HEAD = """\
 # Prices in the catalog
 
@@ -30,13 +26,6 @@ with the rows of the same model.
 """
 
 
-class _Unread(Record):
-    """A row of ``unread_prices.csv``: what has no price here, and why."""
-
-    what: Text
-    why: Text
-
-
 def prices_page(catalog: Catalog) -> str:
     """Return the page in Markdown."""
     today = first_day(catalog.newest_price_date)
@@ -45,28 +34,18 @@ def prices_page(catalog: Catalog) -> str:
     parts = [
         _HEAD.format(today=today, stale=STALE_DAYS),
         "## By provider\n",
-        _table("provider", _groups(offers, lambda offer: offer.provider), today, cards=True),
+        _table("provider", grouped(offers, lambda offer: offer.provider), today, cards=True),
         "## By accelerator\n",
-        _table("accelerator", _groups(offers, lambda o: names[o.accelerator]), today, cards=False),
+        _table("accelerator", grouped(offers, lambda o: names[o.accelerator]), today, cards=False),
         "## Not read\n",
         "What people ask for and has no row here, each with the reason:\n",
-        *(
-            f"- {item.what}: {item.why}."
-            for item in read_table(data_path(UNREAD), _Unread, key=("what",))
-        ),
+        *(f"- {item.what}: {item.why}." for item in unread_prices()),
         "",
         "## Hosted models\n",
         _HOSTED.format(source=API_SOURCE),
         _hosted(),
     ]
     return "\n".join(parts)
-
-
-def _groups(offers: Iterable[Offer], of: Callable[[Offer], str]) -> dict[str, list[Offer]]:
-    groups: dict[str, list[Offer]] = {}
-    for offer in offers:
-        groups.setdefault(of(offer), []).append(offer)
-    return dict(sorted(groups.items(), key=lambda item: item[0].casefold()))
 
 
 def _table(title: str, groups: dict[str, list[Offer]], today: date, *, cards: bool) -> str:
@@ -76,17 +55,12 @@ def _table(title: str, groups: dict[str, list[Offer]], today: date, *, cards: bo
         "| --- | --: | --: | --: | --: | --- | --- | --: | --: |",
     ]
     for name, offers in groups.items():
-        days = sorted((offer.price_date for offer in offers), key=first_day)
+        item = prices_of(name, offers, today=today)
+        sellers = len({offer.provider for offer in offers})
         cells = (
-            name,
-            len(offers),
-            sum(offer.spot_usd_per_hour is not None for offer in offers),
-            len({offer.accelerator if cards else offer.provider for offer in offers}),
-            len({offer.region for offer in offers}),
-            days[-1],
-            days[0],
-            f"{median(age_days(day, today=today) for day in days):.0f} d",
-            percent(sum(is_stale(day, today=today) for day in days) / len(days)),
+            *(name, item.offers, item.spot, item.accelerators if cards else sellers, item.regions),
+            *(item.newest, item.oldest, f"{item.median_age_days} d"),
+            percent(item.stale / item.offers),
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"

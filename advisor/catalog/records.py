@@ -151,17 +151,12 @@ class AcceleratorRecord(Record):
     notes: names.Text = ""
 
     @model_validator(mode="after")
-    def _one_reported_memory(self) -> AcceleratorRecord:
-        if (self.memory_reported_mib is None) == (self.memory_reported_rule is None):
-            msg = "give exactly one of memory_reported_mib and memory_reported_rule"
-            raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _purchase_or_why_not(self) -> AcceleratorRecord:
-        if (self.purchase is None) == (self.no_purchase is None):
-            msg = "give exactly one of purchase and no_purchase"
-            raise ValueError(msg)
+    def _one_of_two(self) -> AcceleratorRecord:
+        pairs = ("memory_reported_mib", "memory_reported_rule"), ("purchase", "no_purchase")
+        for one, other in pairs:
+            if (getattr(self, one) is None) == (getattr(self, other) is None):
+                msg = f"give exactly one of {one} and {other}"
+                raise ValueError(msg)
         return self
 
 
@@ -206,7 +201,8 @@ class OfferRecord(Record):
 
     provider: Name
     instance_type: Name
-    region: Name
+    region: Name = ""
+    """In the provider's words; empty if the source does not state it."""
     tier: Name
     accelerator: Key
     accelerators: Count

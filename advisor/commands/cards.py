@@ -20,14 +20,11 @@ def fits(arguments: Namespace) -> None:
             remedy="Add --accelerator rtx-4090.",
             field="--accelerator",
         )
-    count = parse_count(arguments.count or "1", field="--count")
-    context = parse_length(arguments.context, field="--context")
-    concurrency = parse_count(arguments.concurrency, field="--concurrency")
     found = advisor.fits(
         arguments.accelerator,
-        count=count,
-        context_tokens=context,
-        concurrency=concurrency,
+        count=parse_count(arguments.count or "1", field="--count"),
+        context_tokens=parse_length(arguments.context, field="--context"),
+        concurrency=parse_count(arguments.concurrency, field="--concurrency"),
         everything=arguments.everything,
     )
     answered(arguments, found)

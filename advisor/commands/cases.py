@@ -24,14 +24,12 @@ def recommend(arguments: Namespace) -> None:
 
 def estimate(arguments: Namespace) -> None:
     """Estimate one configuration."""
-    case = stated_case(arguments)
-    answered(arguments, advisor.estimate(case, curves=True))
+    answered(arguments, advisor.estimate(stated_case(arguments), curves=True))
 
 
 def own(arguments: Namespace) -> None:
     """Compare renting with buying."""
-    case = stated_case(arguments)
-    answered(arguments, advisor.own(case))
+    answered(arguments, advisor.own(stated_case(arguments)))
 
 
 def learn(arguments: Namespace) -> None:

@@ -20,7 +20,7 @@ def _show(arguments: Namespace) -> None:
     if arguments.usd_per_eur is not None:
         rate = parse_amount(arguments.usd_per_eur, field="--usd-per-eur")
         catalog = catalog.at_rate("EUR", rate)
-    answered(arguments, api.price_overview(catalog))
+    answered(arguments, api.price_overview(catalog, providers=arguments.provider))
 
 
 def _list(arguments: Namespace) -> None:

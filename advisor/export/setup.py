@@ -223,8 +223,9 @@ class Setup:
             f"Expect {'; '.join(self._expected())}.",
         ]
         if cost.provider is not None and cost.usd_per_hour is not None:
+            place = f", {cost.region}" if cost.region else ""
             lines.append(
-                f"Planned at {cost.provider}, {cost.instance_type}, {cost.region}: "
+                f"Planned at {cost.provider}, {cost.instance_type}{place}: "
                 f"{hourly_price(cost.usd_per_hour)}, price of {dated(cost.price_date)}."
             )
         if self.machines > 1 and not self.mixed:

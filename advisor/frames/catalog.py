@@ -136,35 +136,25 @@ def fact_sources_table(comparison: Comparison, catalog: Catalog, *, card: int) -
 
 def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
     """Return every offer of the compared cards, cheapest first: eight columns."""
-    rows = []
+    return _offers_of(comparison, catalog).sort_values(list(EACH), ignore_index=True)
+
+
+EACH: Final = ("One card (USD/h)", "One card, spot (USD/h)")
+
+
+@columns("Accelerator", "Provider", "Instance", "Region", *EACH, "Price of", "Source")
+def _offers_of(comparison: Comparison, catalog: Catalog) -> Cells:
     for card in comparison.cards:
         for offer in catalog.offers_for(card.accelerator.key):
-            quote = offer.quote
-            rows.append(
-                {
-                    "Accelerator": card.accelerator.name,
-                    "Provider": offer.provider,
-                    "Instance": offer.instance_type,
-                    "Region": offer.region,
-                    "One card (USD/h)": scaled(offer.on_demand_usd_per_hour, offer.accelerators),
-                    "One card, spot (USD/h)": scaled(offer.spot_usd_per_hour, offer.accelerators),
-                    "Price of": marked(offer.price_date)
-                    + (f", {quote.currency} at {quote.usd:g}" if quote else ""),
-                    "Source": catalog.sources[offer.provenance.source].title,
-                }
+            quote, cards = offer.quote, offer.accelerators
+            prices = (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour)
+            rate = f", {quote.currency} at {quote.usd:g}" if quote else ""
+            yield (
+                *(card.accelerator.name, offer.provider, offer.instance_type, offer.region),
+                *(scaled(price, cards) for price in prices),
+                f"{marked(offer.price_date)}{rate}",
+                catalog.sources[offer.provenance.source].title,
             )
-    columns = [
-        "Accelerator",
-        "Provider",
-        "Instance",
-        "Region",
-        "One card (USD/h)",
-        "One card, spot (USD/h)",
-        "Price of",
-        "Source",
-    ]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.sort_values(["One card (USD/h)", "One card, spot (USD/h)"], ignore_index=True)
 
 
 @tabled

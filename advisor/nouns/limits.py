@@ -133,7 +133,7 @@ class Constraints(Noun):
     )
     """Allow only these; empty allows all."""
     regions: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
-        "allow only this region", "--region", default=()
+        "allow only this region, or place as europe", "--region", default=()
     )
     accelerators: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
         "allow only this accelerator", "--accelerator", "Accelerators", metavar="KEY", default=()

@@ -99,12 +99,9 @@ def _short(console: Console, found: Estimate) -> None:
     screen.say(0, f"{found.workload[:1].upper()}{found.workload[1:]}.")
     screen.say(0, f"{arrangement(found)}.")
     screen.say(0, " ".join((fit_sentence(found), *found.missed_limits)))
-    better = [f"- {text}" for text in found.improvements]
-    if better:
-        screen.say(1, "\n".join(["", *better]), title="Faster or smaller on the same cards")
-    ways = ways_out(found)
-    if ways:
-        screen.say(1, "\n".join(["", *ways]), title="What would make it fit")
+    better = ("", *(f"- {text}" for text in found.improvements))
+    screen.say(1, "\n".join(better), title="Faster or smaller on the same cards")
+    screen.say(1, "\n".join(["", *ways_out(found)]), title="What would make it fit")
     screen.add(0, table(["Number", "Value", "Evidence"], rows))
     screen.say(2, found.api.sentence if found.api else "", title="Beside an API")
     timed = found.time or found.serving
@@ -183,13 +180,8 @@ def arrangement(estimate: Estimate) -> str:
     layout = estimate.layout
     degrees = [
         f"{name} {degree}"
-        for name, degree in (
-            ("data", layout.data),
-            ("tensor", layout.tensor),
-            ("pipeline", layout.pipeline),
-            ("context", layout.context),
-        )
-        if degree > 1
+        for name in ("data", "tensor", "pipeline", "context")
+        if (degree := getattr(layout, name)) > 1
     ]
     parts = [estimate.precision, " x ".join(degrees) or "one accelerator"]
     if layout.expert > 1:
@@ -346,27 +338,22 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
         )
         price = hourly_price(cost.usd_per_hour)
         yield ("Rent", f"{price} ({place})" if place else price, cost.usd_per_hour.evidence.value)
-    if cost.rent_usd is not None:
-        yield _row(f"Rent of the {period}", money, cost.rent_usd)
-    if cost.usd_per_million_tokens is not None:
-        served = cost.usd_per_million_output_tokens is not None
-        answers = "answer tokens, prompts included" if served else f"{_unit(estimate)}s"
-        yield _row(f"Per million {answers}", money, cost.usd_per_million_tokens)
-    if cost.usd_per_million_input_tokens is not None:
-        yield _row("  of them: prompt tokens alone", money, cost.usd_per_million_input_tokens)
-    if cost.usd_per_million_output_tokens is not None:
-        yield _row("  of them: answer tokens alone", money, cost.usd_per_million_output_tokens)
+    served = cost.usd_per_million_output_tokens is not None
+    answers = "answer tokens, prompts included" if served else f"{_unit(estimate)}s"
     sound = estimate.serving.sound_s_per_s if estimate.serving else None
-    if sound is not None and cost.usd_per_hour is not None:
-        each = sound.reciprocal(cost.usd_per_hour.expected)
-        yield _row("Rent for an hour of sound", money, each)
-    if cost.purchase_usd is not None:
-        yield _row("Purchase of the cards", money, cost.purchase_usd)
-    if cost.energy_kwh is not None:
-        told = f"Energy of the {period}, machines and cooling"
-        yield _row(told, partial(rate, unit="kWh"), cost.energy_kwh)
-    if cost.carbon_kg is not None:
-        yield _row(f"CO2 of it, {cost.carbon_place}", partial(rate, unit="kg"), cost.carbon_kg)
+    heard = sound and cost.usd_per_hour and sound.reciprocal(cost.usd_per_hour.expected)
+    energy = partial(rate, unit="kWh")
+    told: tuple[tuple[str, Form, Range | None], ...] = (
+        (f"Rent of the {period}", money, cost.rent_usd),
+        (f"Per million {answers}", money, cost.usd_per_million_tokens),
+        ("  of them: prompt tokens alone", money, cost.usd_per_million_input_tokens),
+        ("  of them: answer tokens alone", money, cost.usd_per_million_output_tokens),
+        ("Rent for an hour of sound", money, heard),
+        ("Purchase of the cards", money, cost.purchase_usd),
+        (f"Energy of the {period}, machines and cooling", energy, cost.energy_kwh),
+        (f"CO2 of it, {cost.carbon_place}", partial(rate, unit="kg"), cost.carbon_kg),
+    )
+    yield from (_row(title, form, value) for title, form, value in told if value is not None)
 
 
 def _unit(estimate: Estimate) -> str:

@@ -1,5 +1,6 @@
 """Rent or buy, in text."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
@@ -41,9 +42,7 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
     _budget(console, found)
     years = f"{found.months} months at {found.hours_per_month:,.0f} h, {found.place}"
     heading(console, f"Owning {count(found.count)}x {found.accelerator_name}: {years}")
-    bill = [(line.title, f"{line.usd:,.2f}") for line in found.own.lines if line.usd]
-    bill.append(("Total", f"{found.own.total_usd.expected:,.2f}"))
-    console.print(table(["Present value", "USD"], bill, right=[1]))
+    console.print(table(["Present value", "USD"], _bill(found, ()), right=[1]))
     paragraph(console, _owning_sentence(found))
     if found.rents:
         heading(console, "Renting")
@@ -85,6 +84,15 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
     bullets(console, "Data", found.attributions)
 
 
+def _bill(found: Ownership, prices: Sequence[str]) -> list[tuple[str, str]]:
+    bill = [
+        (", ".join([line.title, *prices[: line.name == "accelerators"]]), f"{line.usd:,.2f}")
+        for line in found.own.lines
+        if line.usd
+    ]
+    return [*bill, ("Total", f"{found.own.total_usd.expected:,.2f}")]
+
+
 def _short(console: Console, found: Ownership, *, owning: str) -> None:
     """Print the answer, both bills, and the inputs that decide."""
     screen = Screen(console, "--explain shows every input, term, processor and source.")
@@ -92,14 +100,8 @@ def _short(console: Console, found: Ownership, *, owning: str) -> None:
     if found.budget is not None:
         screen.say(0, found.budget.sentence, title=f"What {money(found.budget.budget_usd)} buys")
     prices = [item.source for item in found.inputs if item.field == "purchase_usd"]
-    bill = [
-        (", ".join([line.title, *prices[: line.name == "accelerators"]]), f"{line.usd:,.2f}")
-        for line in found.own.lines
-        if line.usd
-    ]
-    bill.append(("Total", f"{found.own.total_usd.expected:,.2f}"))
     title = f"Owning {found.count:,}x {found.accelerator_name}, present value"
-    screen.add(1, table([title, "USD"], bill, right=[1]))
+    screen.add(1, table([title, "USD"], _bill(found, prices), right=[1]))
     screen.say(1, owning)
     rents = [
         (rent.title, f"{rent.usd_per_hour:,.2f}", money(rent.total_usd), break_even_text(rent))

@@ -16,23 +16,26 @@ from advisor.terminal.console import bullets, drawn, paragraph, table
 
 SHOWN = 25
 """Offers that a list prints unless all are asked for."""
+NOTHING = "No offer of the catalog meets these conditions. Drop one of them."
 OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}
 
 
 def show_prices(console: Console, overview: PriceOverview) -> None:
     """Print the prices of each provider with their age."""
     offers = sum(item.offers for item in overview.providers)
-    console.print(f"{count(offers)} offers of {len(overview.providers)} providers", style="bold")
+    sellers = len(overview.providers)
+    title = f"{count(offers)} offers of {sellers} provider{'s' * (sellers != 1)}"
+    console.print(title, style="bold")
     paragraph(console, overview.sentence)
     if overview.state.problem:
         paragraph(console, overview.state.problem)
-    columns = ("provider", "offers", "spot", "newest", "oldest", "median age", "old", "source")
+    columns = ("provider", "offers", "spot", "newest", "oldest", "median", "old")
     rows = [_row(item) for item in overview.providers]
-    console.print(table(columns, rows, right=(1, 2, 5, 6)))
+    console.print(table(columns, rows, right=(1, 2, 3, 4, 5, 6)))
     paragraph(
         console,
-        f"Old: share of the prices that are, or may be, over {STALE_DAYS} days old. A price whose "
-        "day is unknown counts as old as it may be.",
+        f"Median: age of the middle price. Old: share of the prices that are, or may be, over "
+        f"{STALE_DAYS} days old. A price whose day is unknown counts as old as it may be.",
     )
     for currency, rate in overview.exchange_rates.items():
         since = f"of {rate.date}" if rate.date else "as you gave it"
@@ -42,20 +45,24 @@ def show_prices(console: Console, overview: PriceOverview) -> None:
 def show_offers(console: Console, found: OfferList, *, everything: bool = False) -> None:
     """Print offers in their order, all or the first ``SHOWN``."""
     shown = found.lines if everything else found.lines[:SHOWN]
-    console.print(f"{count(len(found.lines))} offers", style="bold")
+    many = len(found.lines)
+    console.print(f"{count(many)} offer{'s' * (many != 1)}", style="bold")
     if not shown:
-        paragraph(console, "No offer of the catalog meets these conditions. Drop one of them.")
+        for remark in found.remarks or (NOTHING,):
+            paragraph(console, remark)
         return
     kind = "spot" if found.spot else "on demand"
-    columns = ("cards", "offer", "region", "a card", "a GiB", "Gbit/s", "age")
-    console.print(table(columns, map(_offer, shown), right=(0, 3, 4, 5, 6)))
+    columns = ("offer", "a card", "a GiB", "Gbit/s", "age")
+    console.print(table(columns, map(_offer, shown), right=(1, 2, 3, 4)))
     paragraph(
         console,
         f"USD per hour, {kind}, for one card and for a GiB of its memory; s: a spot price, where "
         "no other is known. Gbit/s: network of the whole instance. Age in days.",
     )
-    if len(shown) < len(found.lines):
-        paragraph(console, f"{len(found.lines) - len(shown)} more with --all; --csv writes them.")
+    if len(shown) < many:
+        paragraph(console, f"{many - len(shown)} more with --all; --csv writes them.")
+    for remark in found.remarks:
+        paragraph(console, remark)
 
 
 def show_refresh(console: Console, report: RefreshReport) -> None:
@@ -94,24 +101,22 @@ def progress_bar() -> Iterator[Callable[[float, str], None]]:
 
 def _row(item: ProviderPrices) -> tuple[str, ...]:
     return (
-        item.provider,
+        f"{item.provider}, live" if item.live else item.provider,
         count(item.offers),
         count(item.spot),
         item.newest,
         item.oldest,
         f"{count(item.median_age_days)} d",
         percent(item.stale / item.offers) if item.stale else "-",
-        "live" if item.live else "shipped",
     )
 
 
 def _offer(line: OfferLine) -> tuple[str, ...]:
     only_spot = line.on_demand_usd_per_hour is None
     rate = line.network_bytes_per_s
+    place = line.provider, line.instance_type, line.region
     return (
-        f"{line.accelerators}×{line.accelerator}",
-        f"{line.provider}, {line.instance_type}",
-        line.region,
+        f"{line.accelerators}×{line.accelerator}: {', '.join(filter(None, place))}",
         f"{line.usd_per_card_hour:,.2f}" + ("s" if only_spot else ""),
         f"{line.usd_per_gib_hour:,.4f}",
         "-" if rate is None else f"{rate * 8 / 1e9:,.0f}",

@@ -178,7 +178,7 @@ def offered(estimate: Estimate) -> str:
     )
     total = " in total" if instances > 1 else ""
     return (
-        f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
+        f"{cost.provider}, {many}{cost.instance_type}{f', {cost.region}' if cost.region else ''}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
         f"({cost.price_source}).{_committed(estimate)}{_apart(estimate)}{_energy(estimate)}"
     )

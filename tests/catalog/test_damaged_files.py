@@ -32,8 +32,10 @@ from advisor.catalog.economy import load_balancers, load_economy
 from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
+from advisor.catalog.places import places_of
 from advisor.catalog.price_drift import drifts, price_histories
 from advisor.catalog.prices_page import prices_page
+from advisor.catalog.required import required
 from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import CatalogError, ResourceError
 from advisor.estimate.terms import term_texts
@@ -336,6 +338,8 @@ LOADERS: dict[str, Callable[[], object]] = {
     "price_history.csv": price_histories,
     "gpuhunt_names.csv": names,
     "price_feeds.yaml": addresses,
+    "required.yaml": required,
+    "places.yaml": lambda: places_of("eu-west-1"),
     "unread_prices.csv": lambda: prices_page(load_snapshot()),
     "matmul_achievable.csv": read_achievable,
     "usual_machines.yaml": usual_machines,

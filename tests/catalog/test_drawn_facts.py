@@ -64,7 +64,7 @@ PRICES = [
     # A T4 at 0.35 beside an n1-standard-4 at 0.19 on demand; spot.
     ("GCP", "n1-standard-4 with T4", "us-west1", 0.3235),
     # 238 EUR a month over 730 hours, at 1.1269 USD.
-    ("Hetzner", "AX162-R (monthly 238 EUR)", "unspecified", 0.3674),
+    ("Hetzner", "AX162-R (monthly 238 EUR)", "", 0.3674),
 ]
 # karpenter-provider-aws@1d92708, instance-types.md: GPUs, vCPUs, memory [GiB], network [Gbit/s].
 SHAPES = [
@@ -236,3 +236,23 @@ def test_the_rates_of_rtx_pro_4500_are_those_of_its_ai_tops() -> None:
     """NVIDIA states 1,687 AI TOPS: FP4 with sparsity, 8 times dense BF16."""
     card = load_catalog().accelerator("rtx-pro-4500-blackwell")
     assert card.peak_flops_per_s["bf16"] == pytest.approx(1687e12 / 8, rel=1e-3)
+
+
+def test_both_sizes_of_rtx_pro_5000_have_the_rates_of_the_datasheet() -> None:
+    # NVIDIA: 2,064 sparse fp4 TOPS for 48 and for 72 GB.
+    for key in ("rtx-pro-5000-blackwell", "rtx-pro-5000-72gb-blackwell"):
+        assert load_catalog().accelerator(key).peak_flops_per_s["fp4"] == 2064e12 / 2
+
+
+def test_the_links_of_a_mi455x_carry_as_much_as_amd_says() -> None:
+    # AMD's product page: scale-up bandwidth of 3.6 TB/s per GPU (ml-engineering@744d01e).
+    link = load_catalog().accelerator("mi455x").interconnect
+    assert link is not None
+    assert link.bytes_per_s == 3.6e12 / 2
+
+
+@pytest.mark.parametrize("key", ["apple-m5", "apple-m5-pro", "apple-m5-max"])
+def test_the_vector_units_of_an_m5_run_16_bits_twice_as_fast(key: str) -> None:
+    # T. Zakharko: M5 Max, estimated: 18 TFLOPS in fp32, 30 in vector fp16, 70 in the matrix units.
+    rates = load_catalog().accelerator(key).peak_flops_per_s
+    assert rates["fp16"] == rates["bf16"] == 2 * rates["fp32"]

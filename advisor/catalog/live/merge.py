@@ -6,7 +6,7 @@ from pathlib import Path
 
 from advisor.catalog.catalog import Catalog, PriceState, Source
 from advisor.catalog.live.cache import CacheRefusedError, read_cache
-from advisor.catalog.live.prices import SOURCE, LivePrices, LiveProvider
+from advisor.catalog.live.prices import SOURCE, LivePrices
 from advisor.foundation.dates import first_day
 from advisor.nouns.hardware import Confidence, Offer
 
@@ -20,16 +20,11 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
     try:
         live = read_cache(path, now=now or datetime.now(UTC))
     except CacheRefusedError as refused:
-        return catalog.priced(
-            catalog.offers,
-            catalog.sources,
-            PriceState(
-                problem=(
-                    f"The cached live prices are not used: {refused}. The shipped prices are. "
-                    "Run 'gpu-advisor prices refresh' to fetch new ones."
-                )
-            ),
+        problem = (
+            f"The cached live prices are not used: {refused}. The shipped prices are. "
+            "Run 'gpu-advisor prices refresh' to fetch new ones."
         )
+        return catalog.changed(prices=PriceState(problem=problem))
     if live is None:
         return catalog
     keys = {card.key for card in catalog.accelerators}
@@ -45,10 +40,10 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
         for item in catalog.offers
         if (item.provider, item.accelerator) not in replaced and item.key not in keys_taken
     ]
-    return catalog.priced(
-        tuple(sorted([*kept, *fresh], key=lambda offer: offer.key)),
-        {**catalog.sources, SOURCE: _source(live)},
-        PriceState(
+    return catalog.changed(
+        offers=tuple(sorted([*kept, *fresh], key=lambda offer: offer.key)),
+        sources={**catalog.sources, SOURCE: _source(live)},
+        prices=PriceState(
             live_providers=tuple(sorted(item.name for item in used)),
             fetched_at=live.fetched_at.isoformat(),
             hosted=live.hosted,
@@ -67,14 +62,6 @@ def newest_dates(offers: Sequence[Offer]) -> Mapping[str, str]:
         day = first_day(offer.price_date).isoformat()
         newest[offer.provider] = max(newest.get(offer.provider, ""), day)
     return newest
-
-
-def carried_over(
-    old: LivePrices | None, fetched: Mapping[str, LiveProvider]
-) -> tuple[LiveProvider, ...]:
-    """Return the new lists, plus the old lists of providers that did not answer this time."""
-    lists = {item.name: item for item in old.providers} if old else {}
-    return tuple(item for _, item in sorted((lists | dict(fetched)).items()))
 
 
 def _source(live: LivePrices) -> Source:

@@ -181,11 +181,8 @@ def _with_links(offer: Offer, known: Mapping[tuple[str, str, int], set[Links]]) 
         if len(found) != 1:
             continue
         [(intra_node, network)] = found
+        noted = filter(None, (offer.notes, "links and network as in the shipped snapshot"))
         return offer.changed(
-            intra_node=intra_node,
-            inter_node_bytes_per_s=network,
-            notes="; ".join(
-                filter(None, (offer.notes, "links and network as in the shipped snapshot"))
-            ),
+            intra_node=intra_node, inter_node_bytes_per_s=network, notes="; ".join(noted)
         )
     return offer

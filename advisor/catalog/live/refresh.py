@@ -23,7 +23,7 @@ from advisor.catalog.live.cache import (
 from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.download import BROKEN, json_at, reason
 from advisor.catalog.live.fetch import Progress, fetch
-from advisor.catalog.live.merge import carried_over, newest_dates
+from advisor.catalog.live.merge import newest_dates
 from advisor.catalog.live.names import TITLES, check_names
 from advisor.catalog.live.offers import convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider, ProviderReport, RefreshReport
@@ -50,10 +50,9 @@ def hosted_prices(day: str) -> tuple[tuple[ApiPrice, ...], ProviderReport]:
             except (ValidationError, ValueError, TypeError, LookupError):
                 refused += 1
     except BROKEN as error:
-        return (), ProviderReport(name=NAME, outcome="failed", message=reason(error))
+        return (), _failed(NAME, reason(error))
     if not found:
-        message = "its list has no model of the table with a price"
-        return (), ProviderReport(name=NAME, outcome="failed", refused=refused, message=message)
+        return (), _failed(NAME, "its list has no model of the table with a price", refused)
     report = ProviderReport(
         name=NAME, outcome="taken", date=day, offers=len(found), refused=refused
     )
@@ -111,20 +110,21 @@ def refresh_prices(
     for offer in snapshot.offers:
         machines[offer.provider][offer.instance_type] = offer
     answers = fetch(
-        progress=progress or _quiet,
+        progress=progress or (lambda share, text: None),
         online=online,
         regions=regions,
         machines=machines,
         euro_usd=snapshot.exchange_rates["EUR"].usd,
     )
+    before = {item.name: item for item in old.providers} if old else {}
     lists: dict[str, LiveProvider] = {}
     reports = []
     for name, answer in answers.items():
         found, report = _provider(name, answer, snapshot=snapshot, newest=newest, now=now)
         if found is not None:
             lists[found.name] = found
-        elif old is not None:
-            report = _kept(report, old)
+        elif kept := before.get(report.name):
+            report = report.changed(outcome="kept", date=kept.date, offers=len(kept.offers))
         reports.append(report)
     if not lists:
         reasons = sorted({item.message for item in reports})
@@ -135,8 +135,9 @@ def refresh_prices(
     if online:
         models, report = hosted_prices(now.date().isoformat())
         reports.append(report)
-    kept = models or (old.hosted if old else ())
-    write_cache(path, LivePrices(fetched_at=now, providers=carried_over(old, lists), hosted=kept))
+    providers = tuple(item for _, item in sorted((before | lists).items()))
+    hosted = models or (old.hosted if old else ())
+    write_cache(path, LivePrices(fetched_at=now, providers=providers, hosted=hosted))
     return RefreshReport(
         fetched_at=now, path=str(path), providers=tuple(reports), hosted=len(models)
     )
@@ -165,10 +166,6 @@ def day_of(catalog_version: str) -> str | None:
         return date(*map(int, match.groups())).isoformat() if match else None
     except ValueError:
         return None
-
-
-def _quiet(share: float, text: str) -> None:
-    """Ignore the progress."""
 
 
 def _current(path: Path, now: datetime, snapshot: Catalog) -> LivePrices | None:
@@ -237,10 +234,3 @@ def _wrong_day(day: str | None, version: str, newest: str, now: datetime) -> str
 
 def _failed(title: str, message: str, refused: int = 0) -> ProviderReport:
     return ProviderReport(name=title, outcome="failed", refused=refused, message=message)
-
-
-def _kept(report: ProviderReport, old: LivePrices) -> ProviderReport:
-    for item in old.providers:
-        if item.name == report.name:
-            return report.changed(outcome="kept", date=item.date, offers=len(item.offers))
-    return report

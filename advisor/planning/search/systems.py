@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from statistics import median
 from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
+from advisor.catalog.places import chosen
 from advisor.catalog.price_drift import drift_of
 from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import InputError
@@ -22,9 +22,6 @@ from advisor.nouns.software.tools import Tool
 LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
 """Searched numbers of instances: powers of two, and three times powers of two."""
 
-
-MOST_NEAR, MOST_LISTED = 6, 40
-"""Names shown beside one that no offer has: near ones, or all if they are few."""
 STALE_PRICE_RATIO = 0.3
 STALE_PRICE_OFFERS = 3
 
@@ -102,27 +99,10 @@ def outdated_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
     )
 
 
-def _names_of(catalog: Catalog, field: str) -> frozenset[str]:
-    return frozenset(getattr(offer, field).casefold() for offer in catalog.offers)
-
-
 def check_names(limits: Constraints, catalog: Catalog) -> None:
     """Raise ``InputError`` for providers, regions or accelerators that the catalog lacks."""
-    for field in ("providers", "regions"):
-        for value in getattr(limits, field):
-            if value.casefold() not in catalog.once(_names_of, field[:-1]):
-                known = {getattr(offer, field[:-1]) for offer in catalog.offers}
-                near = get_close_matches(value, known, n=MOST_NEAR, cutoff=0.6)
-                if not near and len(known) > MOST_LISTED:
-                    near = [*sorted(known)[:MOST_NEAR], f"{len(known) - MOST_NEAR} more"]
-                raise InputError(
-                    f"no offer has this {field[:-1]}",
-                    value=value,
-                    allowed=", ".join(near or sorted(known)),
-                    remedy="Correct the name or drop the limit; 'gpu-advisor prices list' shows "
-                    "them.",
-                    field=f"limits.{field}",
-                )
+    chosen(catalog, "provider", limits.providers, field="limits.providers")
+    chosen(catalog, "region", limits.regions, field="limits.regions")
     for key in (*limits.accelerators, *(item.accelerator for item in limits.owned)):
         catalog.accelerator(key)
 
@@ -141,7 +121,7 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
         if not allowed:
             return
     providers = {name.casefold() for name in limits.providers}
-    regions = {name.casefold() for name in limits.regions}
+    regions = chosen(catalog, "region", limits.regions, field="limits.regions")
     doubtful = catalog.once(implausible_offers, limits.price_kind)
     old = catalog.once(outdated_offers, limits.price_kind)
     asked = {card for card in named if only_lowest_asks(catalog.offers_for(card))}

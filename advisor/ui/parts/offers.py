@@ -34,12 +34,16 @@ def providers() -> Mapping[str | None, str]:
 def offers(catalog: api.Catalog) -> None:
     """List offers by price, with filters and as CSV."""
     st.header("What does it cost where?", anchor=False)
-    card, provider, spot = _asked()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        card = select("Offers of", cards(), key="catalog_offers_card")
+        provider = select("Provider", providers(), key="catalog_offers_by")
+        spot = st.toggle("Spot", key="catalog_offers_spot", persist_state="session")
     found = api.list_offers(
         catalog, [card] if card else [], providers=[provider] if provider else [], spot=spot
     )
     if not found.lines:
-        st.info("Nothing offers this. Loosen a filter.", icon=":material/help:")
+        told = found.remarks or ("Nothing offers this. Loosen a filter.",)
+        st.info(" ".join(map(plain, told)), icon=":material/help:")
         return
     table = frames.offers_frame(found)
     table["Accelerator"] = table["Accelerator"].map(state.accelerator_names())
@@ -71,12 +75,3 @@ def offers(catalog: api.Catalog) -> None:
         media_type="text/csv",
         key="catalog_offers_csv",
     )
-
-
-def _asked() -> tuple[str, str | None, bool]:
-    """Ask for card, provider and spot."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        card = select("Offers of", cards(), key="catalog_offers_card")
-        provider = select("Provider", providers(), key="catalog_offers_by")
-        spot = st.toggle("Spot", key="catalog_offers_spot", persist_state="session")
-    return card, provider, spot

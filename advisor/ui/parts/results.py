@@ -223,8 +223,7 @@ def _price_note(estimate: api.Estimate) -> str:
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
         return f"Your own hardware: no rent.{_energy_note(estimate)}"
-    known = cost.region and cost.region != "unspecified"
-    where = f"{cost.provider}, {cost.region}" if known else cost.provider
+    where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     machines = "" if TOGETHER in (cost.offer or "") else machines
     committed = f" Committed for {cost.commitment}." if cost.commitment else ""

@@ -1,0 +1,78 @@
+"""Providers and regions as people name them: ``europe`` is each region there."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Final, Literal
+
+from advisor.catalog.catalog import Catalog
+from advisor.catalog.records import Record, Text
+from advisor.errors import InputError
+from advisor.foundation.data_records import read_record
+from advisor.foundation.resources import data_path
+
+MOST_NEAR: Final = 6
+"""Similar names shown beside one that no offer has."""
+_APART: Final = "/"
+"""Between the regions of one offer, and between a place and those around it."""
+
+
+class _Places(Record):
+    """The file ``places.yaml``: regions by place, with the places around it."""
+
+    places: dict[str, tuple[Text, ...]]
+
+
+def chosen(
+    catalog: Catalog, kind: Literal["provider", "region"], names: Sequence[str], *, field: str
+) -> frozenset[str]:
+    """Return the providers or regions of offers that names mean, in small letters.
+
+    A place means the regions in it. Raises InputError, about ``field``, if no offer has a name.
+    """
+    known = catalog.once(_names_of, kind)
+    found: set[str] = set()
+    for name in names:
+        wanted = name.casefold()
+        meant = {wanted} & known.keys()
+        if kind == "region":
+            meant |= {region for region in known if wanted in places_of(region)}
+        if not meant:
+            raise _unknown(name, kind, known, field)
+        found |= meant
+    return frozenset(found)
+
+
+@cache
+def places_of(region: str) -> frozenset[str]:
+    """Return the places in which a region in small letters lies; none if it names no place."""
+    return frozenset(
+        place
+        for path, shapes in _places().items()
+        if any(fnmatchcase(part, shape) for part in region.split(_APART) for shape in shapes)
+        for place in path.split(_APART)
+    )
+
+
+@cache
+def _places() -> dict[str, tuple[str, ...]]:
+    return read_record(data_path("places.yaml"), _Places).places
+
+
+def _names_of(catalog: Catalog, kind: str) -> dict[str, str]:
+    return {(name := getattr(offer, kind)).casefold(): name for offer in catalog.offers}
+
+
+def _unknown(name: str, kind: str, known: dict[str, str], field: str) -> InputError:
+    wanted = name.casefold()
+    near = [other for other in known if wanted in other]
+    near += get_close_matches(wanted, known, n=MOST_NEAR, cutoff=0.6)
+    names = sorted({known[other] for other in near or known}, key=str.casefold)
+    remedy = "Correct the name or drop the limit; 'gpu-advisor prices show' lists them."
+    if kind == "region":
+        places = sorted({place for region in known for place in places_of(region)})
+        names = [*places, *names] if near else places
+        remedy = "Name a place of these, or a region as the provider writes it (eu-west-1)."
+    what, allowed = f"no offer has this {kind}", ", ".join(names)
+    return InputError(what, value=name, allowed=allowed, remedy=remedy, field=field)
