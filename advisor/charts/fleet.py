@@ -60,7 +60,7 @@ def weeks_finding(frame: pd.DataFrame) -> str:
     (emptiest, least), (fullest, most) = rows[0], rows[-1]
     inside = frame[frame["row"] == fullest].groupby("workload", sort=False)["share"].sum()
     text = f"{fullest}: {percent(most)} in use, most of it by {inside.idxmax()}."
-    if fullest != emptiest:
+    if percent(least) != percent(most):
         text += f" Most room: {emptiest}, {percent(max(0.0, 1 - least))} free."
     return text
 

@@ -89,7 +89,9 @@ def place(
     Labels without a free place are left out, unless required. They cover no point of ``avoid`` and
     do not cross the vertical line ``wall``, all in axis units.
     """
-    points = [_around(*plot.pixel(x, y)) for x, y in avoid]
+    half = MARKER_PX / 2
+    middles = [plot.pixel(x, y) for x, y in avoid]
+    points = [(x - half, y - half, x + half, y + half) for x, y in middles]
     taken: list[Box] = []
     if wall is not None:
         x, _ = plot.pixel(wall, plot.y_range[0])
@@ -118,11 +120,6 @@ def place(
 def _share(value: float, bounds: tuple[float, float]) -> float:
     low, high = (math.log10(bound) for bound in bounds)
     return (math.log10(value) - low) / (high - low)
-
-
-def _around(x: float, y: float) -> Box:
-    half = MARKER_PX / 2
-    return (x - half, y - half, x + half, y + half)
 
 
 def _box(label: Label, x: float, y: float, xanchor: str, yanchor: str, lift: float) -> Box:

@@ -13,6 +13,7 @@ from advisor.frames.accuracy import (
     accuracy_summary,
     accuracy_table,
     farthest_off,
+    model_words,
     quantities,
     quantity_title,
     runs_table,

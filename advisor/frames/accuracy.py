@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from advisor.architecture.presets import find_preset, listed_hub_id
+from advisor.architecture.titles import model_title
 from advisor.calibration.scoring.published import PublishedRun
 from advisor.calibration.scoring.report import Summary, summary
 from advisor.foundation.formatting import EN_DASH
@@ -127,7 +129,19 @@ def runs_table(runs: Sequence[PublishedRun]) -> Rows:
 
 def _run(run: PublishedRun) -> str:
     where = f", {run.count:,}x {run.accelerator_name}" if run.accelerator_name else ""
-    return f"{run.model.replace('_', ' ')}, {run.task}{where}"
+    return f"{model_words(run.model)}, {run.task}{where}"
+
+
+def model_words(name: str) -> str:
+    """Return the name of a measured model as other pages write it, where they know it.
+
+    Examples
+    --------
+    >>> model_words("LLAMA3.1_405B"), model_words("Qwen3.6-35B-A3B")
+    ('Llama 3.1 405B', 'Qwen3.6-35B-A3B')
+    """
+    preset = None if listed_hub_id(name) else find_preset(name)
+    return model_title(preset) if preset else name.replace("_", " ")
 
 
 @tabled

@@ -93,6 +93,9 @@ def cash_table(plan: FleetPlan) -> Rows:
 
 @tabled
 def ways_table(plan: FleetPlan) -> Rows:
-    """Return the other ways and the plans under smaller budgets."""
+    """Return the other ways and the plans under smaller budgets; like ones share a row."""
+    titles: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for item in (*plan.alternatives, *plan.curve):
-        yield item.cells
+        titles.setdefault(tuple(item.cells.items())[1:], []).append(item.title)
+    for figures, ways in titles.items():
+        yield {"Way": "; ".join(ways), **dict(figures)}

@@ -36,8 +36,8 @@ TITLES = {
     "carbon_g_per_kwh": ("Carbon intensity", "g/kWh"),
     "colocation_usd_per_kw_month": ("Colocation", "USD per kW and month"),
     "staff_usd_per_machine_month": ("Staff", "USD per machine and month"),
-    "discount_rate": ("Cost of capital", "per year"),
-    "rent_change": ("Change of rents", "per year"),
+    "discount_rate": ("Cost of capital per year", "per year"),
+    "rent_change": ("Change of rents per year", "per year"),
 }
 
 

@@ -7,6 +7,8 @@ from playwright.sync_api import Page, expect
 CHART = ".js-plotly-plot .main-svg"
 DONE = '[data-test-script-state="notRunning"]'
 """Streamlit's mark of a script that has ended: a click before that may meet a box made anew."""
+LOADING = ':is([data-testid="stSpinner"], [data-testid="stSkeleton"])'
+"""Stands where the script still works, or where the browser still fetches the code of a box."""
 ANSWER = "p[role=status] .answer"
 PHONE = (
     "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -17,10 +19,10 @@ FIRST_ANSWER_MS = 60_000
 
 
 def settle(page: Page) -> None:
-    """Wait until the page has a title, an end of its script, and no more spinners."""
+    """Wait until the page has a title, an end of its script, and every box drawn."""
     page.get_by_role("heading", level=1).wait_for(timeout=FIRST_ANSWER_MS)
     page.wait_for_selector(DONE, timeout=FIRST_ANSWER_MS)
-    page.locator('[data-testid="stSpinner"]').wait_for(state="detached", timeout=FIRST_ANSWER_MS)
+    page.wait_for_selector(LOADING, state="detached", timeout=FIRST_ANSWER_MS)
 
 
 def open_page(page: Page, url: str) -> None:
@@ -34,6 +36,11 @@ def open_answer(page: Page, url: str) -> None:
     open_page(page, url)
     page.wait_for_selector(CHART)
     expect(page.locator(ANSWER)).not_to_be_empty()
+
+
+def unbroken(sentence: str) -> str:
+    """Return a sentence as the page writes it: no line breaks after the dash of a range."""
+    return sentence.replace("\N{EN DASH}", "\N{EN DASH}\N{WORD JOINER}")
 
 
 def unfold(page: Page, *names: str) -> None:

@@ -29,8 +29,8 @@ THUMB_PX = 44
 """The least side of what a thumb hits (WCAG 2.5.5)."""
 SMALLER = """least => [...document.querySelectorAll(
   'button, summary, [role=tab], input:not([type=range]), .stMain a[href^="/"]')]
-  .map(element => element.closest('label') ?? element)
-  .filter(element => !element.closest('[data-testid=stTooltipHoverTarget], [data-testid=stSidebar]')
+  .map(element => element.matches('input') && element.closest('label') || element)
+  .filter(element => !element.closest('[data-testid=stSidebar]')
     && element.checkVisibility({visibilityProperty: true}))
   .map(element => [element.getBoundingClientRect(), element.innerText || element.ariaLabel])
   .filter(([box]) => box.width > 0 && Math.min(box.width, box.height) < least)

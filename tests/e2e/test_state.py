@@ -16,7 +16,17 @@ from playwright.sync_api import Page, expect
 
 import advisor
 from tests.cases import tune
-from tests.e2e.browsing import ANSWER, choose, fill, follow, open_answer, open_page, settle, unfold
+from tests.e2e.browsing import (
+    ANSWER,
+    choose,
+    fill,
+    follow,
+    open_answer,
+    open_page,
+    settle,
+    unbroken,
+    unfold,
+)
 from tests.e2e.conftest import free_port, serve, start
 
 BOXES = """() => JSON.stringify(
@@ -106,7 +116,6 @@ def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
     for _ in range(2):  # A page that has just reconnected shows its boxes, then draws them anew.
         page.wait_for_function(SHOWS, arg=[sorted(query.items()), boxes], timeout=60_000)
         settle(page)
-    page.wait_for_timeout(2_000)  # A reader looks before pressing Back again.
     found: str = page.evaluate(BOXES)
     return found
 
@@ -302,7 +311,7 @@ def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_one
             limits={"deadline_hours": 24},
         )
     )
-    expect(page.locator(ANSWER)).to_have_text(expected.answer)
+    expect(page.locator(ANSWER)).to_have_text(unbroken(expected.answer))
     expect(page.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()
 
 

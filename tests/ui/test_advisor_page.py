@@ -15,6 +15,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
 from tests.cases import tune
 from tests.ui import factory
+from tests.ui.seen import seen
 from tests.ui.test_one_case import opened, text
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
@@ -27,12 +28,12 @@ def headline(page: AppTest) -> str:
     [found] = [item.value for item in page.html if 'role="status"' in item.value]
     assert "<span>" in found  # what the answer is about
     text: str = found.partition('class="answer">')[2].removesuffix("</span></p>")
-    return text
+    return seen(text)
 
 
 def texts(page: AppTest) -> str:
     """All Markdown of the page, without the escapes."""
-    return "\n".join(item.value for item in page.markdown).replace("\\", "")
+    return seen("\n".join(item.value for item in page.markdown))
 
 
 def test_the_page_opens_with_an_answer(page: AppTest) -> None:
@@ -137,7 +138,7 @@ def test_a_wrong_value_is_told_at_its_field_and_the_rest_is_kept(page: AppTest) 
     page.text_input(key="in_tokens").set_value("abc").run()
 
     [error] = page.error
-    assert error.value.replace("\\", "") == (
+    assert seen(error.value) == (
         "Tokens must be a number like 50M or 2e9, not 'abc'. The answer is for 10M."
     )
     assert headline(page) == L40S
@@ -159,7 +160,7 @@ def test_an_empty_config_keeps_the_last_model(page: AppTest, asked: list[Case]) 
     page.selectbox(key="in_model").set_value("config.json").run()
 
     [error] = page.info
-    assert error.value.replace("\\", "").startswith("Paste the text of the model's config.json")
+    assert seen(error.value).startswith("Paste the text of the model's config.json")
     assert asked[-1].model.preset == "llama-3.1-8b"
 
 
@@ -225,7 +226,7 @@ def test_a_shape_that_cannot_be_is_told_at_its_field(root: Path) -> None:
     assert "scaled with the given num\\_attention\\_heads" in caption
     page.text_input(key="in_hidden_size").set_value("4096").run()
 
-    [problem] = [item.value.replace("\\", "") for item in page.error]
+    [problem] = [seen(item.value) for item in page.error]
     assert "Heads does not divide the hidden size" in problem
 
 
@@ -236,7 +237,7 @@ def test_a_link_without_an_answer_shows_its_own_question(root: Path) -> None:
     page.query_params.update(asked)
     page.run()
 
-    [problem] = [item.value.replace("\\", "") for item in page.error]
+    [problem] = [seen(item.value) for item in page.error]
     assert problem.startswith("Prompt tokens exceeds the model's context. Allowed: at most 512")
     assert "The answer is for" not in problem
     assert not page.metric
@@ -250,7 +251,7 @@ def test_a_link_without_an_answer_shows_its_own_question(root: Path) -> None:
     page.session_state["in_prompt"] = "600"
     page.run()
 
-    [problem] = [item.value.replace("\\", "") for item in page.error]
+    [problem] = [seen(item.value) for item in page.error]
     assert problem.startswith("Prompt tokens exceeds the model's context.")
     assert problem.endswith("The answer is for 100.")
     assert page.metric
@@ -314,7 +315,7 @@ def test_why_not_answers_with_the_rejection(page: AppTest) -> None:
     page.selectbox(key="why_not").set_value(factory.RTX_4090).run()
 
     assert any(
-        item.value.replace("\\", "").startswith("NVIDIA GeForce RTX 4090 is 5.0 GiB short")
+        seen(item.value).startswith("NVIDIA GeForce RTX 4090 is 5.0 GiB short")
         for item in page.info
     )
 
@@ -385,9 +386,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
     page.text_input(key="in_tokens").set_value("20M").run()
 
     [error] = page.error
-    assert error.value.replace("\\", "").startswith(
-        "Tokens are too many. Allowed: up to 15 M. Train on fewer."
-    )
+    assert seen(error.value).startswith("Tokens are too many. Allowed: up to 15 M. Train on fewer.")
     assert headline(page) == L40S
 
 
@@ -443,10 +442,10 @@ def test_a_link_with_wrong_values_names_them(page: AppTest) -> None:
     page.run()
 
     [warning] = page.warning
-    told = warning.value.replace("\\", "")
+    told = seen(warning.value)
     assert "Model must be" in told
     assert "not 'no-such-model'. Now: llama-3.1-8b." in told
-    [problem] = [item.value.replace("\\", "") for item in page.error]
+    [problem] = [seen(item.value) for item in page.error]
     assert problem == "Users at once must be 1 to 1,000,000, not '5M'. The answer is for 8."
     assert page.text_input(key="in_users").value == "5M"
     assert headline(page)
@@ -459,7 +458,7 @@ def test_an_old_link_says_how_the_price_moved(page: AppTest) -> None:
     # The answer is 10 USD now.
     assert any(
         "said $8.00 with prices up to 2026-03-01; now it is $10 with prices up to 2026-09-01"
-        in item.value.replace("\\", "")
+        in seen(item.value)
         for item in page.info
     )
 

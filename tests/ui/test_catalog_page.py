@@ -16,6 +16,7 @@ from advisor.compare import METRICS, compare_cards, spreads, verdicts
 from advisor.foundation.dates import current_day
 from advisor.nouns.hardware import Offer
 from tests.catalog.live.conftest import Publish, cache, publish
+from tests.ui.seen import seen
 
 __all__ = ["cache", "publish"]  # fixtures
 
@@ -33,7 +34,7 @@ def page() -> AppTest:
 
 
 def text(page: AppTest) -> str:
-    return "\n".join(item.value for item in page.markdown).replace("\\", "")
+    return seen("\n".join(item.value for item in page.markdown))
 
 
 def test_it_says_how_many_and_how_old(page: AppTest, catalog_counts: tuple[int, int, int]) -> None:
@@ -114,7 +115,7 @@ def test_a_link_names_its_accelerators_and_what_is_wrong_with_them() -> None:
     assert not shown.exception
     assert shown.selectbox(key="catalog_card_1").value == "gtx-1650"
     assert "Accelerator 2 must be one that the page offers, not 'Voodoo 2'. Now: NVIDIA H100" in (
-        shown.warning[0].value.replace("\\", "")
+        seen(shown.warning[0].value)
     )
 
 
@@ -137,7 +138,7 @@ def test_a_refresh_that_fails_says_so_and_changes_nothing(
     monkeypatch.setenv("GPUHUNT_CATALOG_URL", (tmp_path / "nothing").as_uri())
     page.button(key="catalog_refresh").click().run()
 
-    assert "The prices in use stay as they are." in page.error[0].value.replace("\\", "")
+    assert "The prices in use stay as they are." in seen(page.error[0].value)
     assert "{1:,} offers of {2:,} providers".format(*catalog_counts) in text(page)
 
 
@@ -149,7 +150,7 @@ def test_a_refresh_that_works_says_what_it_brought(
     page.button(key="catalog_refresh").click().run()
 
     assert not page.error
-    said = page.success[0].value.replace("\\", "")
+    said = seen(page.success[0].value)
     assert "Live prices of AWS, Azure, CloudRift, GCP, Lambda, Nebius, OCI, RunPod" in said
     assert "22 offers." in said
     assert "fetched on" in text(page)

@@ -456,7 +456,7 @@ def test_a_config_too_long_for_a_link_stays_out_of_it() -> None:
 
 
 def test_markdown_shows_text_as_it_is() -> None:
-    assert plain("$12 ($9–$16) *now*") == r"\$12 \(\$9–\$16\) \*now\*"
+    assert plain("$12 ($9–$16) *now*") == "\\$12 \\(\\$9–\u2060\\$16\\) \\*now\\*"
     assert span("29 GiB (27–32)") == "27–32 GiB"
     assert span("$0.49 ($0.20–$1.00)") == "$0.20–$1.00"
     assert span("$431") == ""

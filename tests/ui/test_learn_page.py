@@ -7,13 +7,14 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.charts import LIGHT, lesson_chart
 from advisor.lessons.topics import FIGURES, lesson, lesson_texts
+from tests.ui.seen import seen
 from tests.ui.test_one_case import QUERY, opened
 
 
 def said(page: AppTest) -> str:
     texts = [item.value for item in (*page.header, *page.markdown, *page.caption)]
     texts += [item.proto.body for item in page.get("html")]
-    return " ".join(str(text).replace("\\", "") for text in texts)
+    return " ".join(seen(text) for text in texts)
 
 
 @pytest.mark.parametrize("topic", ["memory", "processor", "own"])

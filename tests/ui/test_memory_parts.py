@@ -11,6 +11,7 @@ from advisor import charts, frames
 from advisor.architecture.table.model import Unit
 from advisor.estimate.beside_results import Curve, CurvePoint
 from advisor.foundation.quantities import Evidence, Range
+from tests.ui.seen import seen
 
 GIB = 2**30
 
@@ -102,7 +103,7 @@ def test_a_card_that_is_too_small_gets_its_ways_out(page: AppTest) -> None:
     page.selectbox(key="in_task").set_value("full").run()
 
     assert not page.exception
-    shown = "\n".join(item.value for item in page.markdown).replace("\\", "")
+    shown = seen("\n".join(item.value for item in page.markdown))
     assert "What would make it fit, smallest sacrifice first" in shown
     assert "train with QLoRA" in shown
 

@@ -22,6 +22,7 @@ from advisor.probe.report import ProbeReport
 from advisor.ui.parts import my_machine
 from tests.cases import tune
 from tests.probe.fakes import FakeBackend, h200, probed
+from tests.ui.seen import seen
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "my_machine.py"
 SMI = """\
@@ -64,7 +65,7 @@ def test_a_report_is_shown(report: ProbeReport) -> None:
     assert not page.exception
     assert not page.error
     assert page.header[0].value == "NVIDIA H200"
-    shown = " ".join(each.value for each in page.markdown).replace("\\", "")
+    shown = seen(" ".join(each.value for each in page.markdown))
     assert "696 TFLOPS in bf16 (70 % of the data sheet)" in shown
     assert "Fp8 product is not supported on this device" in shown
 
@@ -74,7 +75,7 @@ def test_the_pasted_text_is_previewed() -> None:
     page.text_area(key="machine_smi").set_value(SMI).run()
 
     assert not page.exception
-    shown = " ".join(each.value for each in page.markdown).replace("\\", "")
+    shown = seen(" ".join(each.value for each in page.markdown))
     assert "0: NVIDIA H200, 140 GiB (140 GiB free), in the catalog as h200-sxm" in shown
     assert "1: NVIDIA GeForce RTX 4090, 24 GiB (4.0 GiB free), in the catalog as rtx-4090" in shown
 
@@ -194,4 +195,4 @@ def test_the_machine_becomes_the_card_of_the_question(report: ProbeReport) -> No
         )
     )
     assert "H200" in found.answer
-    assert escape(found.answer) in other.get("html")[0].proto.body
+    assert escape(found.answer) in seen(other.get("html")[0].proto.body)

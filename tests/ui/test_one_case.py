@@ -17,6 +17,7 @@ from advisor.foundation.units import HOUR_S
 from advisor.ui.forms.inputs import DEFAULTS
 from advisor.ui.session.saved import inputs_spelled, spelled
 from tests.cases import tune
+from tests.ui.seen import seen
 
 ROOT = Path(advisor.__file__).parents[1]
 PAGES = ("advisor", "fits", "rent_or_buy", "fleet", "catalog", "learn", "my_machine", "accuracy")
@@ -46,7 +47,7 @@ def text(page: AppTest) -> str:
     """All that a page says, as a reader sees it."""
     said = [item.proto.body for item in page.get("html")]
     said += [item.value for item in (*page.markdown, *page.metric, *page.caption)]
-    return unescape(" ".join(str(item).replace("\\", "") for item in said))
+    return unescape(" ".join(seen(item) for item in said))
 
 
 def test_every_page_has_the_case_and_the_same_numbers() -> None:
@@ -124,7 +125,7 @@ def test_saved_questions_stand_beside_the_one_asked_with_what_differs_first() ->
     assert not page.exception
     [table] = [item.value for item in page.table if "Saved 1" in item.value.columns]
     rows = {row.iloc[0]: list(row.iloc[1:]) for _, row in table.iterrows()}
-    first = [name.replace("\\", "") for name in rows][:2]
+    first = [seen(name) for name in rows][:2]
     assert first == ["Work", "Deadline"]
     assert rows["Work"][1] == "QLoRA fine\\-tuning of Qwen3 8B"
     other = advisor.recommend(
@@ -132,7 +133,7 @@ def test_saved_questions_stand_beside_the_one_asked_with_what_differs_first() ->
     )
     best = other.plans[0].estimate
     assert rows["Hardware"][1] == f"{best.count}x {best.accelerator_name}"
-    assert memory(best.memory.total_bytes) in rows["Memory on each card"][1].replace("\u00a0", " ")
+    assert memory(best.memory.total_bytes) in seen(rows["Memory on each card"][1])
 
 
 def test_what_if_is_computed_for_the_first_plan_when_opened() -> None:
@@ -142,7 +143,7 @@ def test_what_if_is_computed_for_the_first_plan_when_opened() -> None:
     assert not page.exception
     [table] = [item.value for item in page.table if "What if" in item.value.columns]
     assert table["What if"].tolist()[0] == "As it is"
-    assert page.metric[0].value in table["Time"].tolist()[0].replace("\u00a0", " ")
+    assert page.metric[0].value in seen(table["Time"].tolist()[0])
 
 
 @pytest.mark.parametrize("name", ["advisor", "fits", "rent_or_buy", "catalog", "accuracy"])
@@ -167,6 +168,6 @@ def test_an_answer_is_named_by_the_work_that_it_is_for() -> None:
     page.selectbox(key="in_model").set_value("config.json").run()
     page.text_area(key="in_config").set_value('{"model_type": "llama"}').run()
     [answer] = [item.proto.body for item in page.get("html") if "role=" in item.proto.body]
-    assert "num_attention_heads is missing" in page.error[0].value.replace("\\", "")
+    assert "num_attention_heads is missing" in seen(page.error[0].value)
     assert "your config.json" not in answer
     assert "Llama 3.1 8B" in answer

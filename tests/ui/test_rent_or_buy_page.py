@@ -23,6 +23,7 @@ from advisor.charts import (
 )
 from advisor.owning.results import Ownership
 from tests.cases import serve, tune
+from tests.ui.seen import seen
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "rent_or_buy.py"
 WORK = tune("qwen3-0.6b", method="qlora", tokens=10e6, limits={"deadline_hours": 24})
@@ -46,7 +47,7 @@ def opened() -> AppTest:
 
 
 def said(page: AppTest) -> str:
-    return str(page.get("html")[0].proto.body)
+    return seen(page.get("html")[0].proto.body)
 
 
 def test_the_page_says_what_the_engine_says() -> None:
@@ -58,7 +59,7 @@ def test_the_page_says_what_the_engine_says() -> None:
     [owning, *_] = page.metric
     assert owning.label == "Owning for 3 years"
     bill = next(table.value for table in page.table if "USD" in table.value)
-    total = str(bill.iloc[-1, 1]).replace("\\", "")
+    total = seen(bill.iloc[-1, 1])
     assert total == f"{found.own.total_usd.expected:,.0f}"
 
 
@@ -124,7 +125,7 @@ def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
     found = advisor.own(asked)
     assert found.answer in said(page)
     assert found.budget is not None
-    assert any(found.budget.sentence in item.value.replace("\\", "") for item in page.markdown)
+    assert any(found.budget.sentence in seen(item.value) for item in page.markdown)
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +267,7 @@ def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
     )
     assert found.budget is not None
     assert found.answer in said(page)
-    shown = [markdown.value.replace("\\", "") for markdown in page.markdown]
+    shown = [seen(markdown.value) for markdown in page.markdown]
     assert found.budget.sentence in shown
 
 

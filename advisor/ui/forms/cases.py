@@ -31,7 +31,7 @@ FIELD: Final = re.compile(
 """A field of the case by its path, or by its last name where that has several words. Those of a
 config.json stay as the file spells them."""
 OF_THE_COMMAND_LINE: Final = re.compile(
-    r" \(--[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
+    r" \((?:--|host\.)[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
 )
 
 

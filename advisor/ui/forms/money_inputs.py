@@ -131,10 +131,7 @@ def question(inputs: Inputs) -> Question:
     owning, renting = _given(held)
     if held["hours"] is not None:
         owning["hours_per_month"] = float(held["hours"])
-    owning |= {
-        "months": held["months"],
-        "place": held["place"] or DEFAULT_PLACE,
-    }
+    owning |= {"months": held["months"], "place": held["place"] or DEFAULT_PLACE}
     return Question(inputs, owning, renting)
 
 

@@ -82,7 +82,7 @@ def read(inputs: Inputs) -> Reading:
         if problem := problem_of(inputs, name):
             problems[name] = problem
         elif RULES[name].kind in EXAMPLES:
-            numbers[name] = _number(_text(inputs, name), RULES[name])
+            numbers[name] = _number(str(getattr(inputs, name)), RULES[name])
     return Reading(numbers, problems)
 
 
@@ -137,7 +137,7 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
     """
     rules = RULES[name]
     if rules.kind is Reads.CHOICE and not rules.several:
-        value = _text(inputs, name)
+        value = str(getattr(inputs, name))
         if value in rules.options:
             return None
         return f"must be one of {few(list(rules.options.values()))}, not {shown(value)}."
@@ -147,7 +147,7 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
         return _config_problem(inputs.config)
     if rules.kind not in EXAMPLES:
         return None
-    text = _text(inputs, name)
+    text = str(getattr(inputs, name))
     try:
         number = _number(text, rules)
     except InputError:
@@ -288,10 +288,6 @@ def few(options: Sequence[str]) -> str:
     if len(options) <= MOST_NAMED + 1:
         return ", ".join(options)
     return f"{', '.join(options[:MOST_NAMED])} and {len(options) - MOST_NAMED} others"
-
-
-def _text(inputs: Inputs, name: str) -> str:
-    return str(getattr(inputs, name))
 
 
 def _bound(value: float, kind: Reads) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from advisor import api
 from advisor.foundation.record import record
+from advisor.foundation.rounding import round_significant
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import TEXT, WRITING, Task
 from advisor.ui.forms.inputs import Inputs
@@ -49,7 +50,7 @@ def near_misses(inputs: Inputs, rejections: Iterable[api.Rejection]) -> Iterator
         text = f"{math.ceil(hours * MARGIN)} h"
         yield Remedy(f"Deadline {text}", {deadline: text})
     if usd := least.get(("budget", "USD")):
-        text = f"{_rounded_up(usd * MARGIN):.0f}"
+        text = f"{round_significant(usd * MARGIN, 2, 'up'):.0f}"
         yield Remedy(f"Budget {float(text):,.0f} USD", {budget: text})
 
 
@@ -91,9 +92,3 @@ def changes(inputs: Inputs) -> Iterator[Remedy]:
     unlimited = [name for name in LIMITS if used(name, inputs) and getattr(inputs, name)]
     for name in unlimited:
         yield Remedy(f"No {RULES[name].label.lower().partition(' (')[0]}", {name: ""})
-
-
-def _rounded_up(usd: float) -> float:
-    """Return an amount with two digits, not below it."""
-    place = 10.0 ** (math.floor(math.log10(usd)) - 1)
-    return math.ceil(usd / place) * place

@@ -11,7 +11,7 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import accuracy_alt, accuracy_chart
 from advisor.ui.parts.chart_view import TABLE_PX, chart_config, theme
-from advisor.ui.parts.widgets import csv_button, folded
+from advisor.ui.parts.widgets import csv_button, folded, select
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, text
@@ -53,7 +53,7 @@ def _headlines(runs: Sequence[api.PublishedRun]) -> str:
         errors = frames.accuracy_summary([run for run in runs if run.row.quantity == name])
         if errors is not None:
             title = frames.quantity_title(name).partition(" (")[0].lower()
-            parts.append(f"{title} {errors.median_abs_pct:.0f}\u00a0%")
+            parts.append(f"{title} {errors.median_abs_pct:.0f} %")
     return ", ".join(parts)
 
 
@@ -87,14 +87,8 @@ def page() -> Page:
 def explore(runs: Sequence[api.PublishedRun]) -> None:
     """Filter the measurements, draw them and open one."""
     with st.container(horizontal=True):
-        quantity = st.selectbox(
-            "Quantity",
-            frames.quantities(runs),
-            format_func=frames.quantity_title,
-            key="accuracy_quantity",
-            persist_state="session",
-            width=QUANTITY_PX,
-        )
+        titles = {name: frames.quantity_title(name) for name in frames.quantities(runs)}
+        quantity = select("Quantity", titles, key="accuracy_quantity", width=QUANTITY_PX)
         of_quantity = [run for run in runs if run.row.quantity == quantity]
         tasks = [EVERYTHING, *sorted({run.task for run in of_quantity})]
         if st.session_state.get("accuracy_task", EVERYTHING) not in tasks:
@@ -120,7 +114,7 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
     st.markdown(
         plain(
             f"{title}{what}{where}: {errors.n:,} measurements in {errors.groups:,} groups, median "
-            f"error {errors.median_abs_pct:.0f}\u00a0%, {errors.coverage_pct:.0f}\u00a0% inside "
+            f"error {errors.median_abs_pct:.0f} %, {errors.coverage_pct:.0f} % inside "
             f"the predicted range." + (" Too few to say much." if errors.groups < FEW else "")
         )
     )
@@ -180,7 +174,7 @@ def _one(
 
     def title(name: str) -> str:
         run = names[name]
-        where = f"{run.model}, {run.count:,}x {run.accelerator_name}"
+        where = f"{frames.model_words(run.model)}, {run.count:,}x {run.accelerator_name}"
         return f"{where} ({run.row.error_pct:+.0f} %): {name}"
 
     chosen = st.selectbox(

@@ -252,27 +252,19 @@ def _named(card: Accelerator, text: str) -> bool:
 
 def choose(own: str) -> list[str]:
     """Ask for the cards to compare; the first is the question's own, where it names one."""
-    first = "catalog_card_1"
-    if (
-        own in state.card_titles()
-        and st.session_state.get(first) == DEFAULT_CARDS[0]
-        and not _held(own)
-    ):
-        st.session_state[first] = own
+    boxes = [f"catalog_card_{place}" for place in range(1, len(DEFAULT_CARDS) + 1)]
+    held = [st.session_state.get(box) for box in boxes]
+    if own in state.card_titles() and held[0] == DEFAULT_CARDS[0] and own not in held:
+        st.session_state[boxes[0]] = own
     st.header("Compare", anchor=False)
     # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.
     chosen = []
     titles = {"": NO_CARD} | state.card_titles()
-    for place, column in enumerate(st.columns(len(DEFAULT_CARDS)), start=1):
+    for place, column in enumerate(st.columns(len(boxes))):
         with column:
-            chosen.append(select(f"Accelerator {place}", titles, key=f"catalog_card_{place}"))
+            chosen.append(select(f"Accelerator {place + 1}", titles, key=boxes[place]))
     state.write(page())
     return list(dict.fromkeys(key for key in chosen if key))
-
-
-def _held(card: str) -> bool:
-    places = range(1, len(DEFAULT_CARDS) + 1)
-    return any(st.session_state.get(f"catalog_card_{place}") == card for place in places)
 
 
 @st.fragment

@@ -54,20 +54,6 @@ CONTEXTS: Final = {tokens: f"{tokens:,}" for tokens in (2**power for power in ra
 """Context [tokens] -> title."""
 
 
-def answer(card: str, count: int, context: int, concurrency: int, everything: bool) -> api.Fits:
-    """Return what fits, computed once for the same question."""
-    return kept(
-        lambda: api.fits(
-            card,
-            count=count,
-            context_tokens=context,
-            concurrency=concurrency,
-            everything=everything,
-        ),
-        *("fits", card, count, context, concurrency, everything),
-    )
-
-
 @functools.cache
 def page() -> Page:
     """Return the inputs as they stand in the address."""
@@ -107,7 +93,17 @@ def ask() -> tuple[Inputs, api.Fits]:
     card, count = state.card_of(usable)
     users = int(numbers["users"] or 1)
     with st.container(), st.spinner("Trying the models on these cards …", show_time=True):
-        return inputs, answer(card, count, context, users, everything)
+        found = kept(
+            lambda: api.fits(
+                card,
+                count=count,
+                context_tokens=context,
+                concurrency=users,
+                everything=everything,
+            ),
+            *("fits", card, count, context, users, everything),
+        )
+    return inputs, found
 
 
 def _ask_context(context: int) -> None:
@@ -127,8 +123,7 @@ def _take_context(context: int) -> None:
     """Make prompt and answer as long as a context, the answer as long as it is if it can be."""
     usable, _ = _usable(state.current(page()))
     answer_tokens = min(int(read(usable).numbers["answer"] or 1), context // 2)
-    st.session_state[state.key("prompt")] = str(context - answer_tokens)
-    st.session_state[state.key("answer")] = str(answer_tokens)
+    state.take({"prompt": str(context - answer_tokens), "answer": str(answer_tokens)})
 
 
 def _as_asked(inputs: Inputs) -> Inputs:

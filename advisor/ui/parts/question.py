@@ -15,7 +15,7 @@ from advisor.ui.forms.rules import OWN
 from advisor.ui.parts import share
 from advisor.ui.parts.widgets import folded
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import own_catalog, saved, state
+from advisor.ui.session import own_catalog, state
 from advisor.ui.session.links import Page
 
 ONE_CARD: Final[dict[str, Any]] = {"max_accelerators": "1"}
@@ -84,4 +84,4 @@ def offer_examples(inputs: Inputs) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="examples"):
         st.markdown("Change what you like, or try:", width="content")
         for title, example in EXAMPLES.items():
-            st.button(title, on_click=saved.take, args=(example,), key=title)
+            st.button(title, on_click=state.take, args=(vars(example),), key=title)

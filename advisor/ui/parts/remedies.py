@@ -81,14 +81,9 @@ def _apply(remedy: Remedy) -> None:
     """Set what a remedy changes, and nothing else: the page may be older than the question."""
     before = {name: st.session_state.get(state.key(name)) for name in remedy.changes}
     st.session_state[UNDO] = remedy.title, before, dict(remedy.changes)
-    _set(remedy.changes)
+    state.take(remedy.changes)
 
 
 def _undo(before: Mapping[str, object]) -> None:
     del st.session_state[UNDO]
-    _set(before)
-
-
-def _set(changes: Mapping[str, object]) -> None:
-    for name, value in changes.items():
-        st.session_state[state.key(name)] = list(value) if isinstance(value, tuple) else value
+    state.take(before)

@@ -30,7 +30,7 @@ from advisor.ui.forms.cases import without_options
 from advisor.ui.forms.reading import network_of, read
 from advisor.ui.forms.rules import OWN
 from advisor.ui.parts.chart_view import draw, table_below, theme
-from advisor.ui.parts.wording import EVIDENCE, on_phone, plain, span
+from advisor.ui.parts.wording import EVIDENCE, on_phone, plain, span, together
 from advisor.ui.session import state
 from advisor.ui.session.links import Opened
 from advisor.ui.session.state import Answer
@@ -58,7 +58,7 @@ def status(answer: str, work: str = "", place: DeltaGenerator | None = None) -> 
     about = f"<span>{escape(work)}:</span> " if work else ""
     (place or st).html(
         '<p role="status" style="font-size:1.25rem;font-weight:600;margin:0;line-height:1.4">'
-        f'{about}<span class="answer">{escape(answer)}</span></p>'
+        f'{about}<span class="answer">{escape(together(answer))}</span></p>'
     )
 
 

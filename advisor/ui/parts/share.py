@@ -86,7 +86,7 @@ def _saved(inputs: Inputs) -> None:
         other = saved.inputs_spelled(item)
         st.markdown(plain(question_words(other)))
         with st.container(horizontal=True):
-            _button("Open", f"saved_open_{place}", saved.take, other)
+            _button("Open", f"saved_open_{place}", state.take, vars(other))
             _button("Remove", f"saved_drop_{place}", saved.forget, item)
     if now in kept:
         st.caption("This question is saved.")

@@ -113,12 +113,9 @@ def _taking(name: str) -> Callable[[float], None]:
 
 
 def _shown(name: str) -> Callable[[float], str]:
-    """Return how a value stands above the thumb."""
-    unit = RULES[name].label.partition(" (")[0].lower()
-    if name == "speed":
-        unit = "tokens/s per user"
-    before, after = (f"{unit} ", "") if RULES[name].kind is Reads.HOURS else ("", f" {unit}")
-    return lambda value: f"{before}{_text(name)(value)}{after}"
+    """Return how a value stands above the thumb: as the question names it, for 1 user too."""
+    label = RULES[name].label.partition(" (")[0].lower()
+    return lambda value: f"{label} {_text(name)(value)}"
 
 
 def _text(name: str) -> Callable[[float], str]:

@@ -35,9 +35,11 @@ PHONE_PX: Final = 640
 """A window as narrow is drawn as on a phone, whatever browser it is. [px]"""
 WINDOW: Final = "window_watched"
 """Session's key of what `chart_view.follow_window` reports."""
-NUMBER_AND_UNIT: Final = re.compile(
-    r"(\d) (?=%|(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
+INSIDE_NUMBER: Final = re.compile(
+    r"(?<=\d) (?=%|(?:[KMGTPE]iB|[EPTG]FLOP|[TG]B|k?Wh?|USD|h|min|ms|s|days|years)\b)"
+    r"|(?<=\d\u2013)(?=[$\d])"
 )
+"""The blank between a number and its unit, and the place after the dash of a range."""
 MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+\-!|~$:<>^=&]|(?<=\d)\.(?=\s|$))", re.MULTILINE)
 READ_LATER: Final = re.compile(
     r"(?<=:)(?=[A-Za-z/])|(?<=www)(?=\.)|(?<=@)(?=[\w-])|(?<=[-<>~])(?=[-<>=])", re.IGNORECASE
@@ -59,7 +61,18 @@ def plain(text: str, *, links: bool = False) -> str:
     >>> plain("$12 ($9)")
     '\\$12 \\(\\$9\\)'
     """
-    return MARKDOWN.sub(r"\\\1", text if links else READ_LATER.sub(WORD_JOINER, text))
+    return MARKDOWN.sub(r"\\\1", together(text if links else READ_LATER.sub(WORD_JOINER, text)))
+
+
+def together(text: str) -> str:
+    r"""Return a text whose numbers stand on one line with their units and ranges.
+
+    Examples
+    --------
+    >>> together("15\N{EN DASH}25 GiB")
+    '15\u2013\u206025\xa0GiB'
+    """
+    return INSIDE_NUMBER.sub(lambda place: "\N{NO-BREAK SPACE}" if place[0] else WORD_JOINER, text)
 
 
 def text_table(table: frames.Table, *, tallest_px: int | None = None, links: bool = False) -> None:
@@ -68,7 +81,7 @@ def text_table(table: frames.Table, *, tallest_px: int | None = None, links: boo
     On a phone a wide one becomes a list, unless that were endless: it would scroll sideways,
     beyond the keyboard's reach.
     """
-    cells = table.map(lambda cell: plain(NUMBER_AND_UNIT.sub("\\1\u00a0", str(cell)), links=links))
+    cells = table.map(lambda cell: plain(str(cell), links=links))
     long = tallest_px is not None and len(table) * ROW_PX > tallest_px
     if on_phone() and len(table.columns) > PHONE_COLUMNS and not long:
         st.markdown("\n".join(listed(cells)))
@@ -138,7 +151,9 @@ def listed(cells: frames.Table) -> list[str]:
 def on_phone() -> bool:
     """Whether the window is narrow; before it says so, whether the browser is a phone's."""
     narrow = st.session_state.get(WINDOW, {}).get("narrow")
-    return PHONE in st.context.headers.get("User-Agent", "") if narrow is None else bool(narrow)
+    if narrow is None and (narrow := st.session_state.get(PHONE)) is None:  # headers cost a parse
+        narrow = st.session_state[PHONE] = PHONE in st.context.headers.get("User-Agent", "")
+    return bool(narrow)
 
 
 def span(text: str) -> str:

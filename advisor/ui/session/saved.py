@@ -59,15 +59,9 @@ def take_case(content: bytes) -> str:
             allowed="cards and providers of the catalog",
             remedy="Correct the case, or add your own offers and cards on the page Catalog.",
         )
-    take(inputs)
+    state.take(asdict(inputs))
     owned = {item.accelerator: item for item in case.limits.owned if item.measured}
     if owned:
         st.session_state[state.MEASURED] = owned
     more = f" The page has no input for: {', '.join(left)}." if left else ""
     return f"Opened: {question_words(inputs)}.{more}"
-
-
-def take(inputs: Inputs) -> None:
-    """Put a question into the boxes; a callback."""
-    for name, value in asdict(inputs).items():
-        st.session_state[state.key(name)] = list(value) if isinstance(value, tuple) else value

@@ -122,12 +122,15 @@ def write(of: Page | None = None) -> None:
     address.write(shown, asked | right | wrong)
 
 
+def take(values: Mapping[str, object]) -> None:
+    """Put inputs of the question into their boxes; a callback."""
+    for name, value in values.items():
+        st.session_state[key(name)] = list(value) if isinstance(value, tuple) else value
+
+
 def reset_advanced() -> None:
     """Put every advanced field back to its default; a callback."""
-    for name, rules in RULES.items():
-        if rules.advanced:
-            value = getattr(DEFAULTS, name)
-            st.session_state[key(name)] = list(value) if isinstance(value, tuple) else str(value)
+    take({name: getattr(DEFAULTS, name) for name, rules in RULES.items() if rules.advanced})
 
 
 def changed_advanced(inputs: Inputs) -> list[str]:
@@ -190,9 +193,7 @@ def use_machine(owned: Sequence[OwnedHardware]) -> None:
     """Ask the question of all pages about a machine, with what was measured; a callback."""
     st.session_state[MEASURED] = {item.accelerator: item for item in owned if item.measured}
     first = max(owned, key=lambda item: item.count)
-    st.session_state[key("rent")] = OWN
-    st.session_state[key("own_accelerator")] = first.accelerator
-    st.session_state[key("own_count")] = str(first.count)
+    take({"rent": OWN, "own_accelerator": first.accelerator, "own_count": str(first.count)})
 
 
 def measured(inputs: Inputs) -> OwnedHardware | None:

@@ -41,7 +41,7 @@ def uploader(
         on_change=_taken,
         args=(key, most, take, tell),
     )
-    if problem := st.session_state.get(f"{key}_problem"):
+    if problem := st.session_state.pop(f"{key}_problem", None):
         st.error(plain(problem), icon=":material/error:")
 
 
@@ -50,7 +50,6 @@ def _taken(key: str, most: int, take: Take, tell: Callable[[InputError], str]) -
     upload = st.session_state[f"{key}_{st.session_state[f'{key}_turn']}"]
     if upload is None:
         return
-    st.session_state[f"{key}_problem"] = None
     try:
         if upload.size > most:
             raise too_large(f"the file {upload.name}", most, remedy="Upload another.")
