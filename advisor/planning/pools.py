@@ -72,7 +72,7 @@ class _Pair(NamedTuple):
 
 
 def in_pools(asked: PricedCase, ordinary: Recommendation) -> Recommendation:
-    """Return a case's ordinary answer, with the cheapest pair of pools before it.
+    """Return a case's ordinary answer with the cheapest pair of pools, the cheaper of both first.
 
     Both pools rent one kind of machine, with one tool and one weight format. Each has its own
     queue at the stated rate of requests, or at that of the stated users under the ordinary plan. A
@@ -105,8 +105,8 @@ def in_pools(asked: PricedCase, ordinary: Recommendation) -> Recommendation:
     words = f"The plans below are ordinary: each replica reads and writes. {pool_facts().words}"
     if not workload.requests_per_s:
         words += f" The users send {rate:.3g} requests/s at the speed of the ordinary plan."
-    answer = f"{pools.sentence} {_compared(pools.usd_per_month, plan)}"
     advice = (Advice(code="pools", severity="info", message=words), *ordinary.advice)
+    answer = _answer(pools, plan, ordinary.answer)
     return ordinary.changed(answer=answer, pools=pools, advice=advice)
 
 
@@ -306,15 +306,18 @@ def _described(asked: PricedCase, best: _Pair, halves: tuple[Serving, Serving]) 
     )
 
 
-def _compared(usd: float, plan: Plan | None) -> str:
-    """Say what the pools save or cost against the cheapest ordinary plan."""
-    rent = plan.estimate.cost.rent_usd if plan else None
+def _answer(pools: Pools, plan: Plan | None, ordinary: str) -> str:
+    """Return the cheaper of both answers first, and what the pools save or cost."""
+    usd, rent = pools.usd_per_month, plan.estimate.cost.rent_usd if plan else None
     if plan is None or rent is None or not usd:
-        return f"Or: {plan.title}." if plan else "No ordinary plan meets the limits."
+        other = f"Or: {plan.title}." if plan else "No ordinary plan meets the limits."
+        return f"{pools.sentence} {other}"
     change = usd / rent.expected - 1
-    words = f"save {percent(-change)}" if change < 0 else f"cost {percent(change)} more"
-    words = "cost as much" if abs(change) < ALIKE else words
-    return f"Against the ordinary plan ({plan.title}, {money(rent.expected)}) they {words}."
+    if change >= ALIKE:
+        return f"{ordinary} Two pools cost {percent(change)} more: {pools.sentence}"
+    words = f"save {percent(-change)}" if change <= -ALIKE else "cost as much"
+    plain = f"{plan.title}, {money(rent.expected)}"
+    return f"{pools.sentence} Against the ordinary plan ({plain}) they {words}."
 
 
 def _refused(asked: PricedCase, offered: Sequence[System]) -> Rejection:

@@ -340,20 +340,25 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
         yield ("Rent", f"{price} ({place})" if place else price, cost.usd_per_hour.evidence.value)
     served = cost.usd_per_million_output_tokens is not None
     answers = "answer tokens, prompts included" if served else f"{_unit(estimate)}s"
-    sound = estimate.serving.sound_s_per_s if estimate.serving else None
-    heard = sound and cost.usd_per_hour and sound.reciprocal(cost.usd_per_hour.expected)
     energy = partial(rate, unit="kWh")
     told: tuple[tuple[str, Form, Range | None], ...] = (
         (f"Rent of the {period}", money, cost.rent_usd),
         (f"Per million {answers}", money, cost.usd_per_million_tokens),
         ("  of them: prompt tokens alone", money, cost.usd_per_million_input_tokens),
         ("  of them: answer tokens alone", money, cost.usd_per_million_output_tokens),
-        ("Rent for an hour of sound", money, heard),
+        ("Rent for an hour of sound", money, sound_rent(estimate)),
         ("Purchase of the cards", money, cost.purchase_usd),
         (f"Energy of the {period}, machines and cooling", energy, cost.energy_kwh),
         (f"CO2 of it, {cost.carbon_place}", partial(rate, unit="kg"), cost.carbon_kg),
     )
     yield from (_row(title, form, value) for title, form, value in told if value is not None)
+
+
+def sound_rent(estimate: Estimate) -> Range | None:
+    """Return the rent for an hour of transcribed sound; None for other work. [USD]"""
+    sound = estimate.serving.sound_s_per_s if estimate.serving else None
+    price = estimate.cost.usd_per_hour
+    return sound.reciprocal(price.expected) if sound and price else None
 
 
 def _unit(estimate: Estimate) -> str:

@@ -136,6 +136,21 @@ def test_waiting_by_mean_value_analysis() -> None:
     assert wait == pytest.approx(0.5, abs=0.12)
 
 
+def test_regular_prompts_of_many_users_wait_as_pollaczek_and_khinchine_say() -> None:
+    # M/D/1 at 60 % load: s rho / (2 (1 - rho)), half of what prompts of exponential length wait.
+    many, load = 1e6, 0.6
+    common = {"concurrency": many, "service_s": 1.0, "generation_s": many / load}
+    assert prefill_wait_s(**common, variation=0.5) == pytest.approx(0.75, rel=1e-3)
+    assert prefill_wait_s(**common) == pytest.approx(1.5, rel=1e-3)
+
+
+def test_prompts_that_come_in_turn_wait_only_if_they_fill_the_engine() -> None:
+    # 10 requests of which each prompt takes 1 s: a round lasts 10 s or more.
+    common = {"concurrency": 10.0, "service_s": 1.0, "variation": 0.0}
+    assert prefill_wait_s(**common, generation_s=12.0) == 0.0
+    assert prefill_wait_s(**common, generation_s=3.0) == pytest.approx(5.0)
+
+
 def test_burst_of_a_benchmark() -> None:
     # 64 prompts of 20 ms at once wait 0.63 s on average in the first of ten rounds.
     assert start_burst_s(concurrency=64, service_s=0.02, rounds=10) == pytest.approx(0.063)

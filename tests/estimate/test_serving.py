@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import advisor
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
@@ -374,3 +375,20 @@ def test_what_stays_in_16_bits_runs_as_in_a_16_bit_checkpoint() -> None:
     for item in fields(plain):
         if item.name.startswith("matmul_"):
             assert getattr(mixed, item.name)[0] == getattr(plain, item.name)[0], item.name
+
+
+def test_a_rare_request_waits_as_long_as_a_single_one() -> None:
+    """Of a mixture of experts too, whose layers add to the engine's time for a request."""
+
+    def first_ms(**load: float) -> float:
+        found = advisor.estimate(
+            {
+                "model": {"preset": "deepseek-v3"},
+                "workload": {"kind": "serving", "engine": "sglang", "input_tokens": 1000, **load},
+                "hardware": {"accelerator": "b200-sxm", "count": 8},
+            }
+        ).serving
+        assert found is not None
+        return found.ttft_ms.expected
+
+    assert first_ms(requests_per_s=1e-4) == pytest.approx(first_ms(concurrency=1), rel=1e-3)

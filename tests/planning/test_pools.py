@@ -166,6 +166,10 @@ def test_short_prompts_of_a_small_model_are_cheaper_in_one_pool() -> None:
     plain = answer.plans[0].estimate.cost.rent_usd
     assert plain
     assert pools_of(answer).usd_per_month >= plain.expected
+    # The cheaper way comes first.
+    ordinary, _, dearer = answer.answer.partition(" Two pools cost ")
+    assert ordinary.startswith("Rent 1x NVIDIA H100")
+    assert "prefill replica" in dearer
 
 
 def brute_force(limits: dict[str, float], number: int, usd: float, work: dict[str, Any]) -> float:

@@ -47,17 +47,13 @@ class EngineFit:
     """Names of ``ServingFacts``, or of ``BackendFacts`` behind the generations and a slash."""
 
 
-class _Share(Noun):
-    share: float
-
-
 class _Start(Noun):
     start: float
-    low: float
-    high: float
+    low: float = 0.01
+    high: float = 0.99
 
 
-Bounded = Annotated[float | _Share | _Start, Field(union_mode="left_to_right")]
+Bounded = Annotated[float | _Start, Field(union_mode="left_to_right")]
 
 
 class _Fit(Noun):
@@ -85,8 +81,6 @@ def _parameters(constants: Mapping[str, Any], place: str = "") -> Iterator[Param
     for name, value in constants.items():
         if isinstance(value, float):
             yield Parameter(f"{place}{name}", (value,), low=value / 100, high=value * 100)
-        elif isinstance(value, _Share):
-            yield Parameter(f"{place}{name}", (value.share,), low=0.01, high=0.99)
         elif isinstance(value, _Start):
             yield Parameter(f"{place}{name}", (value.start,), low=value.low, high=value.high)
         else:

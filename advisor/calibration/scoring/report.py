@@ -78,6 +78,7 @@ class Errors(Noun):
     """Errors of a set of predictions. Percentages."""
 
     n: int
+    """Rows."""
     median_abs_pct: float
     p90_abs_pct: float
     bias_pct: float
@@ -85,7 +86,7 @@ class Errors(Noun):
     coverage_pct: float
 
 
-class Summary(Noun):
+class Summary(Errors):
     """Errors of one quantity in one regime. Percentages.
 
     Errors are averaged within each group first, then summarised over the groups, so that a table
@@ -94,14 +95,7 @@ class Summary(Noun):
 
     quantity: str
     regime: str
-    n: int
-    """Rows."""
     groups: int
-    median_abs_pct: float
-    p90_abs_pct: float
-    bias_pct: float
-    """Median of the signed errors."""
-    coverage_pct: float
     each_row: Errors
 
 

@@ -137,7 +137,7 @@ def held_out(
                 pack.kind, reading.quantity, replace(pack.deployment, engine=facts)
             ),
             card_measured=calibration.kernels_for(pack.cards[reading.row])[1],
-            engine=fit.name,
+            engine=pack.engine,
             online=pack.kind == ONLINE,
             seen_s=float(one),
             unseen_s=float(other),
@@ -159,18 +159,12 @@ def all_held_out(
         facts = calibration.engines.get(fit.name, calibration.serving)
         packs = engine_packs(fit, engine)
         found += held_out(fit, facts, values_of(fit, facts), packs, calibration)
-        if fit in SERVERS:
-            found += _bursts(fit.name, facts, calibration, engine)
+        # Finite bursts of the first server are held out; the others take its constants.
+        fitted = BURSTS.parameters if fit.name == BURSTS.name else ()
+        bursts = replace(BURSTS, name=fit.name, parameters=fitted)
+        if fit in SERVERS and (packs := engine_packs(bursts, engine)):
+            found += held_out(bursts, facts, values_of(bursts, facts), packs, calibration)
     return tuple(found)
-
-
-def _bursts(
-    name: str, facts: ServingFacts, calibration: Calibration, engine: Engine
-) -> tuple[ServedReading, ...]:
-    """Predict the finite bursts of a server; those of the first one are held out."""
-    own = replace(BURSTS, name=name, parameters=BURSTS.parameters if name == BURSTS.name else ())
-    packs = engine_packs(own, engine)
-    return held_out(own, facts, values_of(own, facts), packs, calibration) if packs else ()
 
 
 def _all_bursts(
@@ -193,11 +187,7 @@ def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedRea
     """
     known = {fit.name for fit in (*SERVERS, *CALLED)}
     packs = [pack for pack in read_packs(engine, (SINGLE,)) if pack.engine not in known]
-    found: list[ServedReading] = []
-    for name in dict.fromkeys(pack.engine for pack in packs):
-        own = [pack for pack in packs if pack.engine == name]
-        found += held_out(EngineFit(name, (SINGLE,), ()), calibration.serving, {}, own, calibration)
-    return tuple(found)
+    return held_out(EngineFit("", (SINGLE,), ()), calibration.serving, {}, packs, calibration)
 
 
 def fit_serving_intervals(

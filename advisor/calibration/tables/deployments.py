@@ -14,9 +14,9 @@ from advisor.catalog.nodes import owned_node
 from advisor.catalog.usual_machines import usual_machines
 from advisor.equations.serving.bursts import start_burst_s
 from advisor.errors import InputError
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
-from advisor.estimate.serving.arrivals import burst_times
+from advisor.estimate.serving.arrivals import BenchmarkTimes, burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import serving_times
 from advisor.estimate.terms import shape_widening
@@ -86,7 +86,7 @@ class Deployment:
 
     def under(self, facts: ServingFacts) -> ServingFacts:
         """Return an engine's facts with the settings of the run."""
-        return facts.changed(**dict(self.settings)) if self.settings else facts
+        return facts.changed(**dict(self.settings))
 
 
 def row_node(row: Row, accelerator: Accelerator) -> Node:
@@ -113,6 +113,10 @@ BENCH: Final = "llama-bench"
 """A run that only calls the kernels: it samples nothing, and no request comes in."""
 
 
+EQUAL: Final = "equal"
+"""Word of the column ``lengths`` if all prompts and all answers of a run are equally long."""
+
+
 def _settings(row: Row) -> tuple[tuple[str, float], ...]:
     """Return what a run set: its steps, places of a burst, and no sampling."""
     found: dict[str, float] = {}
@@ -127,6 +131,11 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         # Only the first round of a closed loop starts together.
         rounds = integer(row, "burst_requests", 1) / integer(row, "concurrency", 1)
         found["start_wave"] = 1 / max(rounds, 1.0)
+    if not cell(row, "lengths"):
+        # Prompts whose lengths nobody states vary as those of people do.
+        found["loop_variation"] = 1.0
+    if cell(row, "lengths") != EQUAL:
+        found["prompts_in_step"] = 0.0
     if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
         found["running_sequences"] = integer(row, "concurrency", 1)
     return tuple(found.items())
@@ -203,12 +212,12 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
         candidates=Candidates(layout=LayoutArrays.of(layout), hardware=hardware),
-        engine=facts.changed(**dict(settings)) if settings else facts,
+        engine=facts.changed(**dict(settings)),
         engine_name=name,
         interface=interface,
         settings=settings,
         routed=architecture.num_experts > 1,
-        measured=measured and (name == FIRST_ENGINE or name in engine.calibration.engines),
+        measured=measured and not strange,
         percentile=choice(row, "percentile", PERCENTILE),
         widening=shape_widening(architecture),
     )
@@ -253,18 +262,6 @@ def _tokens(row: Row, column: str) -> int:
     return 1 if number(row, column) == 0 else integer(row, column, 1)
 
 
-@record
-class BenchmarkTimes:
-    """Times as the clients of a benchmark measure them."""
-
-    first_s: Floats
-    """Time to the first token. [s]"""
-    token_s: Floats
-    """Time per output token after the first. [s]"""
-    whole_s: Floats
-    """From a request to its last token. [s]"""
-
-
 def benchmark_times(
     deployment: Deployment, load: ServingLoad, calibration: Calibration, kind: str
 ) -> BenchmarkTimes:
@@ -279,16 +276,17 @@ def benchmark_times(
     """
     engine, candidates, at = deployment.engine, deployment.candidates, deployment.percentile
     if kind == BURST:
-        burst = burst_times(deployment.served, load, candidates, calibration, engine, at)
-        return BenchmarkTimes(burst.first_s, burst.token_s, burst.whole_s)
+        return burst_times(deployment.served, load, candidates, calibration, engine, at)
+    load = replace(load, variation=np.atleast_1d(engine.loop_variation))
     times = serving_times(deployment.served, load, candidates, calibration, engine)
     if kind != ONLINE:
         bare_s = times.ttft_s - engine.request_overhead_s
         whole_s = times.request_latency_s - engine.request_overhead_s
         return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
+    requests = load.per_engine(candidates.layout)
     waves = partial(
         start_burst_s,
-        concurrency=load.per_engine(candidates.layout),
+        concurrency=requests,
         service_s=times.prompt_service_s,
         rounds=1 / engine.start_wave,
     )
@@ -296,8 +294,9 @@ def benchmark_times(
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
     if at is not None:
         wave = np.maximum(wave, waves(share=at))
+    met_s = engine.prompts_in_step * times.prompt_service_s * (1 - 1 / requests)
     return BenchmarkTimes(
-        first_s=times.ttft_s + wave,
+        first_s=times.ttft_s + wave + met_s,
         token_s=np.maximum(later, times.decode_step_s),
         whole_s=times.request_latency_s,
     )

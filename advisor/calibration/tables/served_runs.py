@@ -11,7 +11,6 @@ import numpy as np
 from advisor.calibration.fitting.stack_runs import origin
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.deployments import (
-    BenchmarkTimes,
     Deployment,
     benchmark_times,
     row_deployment,
@@ -25,6 +24,7 @@ from advisor.calibration.tables.serving_rows import FIRST, TOKEN, WHOLE
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
+from advisor.estimate.serving.arrivals import BenchmarkTimes
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record

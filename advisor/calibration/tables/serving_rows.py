@@ -17,7 +17,6 @@ from advisor.calibration.tables.deployments import (
     KINDS,
     ONLINE,
     SINGLE,
-    BenchmarkTimes,
     Deployment,
     benchmark_times,
     row_deployment,
@@ -34,7 +33,7 @@ from advisor.estimate.batch.forward import batch_interval, batch_times, image_ke
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.sample import SIZES
-from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
+from advisor.estimate.serving.arrivals import BenchmarkTimes, arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServingLoad, host_parts
 from advisor.estimate.serving.queue import queued
 from advisor.foundation.quantities import Range
@@ -76,8 +75,9 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
     stack = choice(filled(row, "serving"), "software", known_stacks())
     kind = "eager" if stack.eager else "compiled"
-    stored, calibration = weight_format(row), _image_constants(row, engine)
-    if image_kernels(architecture, stored, calibration):
+    tool = known_tools().get(cell(row, "engine"))
+    calibration = engine.calibration.under(tool.engine if tool else None)
+    if image_kernels(architecture, weight_format(row), calibration):
         kind = "fused"
     return [
         scored(
@@ -90,12 +90,6 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
             predicted=_image_rate(row, engine, calibration, stack.name),
         )
     ]
-
-
-def _image_constants(row: Row, engine: Engine) -> Calibration:
-    """Return the constants under the tool that served the images."""
-    tool = known_tools().get(cell(row, "engine"))
-    return engine.calibration.under(tool.engine if tool else None)
 
 
 def _image_rate(row: Row, engine: Engine, calibration: Calibration, stack: str) -> Range:
@@ -116,13 +110,7 @@ def _image_rate(row: Row, engine: Engine, calibration: Calibration, stack: str) 
     interval = batch_interval(
         architecture, workload, stored, accelerator, calibration, measured=known
     )
-    rate = float(times.per_s[0])
-    return Range(
-        low=rate / interval.high,
-        expected=rate,
-        high=rate / interval.low,
-        evidence=interval.evidence,
-    )
+    return interval.around(1.0 / float(times.per_s[0])).reciprocal(1.0)
 
 
 MIDDLE: Final = 0.5

@@ -268,7 +268,9 @@ def time_per_output_token_s(
     return time
 
 
-def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Number) -> Number:
+def prefill_wait_s(
+    *, concurrency: Number, service_s: Number, generation_s: Number, variation: Number = 1.0
+) -> Number:
     r"""Time that a request waits for the prompts before it. [s]
 
     0 for a single request.
@@ -281,14 +283,18 @@ def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Numb
         Time for which one prompt occupies the engine's prompt slot, :math:`s`. [s]
     generation_s : float or ndarray
         Time that a request spends generating, :math:`Z`. [s]
+    variation : float or ndarray
+        Mean of the squared coefficients of variation of arrivals and prompts, :math:`\kappa`: 1 if
+        both vary as exponential times do, 0 if both are regular.
 
     Notes
     -----
     A closed system of :math:`N` requests that generate (delay :math:`Z`) and queue for one
     server (:math:`s`). By the arrival theorem in Schweitzer's form the time at the server is
-    :math:`R = s\,(1 + (N-1) R / (R + Z))`, hence
+    :math:`R = s\,(1 + (N-1) R / (R + Z))`. With :math:`W = R - s` and Kingman's factor for what
+    varies less,
 
-    .. math:: R = \tfrac12\left(sN - Z + \sqrt{(sN - Z)^2 + 4 s Z}\right), \qquad W = R - s
+    .. math:: W^2 + (Z + 2s - sN)\,W = \kappa\,s^2 (N-1)
 
     Leaves out the burst of a load generator that starts all requests at once.
 
@@ -296,6 +302,7 @@ def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Numb
     ----------
     .. [1] Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks,
        1980, doi:10.1145/322186.322195.
+    .. [2] Kingman, The single server queue in heavy traffic, 1961, doi:10.1017/S0305004100036094.
 
     Examples
     --------
@@ -304,11 +311,11 @@ def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Numb
     >>> float(prefill_wait_s(concurrency=10, service_s=0.1, generation_s=0.0))
     0.9
     """
-    load = service_s * concurrency - generation_s
-    product = service_s * generation_s
-    root = np.sqrt(load * load + 4 * product)
+    spare = generation_s + 2 * service_s - service_s * concurrency
+    product = variation * service_s * service_s * (concurrency - 1)
+    root = np.sqrt(spare * spare + 4 * product)
     # Each form of the root is exact on one side of zero and loses digits on the other.
-    light = load < 0
-    response = np.where(light, 2 * product / np.where(light, root - load, 1.0), (load + root) / 2)
-    wait: Number = np.maximum(response - service_s, 0.0)
+    light = spare > 0
+    inverse = 2 * product / np.where(light, root + spare, 1.0)
+    wait: Number = np.maximum(np.where(light, inverse, (root - spare) / 2), 0.0)
     return wait

@@ -22,15 +22,21 @@ HALVINGS = 6
 
 
 @record
-class BurstTimes:
-    """Times of requests that arrive together, one element per configuration."""
+class BenchmarkTimes:
+    """Times as the clients of a benchmark measure them, one element per configuration."""
 
-    whole_s: Floats
-    """From the first request to the last token. [s]"""
     first_s: Floats
     """Time to the first token: the mean, or at the percentile. [s]"""
     token_s: Floats
-    """Mean time per output token of the full engine. [s]"""
+    """Time per output token after the first. [s]"""
+    whole_s: Floats
+    """From a request to its last token; of a burst, from the first request. [s]"""
+
+
+@record
+class BurstTimes(BenchmarkTimes):
+    """Times of requests that arrive together, those of a token in the full engine."""
+
     running: Floats
     """Requests that run at the same time."""
 

@@ -49,6 +49,8 @@ class ServingLoad(Columns):
     """Tokens of the prompt that the cache holds already: only the others are computed."""
     shared_tokens: Floats = field(default_factory=lambda: np.zeros(1))
     """Tokens that every prompt begins with; an engine that shares prefixes keeps them once."""
+    variation: Floats = field(default_factory=lambda: np.ones(1))
+    """Of arrivals and prompts, see ``equations.serving.engine.prefill_wait_s``."""
     step_tokens: Floats = field(default_factory=lambda: np.full(1, np.inf))
     """Tokens of one engine step; infinite for the engine's own limit."""
     verified: Floats = field(default_factory=lambda: np.ones(1))

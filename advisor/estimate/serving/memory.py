@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,14 +120,9 @@ def serving_memory(
     )
     stream = SIXTEEN_BIT_BYTES * step_tokens * hidden
     if engine.step_buffers:
-        vocabulary = float(served.model.vocab_size)
-        whole = step_buffer_bytes(
-            step_tokens=step_tokens, vocab_size=vocabulary, hidden_size=hidden
-        )
-        stream = np.asarray(
-            step_buffer_bytes(step_tokens=step_tokens, vocab_size=0.0, hidden_size=hidden)
-        )
-        sampler, forward = np.asarray(whole - stream), np.zeros_like(stream)
+        buffers = partial(step_buffer_bytes, step_tokens=step_tokens, hidden_size=hidden)
+        stream, forward = np.asarray(buffers(vocab_size=0.0)), np.zeros_like(stream)
+        sampler = np.asarray(buffers(vocab_size=float(served.model.vocab_size)) - stream)
     sampling = sampler + stream > forward
     shared = load.kept_once(served, engine)
     length = load.cached_prompt(served) + load.cached_answers() - shared

@@ -59,8 +59,7 @@ def serving_notes(
         *first(workload, placement, architecture, weight_format, calibration),
         *_engine_notes(placement, architecture, calibration.engine_for(weight_format)),
         *_technique_notes(workload, architecture),
-        *_image_note(workload),
-        *_tower_note(workload, architecture, calibration.engine_for(weight_format)),
+        *_image_note(workload, architecture, calibration.engine_for(weight_format)),
         *_adapter_note(workload, placement, architecture, weight_format),
         *limit_notes(placement.accelerator, memory),
     )
@@ -169,9 +168,14 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
             )
 
 
-def _image_note(workload: Serving) -> Iterator[str]:
+def _image_note(
+    workload: Serving, architecture: ModelArchitecture, engine: ServingFacts
+) -> Iterator[str]:
     work, count = workload.image_work, workload.images_per_request
     if work is None or count is None:
+        held = tower_bytes(architecture) if engine.loads_tower else 0.0
+        if held and work is None:
+            yield f"{engine.title} loads the vision tower too: {memory(held)} in 16 bits"
         return
     yield (
         f"with images: {count:,} of {work.side:,} x {work.side:,} pixels in a prompt are "
@@ -181,14 +185,6 @@ def _image_note(workload: Serving) -> Iterator[str]:
         f"{duration(work.host_s)}; the tower's activations and images that the engine has cached "
         "are left out"
     )
-
-
-def _tower_note(
-    workload: Serving, architecture: ModelArchitecture, engine: ServingFacts
-) -> Iterator[str]:
-    held = tower_bytes(architecture) if engine.loads_tower else 0.0
-    if held and workload.image_work is None:
-        yield f"{engine.title} loads the vision tower too: {memory(held)} in 16 bits"
 
 
 def _adapter_note(

@@ -155,8 +155,10 @@ def later_quantity(
     architecture: ModelArchitecture, engine: ServingFacts, layout: ParallelLayout
 ) -> str:
     """Name of the interval for times per output token under an engine."""
-    if not engine.backends or not architecture.generates:
-        return serving_quantity(architecture)
+    if not architecture.generates:
+        return "serving_denoising" if architecture.denoises else "serving_batch"
+    if not engine.backends:
+        return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
     return HOST_TIME if on_host(layout) else DIRECT_TIME
 
 
@@ -174,13 +176,6 @@ def on_host(layout: ParallelLayout) -> bool:
 
 STREAM_TOKENS = 3
 """Shorter answers have at most one interval between tokens, so only the first token counts."""
-
-
-def serving_quantity(architecture: ModelArchitecture) -> str:
-    """Name of the interval for this model's times per output token."""
-    if not architecture.generates:
-        return "serving_denoising" if architecture.denoises else "serving_batch"
-    return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
 
 
 def _serving(

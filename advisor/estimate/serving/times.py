@@ -23,7 +23,7 @@ from advisor.equations.serving.engine import (
     request_rate_per_s,
     time_per_output_token_s,
 )
-from advisor.estimate.candidates import Candidates, Columns, Floats, LayoutArrays, Shares
+from advisor.estimate.candidates import Candidates, Columns, Floats, LayoutArrays
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving.row_times import StepContent
@@ -35,15 +35,9 @@ from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
 
 @record
-class TokenShares(Shares):
+class TokenShares(StepShares):
     """Exclusive shares of the time per output token in seconds."""
 
-    weights: Floats
-    cache: Floats
-    compute: Floats
-    network: Floats
-    fixed: Floats
-    host: Floats
     drafts: Floats
     """Drafting tokens for speculative decoding."""
     prefill: Floats
@@ -158,9 +152,9 @@ def serving_times(
         prompt = _prompt(served, at_once, load, layout, engine)
         tpot = _token_s(at_once, prompt, load)
         routed_s = served.routed_layers * engine.routed_request_overhead_s
+        arrival_s = engine.request_overhead_s + routed_s + load.image_host_s
         gathered_s = engine.gathering_steps * at_once.alone_s
-        arrival_s = engine.request_overhead_s + routed_s + load.image_host_s + gathered_s
-        ttft, latency = _answer_s(at_once, prompt, load, tpot, arrival_s)
+        ttft, latency = _answer_s(at_once, prompt, load, tpot, arrival_s + gathered_s)
         # Infinite steps have no difference, so a missing link makes every time infinite.
         ttft, tpot, latency = (
             np.where(np.isfinite(at_once.mixed_s), time, np.inf) for time in (ttft, tpot, latency)
@@ -180,9 +174,7 @@ def serving_times(
         decode_step_s=at_once.token_s,
         request_latency_s=latency,
         prompt_service_s=prompt.service_s,
-        first_token_s=np.asarray(
-            engine.request_overhead_s + load.image_host_s + prompt.first_token_s
-        ),
+        first_token_s=np.asarray(arrival_s + prompt.first_token_s),
         prompt_extra_s=np.asarray(prompt.extra_s / layout.pipeline),
         prompts_per_step=np.asarray(layout.pipeline / np.maximum(at_once.steps_per_prompt, 1e-9)),
         requests_per_s=np.asarray(requests_per_s),
@@ -341,7 +333,10 @@ def _answer_s(
     alone = arrival_s + prompt.first_token_s
     waits = (
         prefill_wait_s(
-            concurrency=requests, service_s=prompt.service_s, generation_s=generation - hindered
+            concurrency=requests,
+            service_s=prompt.service_s,
+            generation_s=generation - hindered,
+            variation=load.variation,
         )
         for requests in (at_once.running, at_once.asked)
     )

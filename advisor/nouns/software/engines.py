@@ -179,6 +179,12 @@ class ServingFacts(Noun):
     start_wave: Fraction = 0.1
     """Share of a load generator's starting wave that lasts through its run: a tenth (ten rounds)
     if requests fall out of step, more if prompts stop all generation."""
+    loop_variation: NonNegative = 1.0
+    """Variation of arrivals and prompts in a load generator's closed loop: 1 if both are as random
+    as exponential times, less for prompts alike that follow each other."""
+    prompts_in_step: NonNegative = 0.0
+    """Prompts for which another waits in a closed loop of equal lengths: requests that started one
+    after another end so, and their next prompts meet again."""
     loaded_share: Annotated[float, Field(ge=0, le=1)] = 0.05
     """Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep
     scales and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b
