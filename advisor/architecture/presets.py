@@ -18,6 +18,8 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
 FILE = "model_presets.yaml"
+Fields = tuple[tuple[str, object], ...]
+"""Fields of a model's config with their values."""
 
 
 class PresetSource(Noun):
@@ -144,7 +146,10 @@ def listed_hub_id(name: str) -> str | None:
 
 
 def load_preset(
-    name: str, sample: SampleSize | None = None, pruning: float = 0.0
+    name: str,
+    sample: SampleSize | None = None,
+    pruning: float = 0.0,
+    other: Fields = (),
 ) -> ModelArchitecture:
     """Return the architecture of a well-known model.
 
@@ -153,7 +158,8 @@ def load_preset(
 
     ``name``: ``llama-3.1-8b``, a hub id like ``meta-llama/Llama-3.1-8B`` in any case, or
     ``meta-llama__Llama-3.1-8B``. ``sample``: size of one input, for networks whose table depends on
-    it. ``pruning``: share of heads and inner widths to remove.
+    it. ``pruning``: share of heads and inner widths to remove. ``other``: fields of its config
+    that differ, with their values.
     """
     known, spelled = find_preset(name), name.strip().lower()
     if known is None:
@@ -167,9 +173,9 @@ def load_preset(
             "parameter count.",
             field="model.preset",
         )
-    if sample is None and not pruning:
+    if sample is None and not pruning and not other:
         return _plain(known)
-    return _changed(known, sample, pruning)
+    return _changed(known, sample, pruning, other)
 
 
 def _nearest(spelled: str) -> list[str]:
@@ -185,33 +191,33 @@ def _nearest(spelled: str) -> list[str]:
 @cache
 def _plain(name: str) -> ModelArchitecture:
     """Return a preset as published. The cache holds all presets, 16 MB in total."""
-    return _build(name, None, 0.0)
+    try:
+        return _build(name, None, 0.0, ())
+    except InputError as error:  # the file itself is wrong, not the request
+        refuse(FILE, shown(error.value), f"{error.what}. {RESTORE}", entry=name, field="config")
 
 
 @lru_cache(maxsize=16)
-def _changed(name: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
+def _changed(
+    name: str, sample: SampleSize | None, pruning: float, other: Fields
+) -> ModelArchitecture:
     """Return a changed preset. The cache holds only a few, because one can take 2 MB."""
-    return _build(name, sample, pruning)
-
-
-def _build(name: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
-    preset = _load().presets[name]
-
-    def build(sample: SampleSize | None, pruning: float) -> ModelArchitecture:
-        return architecture_from_config(
-            preset.config,
-            name=name,
-            hub_id=preset.hub[0] if preset.hub else None,
-            source="preset",
-            sample=sample,
-            pruning=pruning,
-        )
-
     try:
-        return build(sample, pruning)
+        return _build(name, sample, pruning, other)
     except InputError:
-        try:
-            build(None, 0.0)
-        except InputError as error:  # the file itself is wrong, not the request
-            refuse(FILE, shown(error.value), f"{error.what}. {RESTORE}", entry=name, field="config")
+        _plain(name)
         raise
+
+
+def _build(
+    name: str, sample: SampleSize | None, pruning: float, other: Fields
+) -> ModelArchitecture:
+    preset = _load().presets[name]
+    return architecture_from_config(
+        preset.config | dict(other),
+        name=name,
+        hub_id=preset.hub[0] if preset.hub else None,
+        source="preset",
+        sample=sample,
+        pruning=pruning,
+    )

@@ -41,12 +41,14 @@ def as_computed(run: TrainingRun) -> TrainingRun:
     """Return a run whose model has the rows that the software computes.
 
     Some code computes all routed experts on every token. The outputs of experts that a token did
-    not choose count nothing in its result, but cost time and memory.
+    not choose count nothing in its result, but cost time and memory. Experts of a fixed capacity
+    compute padding too.
     """
-    model = run.architecture
-    if model.family not in run.stack.every_expert:
+    model, more = run.architecture, run.switches.expert_capacity
+    if model.family in run.stack.every_expert:
+        more = model.num_experts / model.experts_per_token
+    if more == 1.0:
         return run
-    more = model.num_experts / model.experts_per_token
     rows = tuple(_repeated(op, more) if op.visits else op for op in model.operators)
     return replace(run, architecture=model.changed(operators=rows))
 
@@ -56,7 +58,7 @@ def _repeated(op: Operator, more: float) -> Operator:
     saved = tuple(
         tensor.changed(elements_per_token=more * tensor.elements_per_token) for tensor in op.saved
     )
-    active = {"active_experts": op.experts, "saved": saved}
+    active = {"active_experts": more * op.active_experts, "saved": saved}
     return op.changed(**({name: more * getattr(op, name) for name in amounts} | active))
 
 

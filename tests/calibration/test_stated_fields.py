@@ -159,6 +159,46 @@ def test_a_column_that_no_case_has_is_ignored(tmp_path: Path) -> None:
     assert predicted(tmp_path / "a.csv", RUN | foreign) == predicted(tmp_path / "b.csv", RUN)
 
 
+TIMED = RUN | {"primary_quantity": "tokens_per_s_per_accelerator"}
+TIMED |= {"tokens_per_s_per_accelerator": "5000", "attention": "eager"}
+ROUTED = TIMED | {"architecture_key": "mixtral-8x7b", "num_accelerators": "64"}
+ROUTED |= {"global_batch": "64"}
+GPT2 = {"architecture_key": "openai-community__gpt2", "sequence_length": "1024"}
+
+
+@pytest.mark.parametrize(
+    ("row", "cells", "sign"),
+    [
+        # Padding is computed, but not counted.
+        (TIMED, {"counted_share": "0.8"}, -1),
+        (ROUTED, {"expert_capacity": "1.25"}, -1),
+        (TIMED | {"precision": "fp8"}, {"layers_in_16_bits": "4"}, -1),
+        (TIMED, {"layers_in_16_bits": "4"}, 0),
+        (TIMED | GPT2, {"vocab_size": "50304"}, -1),
+        # Without the head over the vocabulary.
+        (
+            TIMED | {"architecture_key": "bert-large-uncased", "sequence_length": "512"},
+            {"model_class": "BertForQuestionAnswering"},
+            1,
+        ),
+    ],
+)
+def test_a_fact_of_a_timed_run_is_a_column(
+    row: dict[str, str], cells: dict[str, str], sign: int, tmp_path: Path
+) -> None:
+    without, with_it = (predicted(tmp_path / "t.csv", each) for each in (row, row | cells))
+
+    assert (with_it > without) - (with_it < without) == sign
+
+
+def test_a_row_states_the_vocabulary_that_ran(engine: Engine) -> None:
+    padded = engine.architecture(RUN | GPT2 | {"vocab_size": "50304"})
+
+    # karpathy/nanoGPT@77e7e04c pads 50,257 entries; 768 weights each, embedding and head are one.
+    assert padded.vocab_size == 50304
+    assert padded.total_parameters - engine.architecture(RUN | GPT2).total_parameters == 47 * 768
+
+
 # Facts of the software that no case asks for, beside the fields of a case.
 FACTS = (
     "timed_software",

@@ -40,8 +40,8 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
 
     Raises AdvisorError if none of the three describes a model the engine can build.
     """
-    key = cell(row, "architecture_key")
-    name = key or cell(row, "model")
+    row = filled(row, "shape")
+    name = cell(row, "architecture_key") or cell(row, "model")
     if name:
         preset = find_preset(model_names().spelled(name))
         if preset is not None:
@@ -52,7 +52,6 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
             if isinstance(found, AdvisorError):
                 raise found.with_traceback(None)
             return found
-    row = filled(row, "shape")
     family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:
         raise InputError(
@@ -98,12 +97,15 @@ def _changed(path: Path) -> tuple[int, int]:
 
 
 def _sized_preset(name: str, row: Row) -> ModelArchitecture:
-    """Return a preset, built for the row's sizes if it depends on them."""
-    architecture = load_preset(name)
-    default = architecture.sample
-    if default is None:
-        return architecture
-    return load_preset(name, row_sample(row, default))
+    """Return a preset with the vocabulary, the class and the sizes that the row states."""
+    preset = load_preset(name)
+    other: dict[str, Any] = {}
+    if (entries := integer(row, "vocab_size", preset.vocab_size)) != preset.vocab_size:
+        other["vocab_size"] = entries
+    if kind := cell(row, "model_class"):
+        other["architectures"] = (kind,)
+    sample = preset.sample and row_sample(row, preset.sample)
+    return load_preset(name, sample, other=tuple(other.items()))
 
 
 def row_sample(row: Row, default: SampleSize) -> SampleSize:

@@ -99,7 +99,9 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
             }
         )
         per_s = {
-            "tokens_per_s_per_accelerator": time.tokens_per_s_per_accelerator,
+            "tokens_per_s_per_accelerator": time.tokens_per_s_per_accelerator.scaled(
+                max(0.0, min(1.0, number(row, "counted_share") or 1.0))
+            ),
             "samples_per_s": time.step_s.reciprocal(run.global_batch),
             "step_time_s": time.step_s,
             "wall_hours": hours,
@@ -212,6 +214,8 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
         unpacked_base=flag(row, "unpacked_base"),
         update_in_backward=flag(row, "update_in_backward"),
         trained_ends=flag(row, "trained_ends"),
+        layers_in_16_bits=min(integer(row, "layers_in_16_bits", 0), architecture.num_hidden_layers),
+        expert_capacity=max(1.0, number(row, "expert_capacity") or 1.0),
     )
     return replace(run, switches=switches)
 

@@ -101,12 +101,8 @@ def blended_bound(*, step: Number, whole: Number, weight: Number) -> Number:
 
     Divided by the expected hours.
 
-    Parameters
-    ----------
-    step, whole : float or ndarray
-        Bounds over the expected values, :math:`b_s` and :math:`b_w`.
-    weight : float or ndarray
-        Of whole runs, :math:`r`: see :func:`spread_out`. [fraction]
+    ``step`` and ``whole``: bounds over the expected values, :math:`b_s` and :math:`b_w`.
+    ``weight``: of whole runs, :math:`r`: see :func:`spread_out`. [fraction]
 
     Notes
     -----

@@ -8,14 +8,9 @@ from advisor.equations import Number
 def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Number) -> Number:
     r"""One copy of the parameters (weights, master, gradients or optimizer states) on a rank.
 
-    Parameters
-    ----------
-    parameters : float or ndarray
-        Parameters of this rank's model-parallel part. [elements]
-    bytes_per_parameter : float or ndarray
-        Size of the copy. [bytes]
-    shards : float or ndarray
-        Data-parallel ranks that share the copy; 1 if each keeps all of it.
+    ``parameters``: parameters of this rank's model-parallel part. [elements]
+    ``bytes_per_parameter``: size of the copy. [bytes] ``shards``: data-parallel ranks that share
+    the copy; 1 if each keeps all of it.
 
     Returns
     -------
@@ -47,12 +42,8 @@ def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Numb
 def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
     r"""Share of the model's layers in the fullest pipeline stage. [fraction]
 
-    Parameters
-    ----------
-    layers : float or ndarray
-        Layers of the model.
-    pipeline, virtual_stages : float or ndarray
-        Stages, and model chunks per stage.
+    ``layers``: layers of the model. ``pipeline`` and ``virtual_stages``: stages, and model chunks
+    per stage.
 
     Notes
     -----
@@ -208,16 +199,9 @@ def logits_bytes(
 ) -> Number:
     r"""Memory of the logits, their upcast copy and their gradient around the loss. [bytes]
 
-    Parameters
-    ----------
-    tokens : float or ndarray
-        Tokens of the micro-batch on this rank. [tokens]
-    vocabulary : float or ndarray
-        Vocabulary size.
-    bytes_per_entry : float or ndarray
-        All copies of one entry that exist at the same time; depends on the software. [bytes]
-    tensor : float or ndarray
-        Ranks that share the vocabulary.
+    ``tokens``: tokens of the micro-batch on this rank. [tokens] ``vocabulary``: vocabulary size.
+    ``bytes_per_entry``: all copies of one entry that exist at the same time; depends on the
+    software. [bytes] ``tensor``: ranks that share the vocabulary.
 
     Notes
     -----
@@ -307,12 +291,7 @@ def factored_state_elements(*, rows: Number, columns: Number) -> Number:
 def adapter_parameters(*, in_features: Number, out_features: Number, rank: Number) -> Number:
     r"""Trainable parameters of one low-rank adapter. [elements]
 
-    Parameters
-    ----------
-    in_features, out_features : float or ndarray
-        Shape of the adapted matrix.
-    rank : float or ndarray
-        Rank of the update.
+    ``in_features`` and ``out_features``: shape of the adapted matrix. ``rank``: rank of the update.
 
     Notes
     -----

@@ -16,16 +16,9 @@ def update_bytes(
 ) -> Number:
     r"""Memory traffic of the update of one parameter. [bytes]
 
-    Parameters
-    ----------
-    gradient_bytes : float or ndarray
-        Its gradient. [bytes]
-    master_bytes : float or ndarray
-        The weight that the optimizer updates. [bytes]
-    state_bytes : float or ndarray
-        Its optimizer states. [bytes]
-    working_bytes : float or ndarray
-        A working copy that is written anew; 0 without one. [bytes]
+    ``gradient_bytes``: its gradient. [bytes] ``master_bytes``: the weight that the optimizer
+    updates. [bytes] ``state_bytes``: its optimizer states. [bytes] ``working_bytes``: a working
+    copy that is written anew; 0 without one. [bytes]
 
     Notes
     -----
@@ -52,14 +45,8 @@ def update_bytes(
 def factored_state_share(*, kept: Number, matrices: Number, parameters: Number) -> Number:
     r"""State elements of Adafactor over parameters. [fraction]
 
-    Parameters
-    ----------
-    kept : float or ndarray
-        Sums of rows and columns of all matrices. [elements]
-    matrices : float or ndarray
-        Elements of these matrices. [elements]
-    parameters : float or ndarray
-        All parameters. [elements]
+    ``kept``: sums of rows and columns of all matrices. [elements] ``matrices``: elements of these
+    matrices. [elements] ``parameters``: all parameters. [elements]
 
     Notes
     -----
@@ -82,12 +69,8 @@ def factored_state_share(*, kept: Number, matrices: Number, parameters: Number) 
 def muon_state_elements(*, matrices: Number, parameters: Number) -> Number:
     r"""State elements of Muon. [elements]
 
-    Parameters
-    ----------
-    matrices : float or ndarray
-        Elements of the matrices that Muon updates. [elements]
-    parameters : float or ndarray
-        All parameters. [elements]
+    ``matrices``: elements of the matrices that Muon updates. [elements] ``parameters``: all
+    parameters. [elements]
 
     Notes
     -----
@@ -112,16 +95,9 @@ def widened_gradient_bytes(
 ) -> Number:
     r"""Gradients cast to the wider format of the weights that they update. [bytes]
 
-    Parameters
-    ----------
-    elements : float or ndarray
-        Gradients that are cast together. [elements]
-    master_bytes : float or ndarray
-        Size of one after the cast. [bytes]
-    gradient_bytes : float or ndarray, optional
-        Size of one before, where they are copied end to end first. [bytes]
-    most : float or ndarray, optional
-        Gradients that are cast together at most. [elements]
+    ``elements``: gradients that are cast together. [elements] ``master_bytes``: size of one after
+    the cast. [bytes] ``gradient_bytes``: size of one before, where they are copied end to end
+    first. [bytes] ``most``: gradients that are cast together at most. [elements]
 
     Notes
     -----

@@ -15,12 +15,7 @@ flight (ZeRO-Infinity, Rajbhandari et al. 2021, arXiv:2104.07857, section 5.1.2)
 def dualpipe_in_flight(*, pipeline: Number, micro_batches: Number) -> Number:
     r"""Micro-batches whose activations a rank of DualPipe holds, in units of both its stages.
 
-    Parameters
-    ----------
-    pipeline : float or ndarray
-        Ranks of the pipeline.
-    micro_batches : float or ndarray
-        Micro-batches per optimizer step.
+    ``pipeline``: ranks of the pipeline. ``micro_batches``: micro-batches per optimizer step.
 
     Notes
     -----
@@ -46,16 +41,9 @@ def boundary_bytes(
 ) -> Number:
     r"""What one block hands on to the next: all that full recomputation keeps of it. [bytes]
 
-    Parameters
-    ----------
-    tokens : float or ndarray
-        Tokens of the micro-batch on this rank. [tokens]
-    hidden_size : float or ndarray
-        Width between blocks. [elements/token]
-    bytes_per_element : float or ndarray
-        Format of the residual stream. [bytes/element]
-    ranks : float or ndarray
-        Tensor-parallel ranks that share it: under sequence parallelism all, else 1.
+    ``tokens``: tokens of the micro-batch on this rank. [tokens] ``hidden_size``: width between
+    blocks. [elements/token] ``bytes_per_element``: format of the residual stream. [bytes/element]
+    ``ranks``: tensor-parallel ranks that share it: under sequence parallelism all, else 1.
 
     Notes
     -----
@@ -78,17 +66,10 @@ def backward_block_bytes(
 ) -> Number:
     r"""Most that exists of one block while it goes backward, kept or made again. [bytes]
 
-    Parameters
-    ----------
-    kept : float or ndarray
-        All that its backward pass needs. [bytes]
-    transient : float or ndarray
-        Gradients inside the block beside that. [bytes]
-    boundary : float or ndarray
-        Input of the block, as large as its output. [bytes]
-    scores : float or ndarray
-        An attention that goes back through its score matrix; 0 where a kernel never writes it.
-        [bytes]
+    ``kept``: all that its backward pass needs. [bytes] ``transient``: gradients inside the block
+    beside that. [bytes] ``boundary``: input of the block, as large as its output. [bytes]
+    ``scores``: an attention that goes back through its score matrix; 0 where a kernel never writes
+    it. [bytes]
 
     Notes
     -----
@@ -113,14 +94,8 @@ def gradients_present_bytes(
 ) -> Number:
     r"""Gradients that exist while some of the parameters still wait for theirs. [bytes]
 
-    Parameters
-    ----------
-    gradient_bytes : float or ndarray
-        All of them. [bytes]
-    pending : float or ndarray
-        Parameters without a gradient yet. [elements]
-    parameters : float or ndarray
-        All parameters that have one in the end. [elements]
+    ``gradient_bytes``: all of them. [bytes] ``pending``: parameters without a gradient yet.
+    [elements] ``parameters``: all parameters that have one in the end. [elements]
 
     Notes
     -----
@@ -142,12 +117,7 @@ def gradients_present_bytes(
 def frozen_weight_bytes(*, parameters: Number, four_bit: Number) -> Number:
     r"""Frozen base weights: in 16 bits, but for those in NF4. [bytes]
 
-    Parameters
-    ----------
-    parameters : float or ndarray
-        All of this rank. [elements]
-    four_bit : float or ndarray
-        Those in NF4 among them. [elements]
+    ``parameters``: all of this rank. [elements] ``four_bit``: those in NF4 among them. [elements]
 
     Notes
     -----
@@ -168,12 +138,7 @@ def frozen_weight_bytes(*, parameters: Number, four_bit: Number) -> Number:
 def dequantised_bytes(*, elements: Number, tensor: Number) -> Number:
     r"""A 4-bit matrix unpacked for its product, and the scales on the way. [bytes]
 
-    Parameters
-    ----------
-    elements : float or ndarray
-        Of the matrix. [elements]
-    tensor : float or ndarray
-        Ranks that share it.
+    ``elements``: of the matrix. [elements] ``tensor``: ranks that share it.
 
     Notes
     -----
@@ -198,14 +163,8 @@ def resident_parameters(*, parameters: Number, block_parameters: Number, layers:
 
     The ends, and ``RESIDENT_LAYERS`` layers.
 
-    Parameters
-    ----------
-    parameters : float or ndarray
-        All of the stage. [elements]
-    block_parameters : float or ndarray
-        Those of its layers. [elements]
-    layers : float or ndarray
-        Layers of the stage.
+    ``parameters``: all of the stage. [elements] ``block_parameters``: those of its layers.
+    [elements] ``layers``: layers of the stage.
 
     Notes
     -----
@@ -247,14 +206,9 @@ def resident_share(*, layers: Number) -> Number:
 def reserved_bytes(*, allocated: Number, fragmentation: Number, outside: Number) -> Number:
     r"""Memory that the driver shows as used. [bytes]
 
-    Parameters
-    ----------
-    allocated : float or ndarray
-        Tensors and library workspaces. [bytes]
-    fragmentation : float or ndarray
-        What the allocator reserves over that. [fraction]
-    outside : float or ndarray
-        Driver context and buffers of the collective library. [bytes]
+    ``allocated``: tensors and library workspaces. [bytes] ``fragmentation``: what the allocator
+    reserves over that. [fraction] ``outside``: driver context and buffers of the collective
+    library. [bytes]
 
     Notes
     -----

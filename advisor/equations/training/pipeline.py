@@ -8,12 +8,8 @@ from advisor.equations import Number
 def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Number) -> Number:
     r"""Idle time of a pipeline in one step. [s]
 
-    Parameters
-    ----------
-    micro_batch_s : float or ndarray
-        Forward plus backward of one micro-batch through one whole stage. [s]
-    pipeline, virtual_stages : float or ndarray
-        Stages, and model chunks per stage.
+    ``micro_batch_s``: forward plus backward of one micro-batch through one whole stage. [s]
+    ``pipeline`` and ``virtual_stages``: stages, and model chunks per stage.
 
     Notes
     -----
@@ -36,12 +32,8 @@ def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Nu
 def dualpipe_bubble_time_s(*, micro_batch_s: Number, pipeline: Number) -> Number:
     r"""Idle time of one step of DualPipe, which feeds a pipeline from both ends. [s]
 
-    Parameters
-    ----------
-    micro_batch_s : float or ndarray
-        Forward plus backward of one micro-batch through one stage. [s]
-    pipeline : float or ndarray
-        Ranks of the pipeline, an even number.
+    ``micro_batch_s``: forward plus backward of one micro-batch through one stage. [s] ``pipeline``:
+    ranks of the pipeline, an even number.
 
     Notes
     -----
@@ -97,18 +89,10 @@ def exposed_time_s(
 ) -> Number:
     r"""Time that traffic adds to the computation beside it. [s]
 
-    Parameters
-    ----------
-    traffic_s : float or ndarray
-        Time of the traffic alone. [s]
-    cover_s : float or ndarray
-        Computation that runs at the same time. [s]
-    overlap : float or ndarray
-        Share of that computation that can hide traffic. [fraction]
-    contention : float or ndarray
-        Share of the hidden traffic that slows the computation: both use memory and
-        multiprocessors, and the first gather and the last scatter have nothing beside them.
-        [fraction]
+    ``traffic_s``: time of the traffic alone. [s] ``cover_s``: computation that runs at the same
+    time. [s] ``overlap``: share of that computation that can hide traffic. [fraction]
+    ``contention``: share of the hidden traffic that slows the computation: both use memory and
+    multiprocessors, and the first gather and the last scatter have nothing beside them. [fraction]
 
     Notes
     -----

@@ -11,16 +11,9 @@ def tensor_traffic_s(
 ) -> Number:
     r"""Reductions of tensor parallelism in one micro-batch. [s]
 
-    Parameters
-    ----------
-    branches : float or ndarray
-        Attention and feed-forward branches of the stage.
-    all_reduce_s : float or ndarray
-        One reduction of a micro-batch's activations. [s]
-    remade : float or ndarray
-        1 where the forward pass runs again before the backward pass, else 0.
-    exposed : float or ndarray
-        Share that products do not hide. [fraction]
+    ``branches``: attention and feed-forward branches of the stage. ``all_reduce_s``: one reduction
+    of a micro-batch's activations. [s] ``remade``: 1 where the forward pass runs again before the
+    backward pass, else 0. ``exposed``: share that products do not hide. [fraction]
 
     Notes
     -----
@@ -44,14 +37,9 @@ def tensor_traffic_s(
 def expert_traffic_s(*, layers: Number, exchange_s: Number, remade: Number) -> Number:
     r"""Exchanges between experts in one micro-batch. [s]
 
-    Parameters
-    ----------
-    layers : float or ndarray
-        Layers with routed experts on the stage.
-    exchange_s : float or ndarray
-        One exchange of a micro-batch's tokens. [s]
-    remade : float or ndarray
-        1 where the forward pass runs again before the backward pass, else 0.
+    ``layers``: layers with routed experts on the stage. ``exchange_s``: one exchange of a
+    micro-batch's tokens. [s] ``remade``: 1 where the forward pass runs again before the backward
+    pass, else 0.
 
     Notes
     -----
@@ -113,14 +101,8 @@ def key_value_message_bytes(
 def context_traffic_s(*, layers: Number, ring_s: Number, remade: Number) -> Number:
     r"""Keys and values that go round the ranks of a divided sequence in one micro-batch. [s]
 
-    Parameters
-    ----------
-    layers : float or ndarray
-        Layers of the stage.
-    ring_s : float or ndarray
-        Keys and values of one layer, once round. [s]
-    remade : float or ndarray
-        1 where the forward pass runs again before the backward pass, else 0.
+    ``layers``: layers of the stage. ``ring_s``: keys and values of one layer, once round. [s]
+    ``remade``: 1 where the forward pass runs again before the backward pass, else 0.
 
     Notes
     -----
@@ -143,12 +125,8 @@ def context_traffic_s(*, layers: Number, ring_s: Number, remade: Number) -> Numb
 def pipeline_traffic_s(*, virtual_stages: Number, hop_s: Number) -> Number:
     r"""Activations and gradients that one micro-batch carries from stage to stage. [s]
 
-    Parameters
-    ----------
-    virtual_stages : float or ndarray
-        Model chunks for each stage.
-    hop_s : float or ndarray
-        One micro-batch's activations to the next stage. [s]
+    ``virtual_stages``: model chunks for each stage. ``hop_s``: one micro-batch's activations to the
+    next stage. [s]
 
     Notes
     -----
@@ -169,14 +147,8 @@ def pipeline_traffic_s(*, virtual_stages: Number, hop_s: Number) -> Number:
 def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Number) -> Number:
     r"""Exchanges between experts that another micro-batch's computation leaves to see. [s]
 
-    Parameters
-    ----------
-    exchange_s : float or ndarray
-        The exchanges on their own. [s]
-    cover_s : float or ndarray
-        Computation beside them. [s]
-    overlap : float or ndarray
-        Share of the exchanges that can run beside it. [fraction]
+    ``exchange_s``: the exchanges on their own. [s] ``cover_s``: computation beside them. [s]
+    ``overlap``: share of the exchanges that can run beside it. [fraction]
 
     Notes
     -----
@@ -195,47 +167,6 @@ def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Numbe
     return left
 
 
-def reduced_once_s(
-    *,
-    reduce_s: Number,
-    gather_s: Number,
-    cover_s: Number,
-    overlap: Number,
-    contention: Number = 0.0,
-) -> Number:
-    r"""Traffic of plain data parallelism and of ZeRO-1 that one step shows. [s]
-
-    Parameters
-    ----------
-    reduce_s : float or ndarray
-        Gradients scattered once over all ranks. [s]
-    gather_s : float or ndarray
-        Sums gathered (plain), or updated parameters (ZeRO-1). [s]
-    cover_s : float or ndarray
-        Computation of one micro-batch, the last. [s]
-    overlap : float or ndarray
-        Share of it behind which traffic hides. [fraction]
-    contention : float or ndarray
-        Share of hidden traffic that slows the computation. [fraction]
-
-    Notes
-    -----
-    .. math:: t = e(t_g + t_a), \quad e(t) = \max(0,\; t - o\,t_c) + c \min(t,\; o\,t_c)
-
-    References
-    ----------
-    .. [1] Rajbhandari et al., ZeRO, 2020, arXiv:1910.02054, section 7.
-
-    Examples
-    --------
-    >>> float(reduced_once_s(reduce_s=3.0, gather_s=2.0, cover_s=4.0, overlap=0.5))
-    3.0
-    """
-    return exposed_time_s(
-        traffic_s=reduce_s + gather_s, cover_s=cover_s, overlap=overlap, contention=contention
-    )
-
-
 def contention_of(
     *, traffic_s: Number, on_links_s: Number, link_share: Number, host_share: Number
 ) -> Number:
@@ -244,16 +175,9 @@ def contention_of(
     Collectives take memory bandwidth and multiprocessors from the kernels beside them. On links
     they take them for the bytes that they move: traffic that a network slows down takes no more.
 
-    Parameters
-    ----------
-    traffic_s : float or ndarray
-        Time of the traffic. [s]
-    on_links_s : float or ndarray
-        Time that it would take at the rate of the links inside a machine. [s]
-    link_share : float or ndarray
-        Share at that rate; 0 without links. [fraction]
-    host_share : float or ndarray
-        Share of traffic through the host's memory; 0 for other traffic. [fraction]
+    ``traffic_s``: time of the traffic. [s] ``on_links_s``: time that it would take at the rate of
+    the links inside a machine. [s] ``link_share``: share at that rate; 0 without links. [fraction]
+    ``host_share``: share of traffic through the host's memory; 0 for other traffic. [fraction]
 
     Notes
     -----
@@ -340,14 +264,8 @@ def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
 
     0 for one machine, whose waits the software's slowdown holds.
 
-    Parameters
-    ----------
-    cover_s : float or ndarray
-        Computation of a step. [s]
-    machines : float or ndarray
-        Machines of the job, at least 1.
-    jitter : float or ndarray
-        Standard deviation of a machine's time for a second of work. [s/sqrt(s)]
+    ``cover_s``: computation of a step. [s] ``machines``: machines of the job, at least 1.
+    ``jitter``: standard deviation of a machine's time for a second of work. [s/sqrt(s)]
 
     Notes
     -----

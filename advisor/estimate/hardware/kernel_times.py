@@ -111,12 +111,19 @@ def moving_s(moved_bytes: Floats, hardware: HardwareArrays, *, kernels: float = 
 
 
 def matmul_forward(
-    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
+    *,
+    wide: bool = False,
 ) -> Floats:
-    """Forward time of one matmul row in one layer. [s]"""
+    """Forward time of one matmul row in one layer, in at least 16 bits if ``wide``. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
     operand_bytes = FORMAT_BYTES[run.recipe.compute]
-    if op.part is not Part.BLOCK and operand_bytes < FORMAT_BYTES["bf16"]:
+    wide = wide or op.part is not Part.BLOCK
+    if wide and operand_bytes < FORMAT_BYTES["bf16"]:
         # Embedding and head stay in 16 bits.
         operand_bytes, hardware = FORMAT_BYTES["bf16"], hardware.in_16_bits()
     tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
@@ -134,8 +141,8 @@ def matmul_forward(
     if op.kind is OperatorKind.CONVOLUTION:
         # Neighbouring outputs share their inputs, so both sides move once.
         streamed = tokens * op.moved_elements_per_token
-    wide = operand_bytes >= FORMAT_BYTES["bf16"]
-    rate = hardware.matmul_compute * (hardware.sustained if wide else 1.0)
+    lasting = hardware.sustained if operand_bytes >= FORMAT_BYTES["bf16"] else 1.0
+    rate = hardware.matmul_compute * lasting
     return np.asarray(
         matmul_time_s(
             flops=tokens * op.flops_per_token / saved / tensor,

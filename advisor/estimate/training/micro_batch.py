@@ -107,6 +107,9 @@ def one_micro_batch(
 def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
     run, candidates = one.run, one.candidates
     forward = matmul_forward(op, run, candidates, one.software, one.tokens)
+    if (kept := run.switches.layers_in_16_bits) and op.part is Part.BLOCK:
+        wider = matmul_forward(op, run, candidates, one.software, one.tokens, wide=True)
+        forward = forward + (wider - forward) * kept / run.architecture.num_hidden_layers
     products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)
     total.matmul += held * forward * (products + one.reference)
     adapter = adapter_forward(op, run, candidates, one.software, one.tokens)

@@ -61,15 +61,13 @@ class MemorySwitches:
     kept_gradients: bool = False
     """Gradients are set to zero after a step instead of being freed."""
     shifted_logits: bool = False
-    """The loss copies the fp32 logits without their last position (transformers before release
-    4.49: its pull request 35646)."""
+    """The loss copies fp32 logits without the last position (transformers before 4.49)."""
     gathered_logits: bool = False
     """Tensor parallelism gathers the logits before the loss."""
     ends_apart: bool | None = None
     """Embedding and head are sharded separately; None takes the stack's default."""
     base_inputs_kept: bool = False
-    """A 4-bit base keeps the unused input of each product (bitsandbytes before release 0.44: its
-    pull request 1270, "delete useless buffered activation")."""
+    """A 4-bit base keeps the unused input of each product (bitsandbytes before 0.44, pull 1270)."""
     unpacked_base: bool = False
     """A 4-bit base is unpacked by single operations (GPTQ in PyTorch), not by one kernel."""
     flat_units: bool = False
@@ -81,6 +79,10 @@ class MemorySwitches:
     """When ranks sum sharded gradients; waiting gradients are in the reduced format."""
     update_in_backward: bool = False
     """The optimizer updates each weight in the backward pass and frees its gradient."""
+    layers_in_16_bits: int = 0
+    """How many layers keep products in 16 bits where the others multiply in fewer."""
+    expert_capacity: float = 1.0
+    """Tokens that each routed expert computes, padding included, over its even share."""
     trained_ends: bool = False
     """Besides adapters, full copies of embedding and head train (``modules_to_save``)."""
     embedding_on_host: bool = False
@@ -90,8 +92,7 @@ class MemorySwitches:
     """Adapters compute under autocast; otherwise their input is cast to their format."""
     adapter_dropout: bool = False
     base_raised: bool = False
-    """Embeddings, norms and head of a 4-bit base are raised to fp32
-    (``prepare_model_for_kbit_training``)."""
+    """A 4-bit base has ends and norms in fp32 (``prepare_model_for_kbit_training``)."""
 
 
 @record

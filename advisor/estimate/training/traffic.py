@@ -13,7 +13,7 @@ from advisor.equations.collectives import (
     ring_start_s,
 )
 from advisor.equations.training.memory import nf4_bytes
-from advisor.equations.training.pipeline import dualpipe_pair_time_s
+from advisor.equations.training.pipeline import dualpipe_pair_time_s, exposed_time_s
 from advisor.equations.training.traffic import (
     contention_of,
     context_traffic_s,
@@ -22,7 +22,6 @@ from advisor.equations.training.traffic import (
     overlapped_exchange_s,
     pipeline_traffic_s,
     reduced_each_s,
-    reduced_once_s,
     tensor_traffic_s,
 )
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
@@ -282,9 +281,9 @@ def data_traffic(
 
     held = np.where(layout.sharding >= 3, each.weights, each.trained)
     gathered = np.where(layout.sharding >= 1, held, each.gradients)
-    once = reduced_once_s(
-        reduce_s=each.gradients[0],
-        gather_s=gathered[0],
+    # Gradients, then their sums (plain) or updated parameters (ZeRO-1): ZeRO, 2020, section 7.
+    once = exposed_time_s(
+        traffic_s=each.gradients[0] + gathered[0],
         cover_s=cover,
         overlap=network.overlap,
         contention=contention(each.gradients + gathered),
