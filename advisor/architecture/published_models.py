@@ -58,8 +58,11 @@ def published_models() -> tuple[PublishedModel, ...]:
     return tuple(read_table(data_path("published_shapes.csv"), PublishedModel, key=("name",)))
 
 
-def nearest_published(parameters: float, count: int = 3) -> tuple[PublishedModel, ...]:
-    """Return the ``count`` published dense models nearest in size, by ratio, the nearest first."""
+def nearest_published(parameters: float, count: int | None = 3) -> tuple[PublishedModel, ...]:
+    """Return the ``count`` published dense models nearest in size, by ratio, the nearest first.
+
+    None: all of them.
+    """
     ranked = sorted(published_models(), key=lambda model: abs(log(parameters / model.parameters)))
     return tuple(ranked[:count])
 

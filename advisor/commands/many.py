@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from advisor.commands.answering import answered, content_of
 from advisor.errors import InputError
 from advisor.foundation.parsing import parse_amount, parse_count
 from advisor.foundation.writing import write_whole
+from advisor.terminal.streams import print_content
 
 
 def fleet(arguments: Namespace) -> None:
@@ -18,7 +20,10 @@ def fleet(arguments: Namespace) -> None:
         from advisor.terminal.console import new_console
         from advisor.terminal.fleet import show_machines
 
-        show_machines(new_console(), api.list_machines())
+        if arguments.json:
+            print_content(json.dumps([item.facts for item in api.list_machines()], indent=2))
+        else:
+            show_machines(new_console(), api.list_machines())
         return
     portfolio = _portfolio(arguments)
     from advisor.terminal.prices import progress_bar

@@ -43,7 +43,7 @@ def _sections(plan: FleetPlan) -> Iterator[Section]:
     charges = sorted(plan.charges, key=lambda one: -one.usd)
     yield _table("Cost by workload (present value)", (item.cells for item in charges))
     yield _table("Cash by quarter", (item.cells for item in plan.cash))
-    ways = (*plan.alternatives, *plan.curve)
+    ways = (*plan.differing, *plan.curve)
     yield Section("Other ways", items=tuple(item.sentence for item in ways))
     yield Section("What the limits cost", items=tuple(item.sentence for item in plan.limit_prices))
     gap = percent(max(plan.gap, LEAST_GAP))

@@ -125,22 +125,14 @@ class Account:
     def charges(self) -> tuple[Charge, ...]:
         """Share all costs among the workloads; each supply by the card hours it is used."""
         problem = self.problem
-        busy: dict[int, dict[int, float]] = {}
         own = [0.0] * len(problem.jobs)
         rent = [0.0] * len(problem.jobs)
         for use, value in self.solution.used():
-            usd = self.month_usd(use, value) * self.present(use.period)
-            supply = self.mode(use).supply
-            if supply is None:
-                rent[use.job] += usd
-                continue
-            own[use.job] += usd
-            hours = self.card_hours(use, value) * problem.months[use.period]
-            jobs = busy.setdefault(supply, {})
-            jobs[use.job] = jobs.get(use.job, 0.0) + hours
+            bill = rent if self.mode(use).supply is None else own
+            bill[use.job] += self.month_usd(use, value) * self.present(use.period)
         unused = 0.0
         for place, usd in enumerate(self._fixed()):
-            jobs = busy.get(place, {})
+            jobs = self._shares.get(place, {})
             total = sum(jobs.values())
             unused += 0.0 if total else usd
             for job, hours in jobs.items():
@@ -165,6 +157,27 @@ class Account:
             for name, owned, rented, share in rows
         )
 
+    @cached_property
+    def busy(self) -> dict[tuple[int, int], float]:
+        """Card hours of a month by supply and period."""
+        found: dict[tuple[int, int], float] = {}
+        for use, value in self.solution.used():
+            if (supply := self.mode(use).supply) is not None:
+                at = supply, use.period
+                found[at] = found.get(at, 0.0) + self.card_hours(use, value)
+        return found
+
+    @cached_property
+    def _shares(self) -> dict[int, dict[int, float]]:
+        """Card hours of the horizon by supply and job."""
+        found: dict[int, dict[int, float]] = {}
+        for use, value in self.solution.used():
+            if (supply := self.mode(use).supply) is not None:
+                jobs = found.setdefault(supply, {})
+                hours = self.card_hours(use, value) * self.problem.months[use.period]
+                jobs[use.job] = jobs.get(use.job, 0.0) + hours
+        return found
+
     def _fixed(self) -> list[float]:
         """Present cost of each supply's machines without their use. [USD]"""
         problem = self.problem
@@ -182,18 +195,7 @@ class Account:
 
     def fleet(self) -> tuple[FleetMachine, ...]:
         """Return the machines over time with their use."""
-        problem = self.problem
-        busy: dict[tuple[int, int], float] = {}
-        shares: dict[tuple[int, str], float] = {}
-        for use, value in self.solution.used():
-            supply = self.mode(use).supply
-            if supply is None:
-                continue
-            hours = self.card_hours(use, value)
-            at = supply, use.period
-            busy[at] = busy.get(at, 0.0) + hours
-            name = supply, problem.jobs[use.job].name
-            shares[name] = shares.get(name, 0.0) + hours * problem.months[use.period]
+        problem, shares = self.problem, self._shares
         found = []
         for place, item in enumerate(problem.supplies):
             there = self.there[place]
@@ -211,11 +213,12 @@ class Account:
                     cards=item.cards,
                     count=there,
                     utilisation=tuple(
-                        busy.get((place, period), 0.0) / hours if hours else 0.0
+                        self.busy.get((place, period), 0.0) / hours if hours else 0.0
                         for period, hours in enumerate(capacity)
                     ),
                     by_workload={
-                        name: hours / whole for (at, name), hours in shares.items() if at == place
+                        problem.jobs[job].name: hours / whole
+                        for job, hours in shares.get(place, {}).items()
                     },
                 )
             )

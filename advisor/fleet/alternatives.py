@@ -1,12 +1,12 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from advisor.fleet.account import Account
-from advisor.fleet.helper import Helper, Task
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
@@ -17,6 +17,7 @@ from advisor.fleet.solving.solver import Programs, is_large, least_cost, least_p
 from advisor.fleet.supplies import NOISE, USED
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
+from advisor.foundation.processes import usable_cores
 from advisor.foundation.record import record
 
 BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
@@ -29,6 +30,9 @@ TIMES: Final = (2.0, 4.0, 8.0)
 """Multiples of the work of which the cost is told, if a budget alone bounds it."""
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
+
+
+Task = Callable[[], Any]
 
 
 class _Limit(NamedTuple):
@@ -129,7 +133,6 @@ def beside(
     whole: Problem,
     best: Account,
     programs: Programs,
-    helper: Helper,
     *,
     bounded: bool,
 ) -> Beside:
@@ -139,31 +142,35 @@ def beside(
     alone decides how much work is done.
     """
     problem, total = best.problem, cents.rounded(best.total_usd)
-    more: list[tuple[float, Task]] = []
+    more: list[Task] = []
     if problem is not whole:
-        more.append((3.0, partial(all_platforms, whole, best)))
+        more.append(partial(all_platforms, whole, best))
     if problem.limits.purchase_usd is not None:
-        more.append((2.0, partial(faster, problem, best)))
+        more.append(partial(faster, problem, best))
     curve, prices = budget_curve(problem, best, programs), limit_prices(problem, best, programs)
-    steps: list[tuple[float, Task]] = [(6.0, partial(more_work, problem))] if bounded else []
-    found = iter(helper.together([*more, *steps, *curve, *prices]))
-    variants = [*ways, *(next(found) for _ in more)]
-    for _ in steps:
-        variants += next(found)
-    return Beside(
-        others=tuple(item.result(total) for item in variants if item is not None),
-        curve=tuple(unlike(next(found) for _ in curve)),
-        limit_prices=tuple(sorted((next(found) for _ in prices), key=lambda item: -item.saves_usd)),
-    )
+    steps = [partial(more_work, problem)] if bounded else []
+    # HiGHS lets go of Python's lock while it solves.
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        found = pool.map(lambda task: task(), [*more, *steps, *curve, *prices])
+        variants = [*ways, *(next(found) for _ in more)]
+        for _ in steps:
+            variants += next(found)
+        return Beside(
+            others=tuple(item.result(total) for item in variants if item is not None),
+            curve=tuple(unlike(next(found) for _ in curve)),
+            limit_prices=tuple(
+                sorted((next(found) for _ in prices), key=lambda item: -item.saves_usd)
+            ),
+        )
 
 
 def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
     """Solve the problem by renting everything, and by buying everything, on any one platform.
 
-    Neither is another way where the question allows no rent.
+    Neither is another way where the question allows only one of them.
     """
     ways = {}
-    if means.rent:
+    if means.rent and means.buy:
         there = any(supply.way is Way.OWNED for supply in problem.supplies)
         title = "Buy nothing" if there else "Rent everything"
         ways["rent"] = title, without(problem, lambda way: way is Way.BUY)
@@ -214,24 +221,24 @@ def faster(problem: Problem, best: Account) -> Variant | None:
     return found if found.solution.feasible else None
 
 
-def budget_curve(problem: Problem, best: Account, programs: Programs) -> list[tuple[float, Task]]:
+def budget_curve(problem: Problem, best: Account, programs: Programs) -> list[Task]:
     """Return tasks that find the best plan under each of some budgets, the smallest first."""
     most, total = best.purchase_usd, best.total_usd
     if most <= 0:
         return []
     least = min(most, least_purchase(problem, programs))
-    tasks: list[tuple[float, Task]] = []
+    tasks: list[Task] = []
     if least > 0:
         title = f"With less than {money(least)} for machines"
         none = Variant("none", title, problem, Solution(timed_out=is_large(problem)))
-        tasks.append((0.0, partial(none.result, total)))
+        tasks.append(partial(none.result, total))
     shares = FEW_SHARES if least > 0 and is_large(problem) else BUDGET_SHARES
     for share in shares if least < most else ():
         limits = replace(problem.limits, purchase_usd=least + share * (most - least))
         changed = replace(problem, limits=limits)
-        tasks.append((3.0, partial(_under_budget, share, changed, total, programs)))
+        tasks.append(partial(_under_budget, share, changed, total, programs))
     whole = Variant("1", f"With {money(most)} for machines", problem, best.solution)
-    return [*tasks, (0.0, partial(whole.result, total))]
+    return [*tasks, partial(whole.result, total)]
 
 
 def unlike(curve: Iterable[Alternative]) -> Iterator[Alternative]:
@@ -250,20 +257,17 @@ def _under_budget(share: float, problem: Problem, usd: float, programs: Programs
     return Variant(f"{share:g}", title, problem, solution).result(usd)
 
 
-def limit_prices(problem: Problem, best: Account, programs: Programs) -> list[tuple[float, Task]]:
+def limit_prices(problem: Problem, best: Account, programs: Programs) -> list[Task]:
     """Return tasks that find what each limit costs: what the best plan saves under a looser one."""
     total = best.total_usd
     return [
-        (
-            4.0,
-            partial(
-                _price,
-                limit,
-                words,
-                changed,
-                total,
-                programs if changed.supplies is problem.supplies else Programs(),
-            ),
+        partial(
+            _price,
+            limit,
+            words,
+            changed,
+            total,
+            programs if changed.supplies is problem.supplies else Programs(),
         )
         for limit, words, changed in _looser(problem)
     ]

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
-from advisor.errors import InputError
 from advisor.fleet.demand import Demand
-from advisor.fleet.helper import Helper, Task
 from advisor.fleet.machines import Machine
-from advisor.fleet.portfolio import FleetWorkload, Portfolio
+from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
 from advisor.foundation.record import record
@@ -24,8 +21,6 @@ QUARTER, HALF_YEAR, YEAR = 3, 6, 12
 FEW: Final = 12
 MANY: Final = 40
 """Up to ``FEW`` workloads are planned by quarter, up to ``MANY`` by half-year, more by year."""
-SERVICE_WEIGHT: Final = 2.0
-"""Time to size a service over that of runs, of which equal ones are sized once. Roughly."""
 
 
 @record
@@ -57,7 +52,6 @@ def build(
     length: int | None = None,
     keep: Collection[str] = (),
     tell: Tell = untold,
-    helper: Helper | None = None,
 ) -> Built:
     """Return the problem of a portfolio.
 
@@ -76,10 +70,7 @@ def build(
         calibration,
         machines=[(place, machine) for place, (machine, _) in enumerate(there)],
         committed=[(place, item) for place, item in enumerate(committed, start=len(there))],
-        rent=portfolio.means.rent,
-        spot=portfolio.means.spot,
-        api=portfolio.means.api,
-        serverless=portfolio.means.serverless,
+        means=portfolio.means,
         tuned=frozenset(
             item.case.model.preset
             for item in portfolio.workloads
@@ -92,7 +83,10 @@ def build(
         growing=portfolio.bounded and len(portfolio.workloads) <= FEW,
         kits={item.machine for item in portfolio.owned} | {*portfolio.means.machines},
     )
-    jobs = _jobs(demand, portfolio.workloads, months, tell, helper or Helper(useful=False))
+    jobs = []
+    for at, item in enumerate(portfolio.workloads):
+        tell(at / len(portfolio.workloads), f"Sizing {item.name}")
+        jobs.append(demand.job(item, months))
     default = economy.default("discount_rate").expected
     given = portfolio.owning.discount_rate
     site, budget = portfolio.site, portfolio.budget
@@ -113,50 +107,6 @@ def build(
     )
     machines = [machine for machine, _ in there] + [None] * len(committed)
     return _reduced(problem, machines, keep)
-
-
-def _jobs(
-    demand: Demand,
-    workloads: Sequence[FleetWorkload],
-    months: Sequence[int],
-    tell: Tell,
-    helper: Helper,
-) -> list[Job]:
-    """Size the workloads; a helper does some of those that share no question with the others."""
-    found: dict[int, Job | None] = {}
-    if helper.helps:
-        groups: dict[str, list[int]] = {}
-        for at, item in enumerate(workloads):
-            alike = item.case.model_dump_json(exclude={"workload": {"concurrency"}})
-            groups.setdefault(alike, []).append(at)
-        tell(0.0, "Sizing workloads")
-        tasks: list[tuple[float, Task]] = []
-        for places in groups.values():
-            some = tuple(workloads[at] for at in places)
-            serves = isinstance(some[0].case.workload, Serving)
-            weight = SERVICE_WEIGHT * len(some) if serves else 1.0
-            tasks.append((weight, partial(_sized, demand, some, months)))
-        for places, jobs in zip(groups.values(), helper.together(tasks), strict=True):
-            found |= dict(zip(places, jobs, strict=True))
-    sized = []
-    for at, item in enumerate(workloads):
-        tell(at / len(workloads), f"Sizing {item.name}")
-        # What nothing can do raises here, the first workload first.
-        sized.append(found.get(at) or demand.job(item, months))
-    return sized
-
-
-def _sized(
-    demand: Demand, workloads: Sequence[FleetWorkload], months: Sequence[int]
-) -> list[Job | None]:
-    """Return workloads as jobs; None for those that nothing can do."""
-    found: list[Job | None] = []
-    for item in workloads:
-        try:
-            found.append(demand.job(item, months))
-        except InputError:
-            found.append(None)
-    return found
 
 
 def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collection[str]) -> Built:
@@ -229,6 +179,7 @@ def _no_worse(mode: Mode, worse: Mode, one: Supply, two: Supply) -> bool:
     return (
         mode.cards <= worse.cards
         and mode.machines <= worse.machines
+        and mode.hours <= worse.hours
         and mode.cards * mode.hours <= worse.cards * worse.hours
         and mode.cards * mode.hours * one.card_hour_usd
         <= worse.cards * worse.hours * two.card_hour_usd

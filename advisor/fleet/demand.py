@@ -25,21 +25,19 @@ from advisor.fleet.modes import (
     serverless,
     worthwhile,
 )
-from advisor.fleet.portfolio import FleetWorkload, Hours
+from advisor.fleet.portfolio import FleetWorkload, Hours, Means
 from advisor.fleet.solving.problem import Job, Mode, starts_of
 from advisor.fleet.supplies import Committed
-from advisor.foundation.units import MONTHS_PER_YEAR
+from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
-from advisor.nouns.limits import Objective
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
-from advisor.planning.prepared import prepared, resolved, two_pools
-from advisor.planning.search.options import Option, best_option, meets_time
+from advisor.planning.prepared import resolved
+from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
-from advisor.planning.searched import Searched
 from advisor.planning.spanning import spanning
 
 MORE: Final = (8, 4, 2)
@@ -66,10 +64,7 @@ class Demand:
     machines: Sequence[tuple[int, Machine]]
     """Machines with the place of their supply."""
     committed: Sequence[tuple[int, Committed]]
-    rent: bool = True
-    spot: bool = True
-    api: bool = True
-    serverless: bool = True
+    means: Means
     tuned: Collection[str] = ()
     """Presets that the portfolio fine-tunes: nobody else hosts the weights that it serves."""
     sharing: bool = False
@@ -96,7 +91,8 @@ class Demand:
         if workload.runs_per_month is not None:
             runs = tuple(workload.runs_per_month * factor for factor in growth)
             modes = self._batch_modes(workload)
-            job = Job(workload.name, modes, runs=runs, weight=weight)
+            deadline = workload.case.limits.deadline_hours
+            job = Job(workload.name, modes, runs=runs, deadline_h=deadline, weight=weight)
         elif workload.people is not None:
             load = tuple((workload.people * factor, 0.0) for factor in growth)
             job = Job(workload.name, self._seat_modes(workload), load=load, weight=weight)
@@ -116,12 +112,13 @@ class Demand:
             least = min((one for each in load for one in each if one > 0), default=peak)
             modes = self._service_modes(workload, peak * max(growth), least)
             own = workload.case.model.preset in self.tuned  # no provider hosts a tuned model
-            may = self.api and self._rents(workload) and not own
+            may = self.means.api and self._rents(workload) and not own
             if may and (hosted := hosted_mode(workload)) is not None:
                 modes += (hosted,)
             job = Job(workload.name, modes, load=load, weight=weight)
+        job = replace(job, spares=workload.spare_machines)
         if not job.modes:
-            where = "on premises" if workload.on_premises or not self.rent else "anywhere"
+            where = "on premises" if workload.on_premises or not self.means.rent else "anywhere"
             raise InputError(
                 f"nothing can do {workload.name!r} {where} within its limits",
                 value=workload.name,
@@ -149,7 +146,7 @@ class Demand:
             if not self.coarse and 2 * quick.time * doubt(quick) <= best.time * doubt(best):
                 modes.append(run_mode(place, quick, cards))
         modes += rented_runs(by_platform(options, systems))
-        if self.spot and workload.preemptible and self._rents(workload):
+        if self.means.spot and workload.preemptible and self._rents(workload):
             modes += rented_runs(
                 by_platform(*self._options(workload, kind=PriceKind.SPOT)), "spot "
             )
@@ -182,7 +179,7 @@ class Demand:
                     if self._part(systems[option.system]) is None:
                         mode = replica_mode(place, option, level)
                         carried.setdefault((place, mode.cards, mode.detail), level)
-        stops = self.serverless and self._rents(workload) and least < 1
+        stops = self.means.serverless and self._rents(workload) and least < 1
         stops = stops and workload.case.limits.max_ttft_ms is None
         for level in _levels(peak, coarse=self.coarse):
             options, systems = self._options(workload, concurrency=level)
@@ -216,7 +213,10 @@ class Demand:
         concurrency: int | None = None,
     ) -> tuple[list[Option], Sequence[System]]:
         """Search a workload on all machines and rentals that it may use."""
-        case = _asked(workload.case, kind, concurrency)
+        case, limits = _asked(workload.case, kind, concurrency), workload.case.limits
+        if limits.deadline_hours is not None and limits.deadline_hours <= HOURS_PER_MONTH:
+            # What is late is left out below: runs that differ in this alone are searched once.
+            case = case.changed(limits=case.limits.changed(deadline_hours=None))
         rents = self._rents(workload)
         many = workload.sites > 1
         key = f"{rents}{many}{case.model_dump_json(exclude_unset=True)}"
@@ -231,9 +231,9 @@ class Demand:
             searched, result = search_and_host(asked, systems, advising=False, rules=rules)
             found = [*result.options, *(one for one in result.smaller if _as_good(one))]
             options = spanning(asked, searched, found, fewer=True)
-            options = [item for item in options if meets_time(item, case.limits)]
             self._found[key] = options, searched
-        return self._found[key]
+        options, searched = self._found[key]
+        return [item for item in options if meets_time(item, limits)], searched
 
     def _rules_of(self, asked: ResolvedCase) -> ToolRules:
         """Return what a case asks of its software: the same whatever its load and its lengths."""
@@ -247,7 +247,7 @@ class Demand:
         return self._rules[key]
 
     def _rents(self, workload: FleetWorkload) -> bool:
-        return self.rent and not workload.on_premises
+        return self.means.rent and not workload.on_premises
 
     def _owned_systems(self, case: Case, training: bool, many: bool) -> list[System]:
         allowed = {self.catalog.accelerator(key).key for key in case.limits.accelerators}
@@ -328,47 +328,6 @@ def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]
         yearly ** ((start + length / 2) / MONTHS_PER_YEAR)
         for start, length in zip(starts_of(months), months, strict=True)
     )
-
-
-def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
-    """Return a service with the requests that its rate keeps in flight, in place of the rate.
-
-    They are those of the plan that ``recommend`` finds for it; one of them counts as its share of
-    that plan's output, so that slower cards need more replicas. Other work is returned as it is.
-    Raises InputError if the service states a curve of demand, or if nothing carries its rate.
-    """
-    serving = workload.case.workload
-    if not isinstance(serving, Serving):
-        return workload
-    if serving.demand is not None:
-        raise InputError(
-            f"a portfolio counts the load of {workload.name!r} at its peak",
-            value="demand",
-            allowed="requests_per_s or concurrency at the peak, and quiet_share for other hours",
-            remedy="State requests_per_s in place of demand.",
-            field="workload.demand",
-        )
-    if serving.disaggregated:
-        raise two_pools("and a portfolio plans replicas of one")
-    if not serving.rate_words:
-        return workload
-    asked = prepared(workload.case, catalog, searching=True)
-    searched = Searched.of(asked)
-    best = best_option(searched.feasible, Objective.CHEAPEST)
-    found = None if best is None else searched.estimate(best).serving
-    if best is None or found is None or found.arrivals is None:
-        raise InputError(
-            f"nothing carries {serving.rate_words} of {workload.name!r}",
-            value=serving.rate_words,
-            allowed="a rate that some rental carries within the limits on latency",
-            remedy="Loosen the limits, or state concurrency: requests a second times the seconds "
-            "of an answer.",
-            field="workload.requests_per_s",
-        )
-    held = max(1, math.ceil(found.arrivals.in_flight))
-    at_once = serving.changed(requests_per_s=None, audio_hours=None, concurrency=held)
-    case = workload.case.changed(workload=at_once)
-    return workload.changed(case=case, output_per_s=(best.tokens_per_s or 0.0) / held or None)
 
 
 def _levels(peak: float, *, coarse: bool = False) -> list[int]:

@@ -12,6 +12,7 @@ from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.errors import InputError
+from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
@@ -174,9 +175,26 @@ class Machine:
         if row.cards == 1 and row.kind in ("compact", "mac"):
             return row.title
         name = self.card.name.removeprefix(f"{self.card.vendor} ")
-        cards = name if row.cards == 1 else f"{row.cards} x {name}"
+        number = f"{row.cards} x " if row.cards > 1 else "a " if row.used else ""
         chassis = row.title.partition(" with ")[0]
-        return f"{chassis} with {'a used ' if row.used and row.cards == 1 else ''}{cards}"
+        used = "used " if row.used and not chassis.startswith("Used") else ""
+        return f"{chassis} with {number}{used}{name}"
+
+    @property
+    def facts(self) -> dict[str, str | float]:
+        """What a list of machines says of it, by field."""
+        row = self.row
+        return {
+            "key": self.key,
+            "title": self.title,
+            "accelerator": self.card.key,
+            "cards": row.cards,
+            "usd": cents.rounded(self.usd),
+            "rated_w": self.rated_w,
+            "rack_units": row.rack_units,
+            "noise_dba": row.noise_dba,
+            "delivery_weeks": row.delivery_weeks,
+        }
 
     @property
     def groups(self) -> tuple[str, ...]:

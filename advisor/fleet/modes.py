@@ -1,21 +1,26 @@
 """Ways to do a workload: on own machines, on rented or serverless ones, by a hosted model (API)."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from advisor.catalog import Catalog
 from advisor.catalog.loader import load_hosted
+from advisor.errors import InputError
 from advisor.fleet.machines import platform_of
-from advisor.fleet.portfolio import FleetWorkload
-from advisor.fleet.solving.problem import Mode, Pauses
-from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.fleet.portfolio import FleetWorkload, Hours
+from advisor.fleet.solving.problem import OFFICE_DAY_HOURS, Mode, Pauses
+from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.beside_api import Hosted
+from advisor.planning.prepared import prepared, two_pools
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
+from advisor.planning.searched import Searched
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.spot import aged_factor
 
@@ -196,3 +201,54 @@ def worthwhile(modes: Sequence[Mode]) -> list[Mode]:
         return kept
     best = max(kept, key=lambda item: item.serves / use(item))
     return list(dict.fromkeys((best, kept[0], kept[-1])))
+
+
+def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
+    """Return a service with the requests that its rate keeps in flight, in place of the rate.
+
+    They are those of the plan that ``recommend`` finds for it; one of them counts as its share of
+    that plan's output, so that slower cards need more replicas. Other work is returned as it is.
+    Raises InputError if the service states a curve of demand, or if nothing carries its rate.
+    """
+    serving = workload.case.workload
+    if not isinstance(serving, Serving):
+        return workload
+    if serving.demand is not None:
+        raise InputError(
+            f"a portfolio counts the load of {workload.name!r} at its peak",
+            value="demand",
+            allowed="requests_per_s or concurrency at the peak, and quiet_share for other hours",
+            remedy="State requests_per_s in place of demand.",
+            field="workload.demand",
+        )
+    if serving.disaggregated:
+        raise two_pools("and a portfolio plans replicas of one")
+    if not serving.rate_words:
+        return workload
+    asked = prepared(_at_peak(workload, serving), catalog, searching=True)
+    searched = Searched.of(asked)
+    best = best_option(searched.feasible, Objective.CHEAPEST)
+    found = None if best is None else searched.estimate(best).serving
+    if best is None or found is None or found.arrivals is None:
+        raise InputError(
+            f"nothing carries {serving.rate_words} of {workload.name!r}",
+            value=serving.rate_words,
+            allowed="a rate that some rental carries within the limits on latency",
+            remedy="Loosen the limits, or state concurrency: requests a second times the seconds "
+            "of an answer.",
+            field="workload.requests_per_s",
+        )
+    held = max(1, math.ceil(found.arrivals.in_flight))
+    at_once = serving.changed(requests_per_s=None, audio_hours=None, concurrency=held)
+    case = workload.case.changed(workload=at_once)
+    return workload.changed(case=case, output_per_s=(best.tokens_per_s or 0.0) / held or None)
+
+
+def _at_peak(workload: FleetWorkload, serving: Serving) -> Case:
+    """Return the case of a service with its daily sound spread over a weekday as its hours say."""
+    if serving.audio_hours is None:
+        return workload.case
+    quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
+    day = DAY_S / HOUR_S
+    over = day / (OFFICE_DAY_HOURS + quiet * (day - OFFICE_DAY_HOURS))
+    return workload.case.changed(workload=serving.changed(audio_hours=over * serving.audio_hours))

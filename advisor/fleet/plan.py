@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from advisor.catalog import Catalog, load_catalog
@@ -11,10 +12,9 @@ from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Beside, beside, obstacles, other_ways
-from advisor.fleet.build import MANY, Built, Tell, build, untold
-from advisor.fleet.demand import by_concurrency
-from advisor.fleet.helper import Helper
+from advisor.fleet.build import Built, Tell, build, untold
 from advisor.fleet.machines import Machine, machine_reasons
+from advisor.fleet.modes import by_concurrency
 from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.queue import waiting
@@ -64,36 +64,33 @@ def plan_fleet(
     portfolio = asked.changed(
         workloads=tuple(by_concurrency(item, catalog) for item in asked.workloads)
     )
-    with Helper(useful=len(portfolio.workloads) > MANY) as helper:
-        built = build(
-            portfolio,
-            catalog,
-            calibration,
-            economy,
-            tell=lambda share, text: tell(SIZING * share, text),
-            helper=helper,
-        )
-        tell(SIZING, "Choosing machines and rentals")
-        whole = built.problem
-        ways = helper.ask([partial(other_ways, whole, portfolio.means)] if alternatives else [])
+    built = build(
+        portfolio,
+        catalog,
+        calibration,
+        economy,
+        tell=lambda share, text: tell(SIZING * share, text),
+    )
+    tell(SIZING, "Choosing machines and rentals")
+    whole = built.problem
+    with ThreadPoolExecutor(1) as pool:
+        ways = pool.submit(other_ways, whole, portfolio.means) if alternatives else None
         chosen = choose(whole, portfolio.means)
-        feasible = chosen.solution.feasible
-        if not feasible:
-            chosen = replace(most_work(whole, portfolio.means), obstacles=obstacles(whole))
-        built, found = replace(built, problem=chosen.problem), chosen.solution
-        tell(SOLVED, "Comparing other ways")
-        planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
-        others = Beside()
-        if alternatives and feasible:
-            [known] = ways()
-            others = beside(
-                known,
-                whole,
-                planned.account,
-                chosen.programs,
-                helper,
-                bounded=portfolio.bounded,
-            )
+    feasible = chosen.solution.feasible
+    if not feasible:
+        chosen = replace(most_work(whole, portfolio.means), obstacles=obstacles(whole))
+    built, found = replace(built, problem=chosen.problem), chosen.solution
+    tell(SOLVED, "Comparing other ways")
+    planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
+    others = Beside()
+    if ways is not None and feasible:
+        others = beside(
+            ways.result(),
+            whole,
+            planned.account,
+            chosen.programs,
+            bounded=portfolio.bounded,
+        )
     plan = planned.result(others, feasible=feasible)
     more: dict[str, object] = {}
     if regret:
@@ -248,12 +245,6 @@ class _Planned:
         """Energy [kWh] and carbon [kg] of machines on site over the horizon."""
         kwh = grams = 0.0
         problem, account = self.problem, self.account
-        busy: dict[tuple[int, int], float] = {}
-        for use, value in account.solution.used():
-            supply = account.mode(use).supply
-            if supply is not None:
-                at = supply, use.period
-                busy[at] = busy.get(at, 0.0) + account.card_hours(use, value)
         for place, item in enumerate(problem.supplies):
             machine = self.built.machines[place]
             if machine is None:
@@ -262,7 +253,7 @@ class _Planned:
             for period, number in enumerate(account.there[place]):
                 if not number:
                     continue
-                hours = busy.get((place, period), 0.0) / item.cards / number
+                hours = account.busy.get((place, period), 0.0) / item.cards / number
                 hours = min(hours, HOURS_PER_MONTH)
                 used = number * kept.kwh(item.power_kw, hours) * problem.months[period]
                 kwh += used

@@ -86,8 +86,9 @@ def most_work(problem: Problem, means: Means) -> Chosen:
         changed = on_platforms(problem, allowed)
         found = solve(changed, leave_out=True)
         left = sum(problem.jobs[left.job].weight * share for left, share in found.left())
-        plans.append((left, Chosen(changed, found, allowed, single=not mixed)))
-    return min(plans, key=lambda plan: round(plan[0], 6))[1]
+        plans.append((left, Chosen(changed, found, allowed)))
+    best = min(plans, key=lambda plan: round(plan[0], 6))[1]
+    return replace(best, single=not mixed and bool(_used(best)))
 
 
 def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:

@@ -79,6 +79,9 @@ class FleetWorkload(Noun):
     sets it; without it, a replica counts by the requests that it holds within the limits."""
     sites: Annotated[int, Field(ge=1, le=100_000)] = 1
     """Serving: separate places, each with machines of its own and the load of the case."""
+    spare_machines: Annotated[int, Field(ge=0, le=8)] = 0
+    """Serving: machines that stay free, of each owned kind that it runs on, so that it goes on if
+    one fails (n+1). Training may use them until then; providers replace rented ones."""
     growth_per_year: Annotated[float, Field(ge=-0.9, le=9, allow_inf_nan=False)] = 0.0
     priority: Annotated[int, Field(ge=1, le=9)] = 5
     """1 is dropped last if the limits do not allow everything."""
@@ -94,13 +97,14 @@ class FleetWorkload(Noun):
             msg = "serving states its load in case.workload: leave runs_per_month and people out"
             raise ValueError(msg)
         if isinstance(self.case.workload, Serving) and self.case.workload.spare_replicas:
-            msg = "a fleet plans no spare replicas: leave workload.spare_replicas out"
+            msg = "leave workload.spare_replicas out: state spare_machines beside the case"
             raise ValueError(msg)
         if not serving and (self.runs_per_month is None) == (self.people is None):
             msg = "training needs either runs_per_month or people"
             raise ValueError(msg)
-        if not serving and {"hours", "quiet_share", "sites"} & self.model_fields_set:
-            msg = "hours, quiet_share and sites apply to serving"
+        served = {"hours", "quiet_share", "sites", "spare_machines"}
+        if not serving and served & self.model_fields_set:
+            msg = "hours, quiet_share, sites and spare_machines apply to serving"
             raise ValueError(msg)
         return self
 

@@ -360,12 +360,13 @@ def _sentence(
     )
     first = numbers[0][0].machine
     text += "".join(f" {item}" for item in (machine_reasons(first)[0], *beside_classics(first)))
-    for item in bought:
-        if item.at_launch_price:
-            text += (
-                f" {item.accelerator_name} is priced at its {item.price_of}. Shops may ask another "
-                "price: look it up before you decide."
-            )
+    for name, price in dict.fromkeys(
+        (item.accelerator_name, item.price_of) for item in bought if item.at_launch_price
+    ):
+        text += (
+            f" {name} is priced at its {price}. Shops may ask another price: look it up before you "
+            "decide."
+        )
     unproven = [item.accelerator_name for item in bought if not measured(item.accelerator)]
     other = next((item for item in kinds if measured(item.accelerator)), None)
     if unproven and other:

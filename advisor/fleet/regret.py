@@ -1,9 +1,11 @@
 """Which plan is least wrong: the first year's purchases under other futures."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from advisor.architecture.published_models import nearest_published
 from advisor.architecture.resolve import resolve_model
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
@@ -13,13 +15,13 @@ from advisor.fleet.alternatives import without
 from advisor.fleet.build import YEAR, build
 from advisor.fleet.platforms import on_platforms
 from advisor.fleet.portfolio import Portfolio
-from advisor.fleet.results import Regret, RegretTable
+from advisor.fleet.results import WORTH_TELLING, Regret, RegretTable
 from advisor.fleet.solving.columns import Buy
 from advisor.fleet.solving.problem import Job, Problem, Way
 from advisor.fleet.solving.solver import solve
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
-from advisor.nouns.case import ModelSource
+from advisor.nouns.case import AssumedShape, ModelSource
 from advisor.nouns.software.efficiency import Calibration
 
 RENTS: Final = (0.7, 1.3)
@@ -62,16 +64,13 @@ def regret_table(
     plans = dict(_plans(problem))
     keys = {key for first in plans.values() for key in first}
     futures = dict(_futures(problem))
-    note = ""
+    note, doubled = "", _doubled(portfolio)
     try:
-        futures["models twice as large"] = on_platforms(
-            build(
-                _doubled(portfolio), catalog, calibration, economy, length=YEAR, keep=keys
-            ).problem,
-            platforms,
-        )
-    except InputError:
-        note = " Nothing within the limits does the work of models twice as large."
+        if doubled != portfolio:
+            built = build(doubled, catalog, calibration, economy, length=YEAR, keep=keys)
+            futures["models twice as large"] = on_platforms(built.problem, platforms)
+    except InputError as error:
+        note = f" With models twice as large, {error.what}."
     rows = []
     for future, changed in futures.items():
         best = _cost(changed, None)
@@ -90,12 +89,17 @@ def regret_table(
                 )
             )
     least, worst = _least_wrong(plans, rows)
-    sentence = (
-        f"Least wrong: {least}. In no future here does it cost over {money(worst)} more than the "
-        "best plan for it."
-        if least
-        else "No plan does the work in every future here."
-    )
+    if not least:
+        lost = [row.future for row in rows if row.usd is None and row.plan == next(iter(plans), "")]
+        sentence = "No plan does the work in every future here"
+        sentence += f": the cheapest plan does not with {', '.join(lost)}." if lost else "."
+    elif worst <= WORTH_TELLING * max(row.usd or 0.0 for row in rows):
+        sentence = f"Least wrong: {least}. In no future here does another plan cost less."
+    else:
+        sentence = (
+            f"Least wrong: {least}. In no future here does it cost over {money(worst)} more than "
+            "the best plan for it."
+        )
     return RegretTable(rows=tuple(rows), least_wrong=least, sentence=sentence + note)
 
 
@@ -147,9 +151,13 @@ def _futures(problem: Problem) -> Iterator[tuple[str, Problem]]:
 
 
 def _ramped(problem: Problem, factor: float) -> Problem:
-    """Return the problem with a demand that drifts to a multiple at the horizon."""
+    """Return the problem with a demand that drifts to a multiple at the horizon.
+
+    It does so after the first period, of which the purchases are decided.
+    """
+    first, later = problem.months[0], max(1, problem.horizon - problem.months[0])
     middles = [
-        (start + length / 2) / problem.horizon
+        max(0.0, start + length / 2 - first) / later
         for start, length in zip(problem.starts, problem.months, strict=True)
     ]
     return problem.scaled([1 + (factor - 1) * middle for middle in middles])
@@ -190,13 +198,20 @@ def _new_generation(problem: Problem) -> Problem:
 
 
 def _doubled(portfolio: Portfolio) -> Portfolio:
-    """Return the portfolio with models of twice the parameters, scaled from the same shape."""
+    """Return the portfolio with dense language models of twice the parameters.
+
+    Their shape is scaled from the nearest published model that reads as much; others stay.
+    """
     workloads = []
     for item in portfolio.workloads:
-        count = resolve_model(item.case.model).total_parameters
-        model = ModelSource(parameters=2.0 * count)
-        case = item.case.changed(model=model)
-        workloads.append(item.changed(case=case))
+        one = resolve_model(item.case.model)
+        if one.generates and one.num_experts == 1:
+            size, reads = 2.0 * one.total_parameters, one.max_position_embeddings or math.inf
+            like = max(nearest_published(size, None), key=lambda item: min(item.positions, reads))
+            model = ModelSource(parameters=size, shape=AssumedShape(like=like.name))
+            workloads.append(item.changed(case=item.case.changed(model=model)))
+        else:
+            workloads.append(item)
     return portfolio.changed(workloads=tuple(workloads))
 
 

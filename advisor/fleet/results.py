@@ -309,6 +309,16 @@ class FleetPlan(Noun):
         )
 
     @property
+    def differing(self) -> tuple[Alternative, ...]:
+        """Other ways that are not the plan itself again."""
+        little = WORTH_TELLING * max(self.total_usd, 1.0)
+        return tuple(
+            item
+            for item in self.alternatives
+            if item.usd is None or abs(item.usd - self.total_usd) > little
+        )
+
+    @property
     def looser(self) -> tuple[str, ...]:
         """What looser limits would save, in words."""
         least = WORTH_TELLING * self.total_usd

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from advisor.fleet.account import Account
 from advisor.fleet.platforms import Chosen
 from advisor.fleet.portfolio import Portfolio
-from advisor.fleet.results import Alternative, Purchase
+from advisor.fleet.results import WHOLE, Alternative, Purchase
 from advisor.fleet.solving.problem import Way
 from advisor.foundation.formatting import money, percent
 from advisor.foundation.units import MONTHS_PER_YEAR
@@ -48,7 +48,7 @@ def answer(
         jobs = [job.name for at, job in enumerate(account.problem.jobs) if at in rented]
         work = " and ".join(jobs) if len(jobs) < SHOWN else "the rest"
         parts.append(f"rent on demand for {work}" if parts else "rent everything on demand")
-    first = ", ".join(parts) or "get nothing"
+    first = ", ".join(parts) or "buy and rent nothing"
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
     if there and len(parts) == 1:
         text += " That is their power, place and staff."
@@ -61,6 +61,7 @@ def answer(
     kept = account.lines["upkeep"] + account.lines["power"]
     if bought and kept > WORTH_TELLING * account.total_usd:
         text += f" It includes {money(kept)} for power, place and staff."
+    text += _spares(account)
     if account.caution_usd > WORTH_TELLING * account.total_usd:
         text += (
             " Rents of cards without published runs count with the slow end of their range: "
@@ -79,7 +80,10 @@ def answer(
     text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:
         left = [charge for charge in account.charges() if charge.left_out > 0.005]
-        names = ", ".join(f"{item.workload} ({percent(item.left_out)})" for item in left[:SHOWN])
+        names = ", ".join(
+            item.workload + f" (up to {percent(item.left_out)})" * (item.left_out < WHOLE)
+            for item in left[:SHOWN]
+        )
         text += f" The limits do not allow everything: left out are {names}."
         if len(left) > SHOWN:
             text += f" So are {len(left) - SHOWN} more."
@@ -89,6 +93,19 @@ def answer(
             else " No single limit is the reason: several are too narrow."
         )
     return text
+
+
+def _spares(account: Account) -> str:
+    """Return for which services machines stay free."""
+    problem, kept = account.problem, {}
+    for use, _ in account.solution.used():
+        job, supply = problem.jobs[use.job], account.mode(use).supply
+        if job.spares and supply is not None and problem.supplies[supply].on_site:
+            kept[job.name] = job.spares
+    if not kept:
+        return ""
+    machines = " and ".join(f"{number} of each kind for {name}" for name, number in kept.items())
+    return f" Should a machine fail, others stay free: {machines}; training may use them till then."
 
 
 def none_found(timed_out: bool) -> str:

@@ -95,7 +95,7 @@ def cash_table(plan: FleetPlan) -> Rows:
 def ways_table(plan: FleetPlan) -> Rows:
     """Return the other ways and the plans under smaller budgets; like ones share a row."""
     titles: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for item in (*plan.alternatives, *plan.curve):
+    for item in (*plan.differing, *plan.curve):
         titles.setdefault(tuple(item.cells.items())[1:], []).append(item.title)
     for figures, ways in titles.items():
         yield {"Way": "; ".join(ways), **dict(figures)}

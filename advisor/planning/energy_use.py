@@ -6,6 +6,7 @@ import numpy as np
 
 from advisor.catalog.economy import Economy, Place, load_economy
 from advisor.catalog.machine_kinds import groups_of
+from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import carbon_kg, energy_kwh, rated_kw
 from advisor.estimate.results import CostBreakdown, Estimate
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -29,9 +30,9 @@ class Power:
     pue: float
 
     @classmethod
-    def of(cls, accelerator: Accelerator, owning: Owning, economy: Economy) -> Power:
-        """Return the expected power: the user's values, or the cited defaults of the card."""
-        names, groups = ("host_power_share", "load_share", "pue"), groups_of(accelerator)
+    def of(cls, groups: tuple[str, ...], owning: Owning, economy: Economy) -> Power:
+        """Return the expected power: the user's values, or the cited defaults of the machines."""
+        names = ("host_power_share", "load_share", "pue")
         return cls(*(economy.stated(owning, name, *groups) for name in names))
 
     def kwh(self, accelerator: Accelerator, count: int, hours: float) -> float:
@@ -59,8 +60,9 @@ def with_energy(case: Case, accelerator: Accelerator, estimate: Estimate) -> Est
         return estimate
     economy, count = load_economy(), estimate.count
     hours = estimate.time.run_hours if estimate.time else Range.exact(HOURS_PER_MONTH)
-    power = Power.of(accelerator, case.owning, economy)
-    energy = hours.times(_spread(accelerator, count, case.owning, economy, power))
+    groups = groups_of(accelerator, owned_node(accelerator, count).accelerators)
+    power = Power.of(groups, case.owning, economy)
+    energy = hours.times(_spread(accelerator, count, case.owning, economy, power, groups))
     place = carbon_place(case, estimate.cost, economy)
     given = case.owning.carbon_g_per_kwh
     intensity = place.carbon_g_per_kwh if given is None else given
@@ -108,7 +110,12 @@ def carbon_place(case: Case, cost: CostBreakdown, economy: Economy) -> Place:
 
 
 def _spread(
-    accelerator: Accelerator, count: int, owning: Owning, economy: Economy, power: Power
+    accelerator: Accelerator,
+    count: int,
+    owning: Owning,
+    economy: Economy,
+    power: Power,
+    groups: tuple[str, ...],
 ) -> Range:
     """Return the energy of one hour, with the spread of what is not given, in quadrature. [kWh]"""
     middle = power.kwh(accelerator, count, 1.0)
@@ -120,7 +127,7 @@ def _spread(
     ):
         if getattr(owning, name) is not None:
             continue
-        default = economy.default(name, *groups_of(accelerator))
+        default = economy.default(name, *groups)
         for end in (default.low, default.high):
             values = {
                 item: getattr(power, item) for item in ("host_share", "load_share", "pue")

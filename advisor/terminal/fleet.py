@@ -39,7 +39,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     heading(console, "Cash by quarter")
     console.print(_table([item.cells for item in plan.cash], right=[0, 1, 2, 3]))
     bullets(console, "Present value", (f"{line.title}: {money(line.usd)}" for line in plan.lines))
-    bullets(console, "Other ways", (item.sentence for item in (*plan.alternatives, *plan.curve)))
+    bullets(console, "Other ways", (item.sentence for item in (*plan.differing, *plan.curve)))
     bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
     bullets(console, "Energy", filter(None, (plan.energy,)))
     _regret(console, plan)
@@ -95,7 +95,7 @@ def _short(console: Console, plan: FleetPlan) -> None:
             screen.say(6, reason)
     for place, (name, words) in enumerate(plan.places().items()):
         screen.say(2 if place < SHOWN_JOBS else 7, f"{words}.", title=name)
-    for item in plan.alternatives:
+    for item in plan.differing:
         screen.say(3, item.sentence)
     for text in plan.looser[:SHOWN_LIMITS]:
         screen.say(5, text)
@@ -105,9 +105,8 @@ def _short(console: Console, plan: FleetPlan) -> None:
         screen.say(3, text)
     screen.say(6, plan.energy)
     if plan.gap > 0.005:
-        screen.say(
-            1, f"Another plan may cost up to {percent(plan.gap)} less: the search proved no more."
-        )
+        more = f"cost up to {percent(plan.gap)} less" if plan.feasible else "leave less out"
+        screen.say(1, f"Another plan may {more}: the search proved no more.")
     screen.show()
 
 

@@ -6,6 +6,9 @@ import pytest
 
 from advisor import InputError, estimate, load_portfolio, plan_fleet, recommend
 from advisor.api import fleet_report
+from advisor.catalog import load_catalog
+from advisor.fleet.modes import by_concurrency
+from advisor.nouns.workload import Serving
 from tests.cases import serve, tune
 
 CHATBOT: dict[str, Any] = {
@@ -228,3 +231,36 @@ def test_who_keeps_many_kits_is_paid() -> None:
         return plan_fleet(asked, alternatives=False).total_usd
 
     assert 0.95 < (total() - total(staff_usd_per_machine_month=0)) / (30 * 12 * 3) < 1
+
+
+def test_sound_of_a_day_comes_in_the_hours_of_the_service() -> None:
+    """100 hours of sound in ten office hours are as many at a time as 240 in a whole day."""
+
+    def in_flight(sound: float, **when: object) -> int:
+        case = serve("whisper-large-v3-turbo", audio_hours=sound)
+        [item] = load_portfolio({"workloads": [{"name": "calls", "case": case, **when}]}).workloads
+        serving = by_concurrency(item, load_catalog()).case.workload
+        assert isinstance(serving, Serving)
+        return serving.concurrency
+
+    assert in_flight(50_000, hours="office") == in_flight(120_000, quiet_share=1)
+    assert in_flight(50_000, quiet_share=0.25) > in_flight(50_000, quiet_share=1)
+
+
+def test_a_service_that_must_not_stop_keeps_a_machine_free() -> None:
+    one = {**CHATBOT, "on_premises": True}
+    plan = plan_fleet(portfolio({**one, "spare_machines": 1}), alternatives=False)
+    without = plan_fleet(portfolio(one), alternatives=False)
+
+    assert "Should a machine fail, others stay free: 1 of each kind for chatbot" in plan.sentence
+    assert sum(item.count for item in plan.purchases) > sum(
+        item.count for item in without.purchases
+    )
+    assert plan.total_usd > without.total_usd
+
+
+def test_who_may_not_buy_is_told_of_no_purchase() -> None:
+    plan = plan_fleet(portfolio(TUNE, means={"buy": False}))
+
+    assert not any(item.name == "buy" for item in plan.alternatives)
+    assert "Buying everything" not in plan.sentence

@@ -1,4 +1,4 @@
-"""Thirteen written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
+"""Sixteen written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
 
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,17 @@ def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
         assert sum(charge.rent_usd for charge in plan.charges) == expected["rent_usd"], told
     if "purchase_usd" in expected:
         assert sum(item.usd for item in plan.purchases) == expected["purchase_usd"], told
+    if "machines" in expected:
+        numbers = sorted(item.count for item in plan.purchases if not item.committed)
+        assert numbers == expected["machines"], told
+    for part in expected.get("says", []):
+        assert part in plan.sentence, told
     if expected.get("later_purchases"):
         assert max(item.month for item in plan.purchases) >= 12, told
 
 
-def test_there_are_thirteen_with_their_reasons() -> None:
-    assert len(PORTFOLIOS) == 13
+def test_there_are_sixteen_with_their_reasons() -> None:
+    assert len(PORTFOLIOS) == 16
     assert all(len(row["why"]) > 100 for row in PORTFOLIOS.values())
 
 

@@ -236,7 +236,6 @@ def test_the_relaxed_program_never_costs_more_than_the_best_plan(
     """Its rows and decided purchases cut fractions off, and no plan of whole machines."""
     problem = random_problem(seed)
     monkeypatch.setattr(solver, "MANY", 0)
-    monkeypatch.setattr(solver, "LUMP", 1e-6)
     best = least_cost(problem, split=False)
 
     bound = solver.least_cost(problem, solver.Programs())
@@ -503,3 +502,24 @@ def test_a_mix_of_platforms_costs_no_more_than_the_plan_that_it_allows(
     least = mixed * 0.6
     told = best_usd if share < 1 else mixed
     assert told * (1 - found.solution.gap) == pytest.approx(min(least, told))
+
+
+def test_a_spare_machine_stays_free_of_services_and_takes_training() -> None:
+    """One machine serves the load: n+1 are two, and the second trains until the first fails."""
+    desktop = Supply("desktop", "Desktop", Way.BUY, 1, capital_usd=2000.0)
+    alone = Job("chat", (Mode(0, "own", serves=4.0),), load=((4.0, 1.0),))
+    training = Job("tune", (Mode(0, "own", hours=300.0),), runs=(1.0,))
+
+    def machines(*jobs: Job) -> int:
+        found = solve(Problem(jobs=jobs, supplies=(desktop,), months=(12,)))
+        return sum(number for _, number in found.bought())
+
+    safe = replace(alone, spares=1)
+    assert machines(alone) == 1
+    assert machines(safe) == 2
+    assert machines(safe, training) == 2
+    # Two services share the spare: only one machine fails at a time.
+    assert machines(safe, replace(safe, name="search")) == 3
+    # A provider replaces what it rents.
+    rented = replace(safe, modes=(Mode(None, "rent", serves=4.0, usd=1.0),))
+    assert machines(rented) == 0

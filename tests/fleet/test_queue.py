@@ -1,10 +1,14 @@
 """The simulated queue against queueing theory."""
 
+import math
+
+import numpy as np
 import pytest
 import simpy
 
 from advisor import plan_fleet
 from advisor.fleet.queue import simulated
+from advisor.fleet.solving.problem import fillable
 from tests.cases import tune
 
 
@@ -49,3 +53,23 @@ def test_a_plan_tells_the_waits_of_its_runs() -> None:
     for item in plan.waiting:
         assert 0 <= item.median_h <= item.p90_h <= item.p99_h
         assert 0 <= item.late_share <= 1
+
+
+@pytest.mark.parametrize(("work", "slack"), [(0.2, 0.5), (0.6, 1.0), (1.5, 0.25), (3.0, 2.0)])
+def test_work_that_fills_its_share_of_the_cards_is_in_time(work: float, slack: float) -> None:
+    """On the whole cards that the share asks for, nine of ten simulated runs wait no longer."""
+    hours = 10.0
+    cards = max(1, math.ceil(work / fillable(work, slack, 1.0)))
+
+    waits = simulated(simpy.Environment(), cards, {"runs": (work / hours, 1, hours)})["runs"]
+
+    assert np.mean(waits <= slack * hours) > 0.87
+    if cards - 1 > work:
+        fewer = simulated(simpy.Environment(), cards - 1, {"runs": (work / hours, 1, hours)})
+        assert np.mean(fewer["runs"] <= slack * hours) < 0.93
+
+
+def test_more_time_to_wait_never_takes_more_cards() -> None:
+    for work in (0.05, 0.4, 1.3, 7.0):
+        shares = [fillable(work, slack, 0.8) for slack in np.linspace(0, 4, 33)]
+        assert shares == sorted(shares)

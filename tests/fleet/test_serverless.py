@@ -108,4 +108,4 @@ def test_who_can_afford_nothing_is_not_told_to_use_machines_that_are_not_there()
         "means": {"rent": False},
         "budget": {"purchase_usd": 900},
     }
-    assert plan_fleet(poor, alternatives=False).sentence.startswith("Get nothing")
+    assert plan_fleet(poor, alternatives=False).sentence.startswith("Buy and rent nothing")

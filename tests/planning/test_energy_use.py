@@ -92,3 +92,18 @@ def test_energy_has_the_range_of_the_hours_where_all_else_is_stated() -> None:
         (0.675 * hours.low, 0.675 * hours.expected, 0.675 * hours.high)
     )
     assert energy.low < energy.high
+
+
+def test_a_rig_of_eight_consumer_cards_is_a_server() -> None:
+    """Eight cards of 450 W do not fit a desktop: the rest is 82 % of them, and the room is cooled.
+
+    owning_defaults.csv: the rest 0.82 (server) or 0.5 (desktop), PUE 1.54 or 1.
+    """
+    kwh = {}
+    for count in (4, 8):
+        found = api.estimate(tune("llama-3.1-8b", "rtx-4090", count, method="lora", tokens=1e6))
+        assert found.time is not None
+        assert found.cost.energy_kwh is not None
+        kwh[count] = found.cost.energy_kwh.expected / found.time.run_hours.expected / count
+
+    assert kwh[8] / kwh[4] == pytest.approx(1.82 * 1.54 / 1.5)

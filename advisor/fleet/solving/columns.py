@@ -58,7 +58,16 @@ class Cover(NamedTuple):
         )
 
 
-Column = Buy | Use | Left | Group | Cover
+@record
+class Spare:
+    """Whether a service runs on machines of a supply, and so keeps some of them free."""
+
+    job: int
+    supply: int
+    period: int
+
+
+Column = Buy | Use | Left | Group | Cover | Spare
 
 
 def uses_of(column: Column) -> tuple[tuple[Use, int], ...]:

@@ -4,17 +4,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
+import numpy as np
+
 from advisor.equations.owning import discounted, residual_share
+from advisor.equations.serving.queueing import many_servers_wait_s, tail_quantile_s
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 
-OFFICE_HOURS: Final = 10 * 365.25 / 12 * 5 / 7
+OFFICE_DAY_HOURS: Final = 10
+OFFICE_HOURS: Final = OFFICE_DAY_HOURS * 365.25 / 12 * 5 / 7
 """Ten hours on each weekday of a month. [h]"""
 SLOT_HOURS: Final = (OFFICE_HOURS, HOURS_PER_MONTH - OFFICE_HOURS)
 """Hours of a month in each slot: office hours, and the rest. [h]"""
 OFFICE, QUIET = 0, 1
+IN_TIME: Final = 0.9
+"""Share of the runs that end within their deadline, counted from when they arrive. Assumed."""
+SERVERS: Final = 64
+"""Runs side by side from which on a deadline leaves as much room as no deadline."""
 
 
 class Way(StrEnum):
@@ -138,6 +147,10 @@ class Job:
     """Batch: runs a month, by period."""
     load: tuple[tuple[float, float], ...] = ()
     """Service: load in each slot, by period."""
+    deadline_h: float | None = None
+    """Of a run, from its arrival. [h]"""
+    spares: int = 0
+    """Service: machines of each kind that stay free for it, if one that it uses fails."""
     weight: float = 1.0
     """What leaving it out costs more than what leaving out another does."""
 
@@ -145,6 +158,16 @@ class Job:
     def serves(self) -> bool:
         """Whether it is a service."""
         return bool(self.load)
+
+    def fills(self, mode: Mode, period: int, most: float) -> float:
+        """Return the share of the hours of machines that runs may fill, ``most`` at most.
+
+        Less where the deadline leaves a run little time to wait for cards.
+        """
+        if self.deadline_h is None:
+            return most
+        slack = max(0.0, self.deadline_h / mode.hours - 1)
+        return fillable(self.runs[period] * mode.hours / HOURS_PER_MONTH, slack, most)
 
     @property
     def asked(self) -> bool:
@@ -161,6 +184,32 @@ class Limits:
     machines: int | None = None
     purchase_usd: float | None = None
     usd_per_year: float | None = None
+
+
+@lru_cache(maxsize=20_000)
+def fillable(work: float, slack: float, most: float) -> float:
+    """Return the share of its cards' hours that work may fill and still be in time.
+
+    Runs of one length arrive at random and wait in order: ``IN_TIME`` of them wait no longer than
+    ``slack``. ``work``: runs side by side, on average. ``slack``: time that a run may wait, over
+    the time that it takes. ``most``: share without a deadline.
+
+    Examples
+    --------
+    >>> [round(fillable(0.05, slack, 0.8), 2) for slack in (0.0, 1.0, 10.0)]
+    [0.1, 0.35, 0.8]
+    """
+    if work >= SERVERS * most:
+        return most
+    servers, loads = np.geomspace(1, SERVERS, 200)[:, None], np.arange(1, 101) / 100 * most
+    wait = many_servers_wait_s(
+        servers=servers, service_s=1.0, load=loads, arrival_scv=1.0, service_scv=0.0
+    )
+    mean = 0.5 / (servers * np.maximum(1 - loads, 1e-9))
+    tail = tail_quantile_s(waiting=wait / mean, mean_s=mean, share=IN_TIME)
+    filled = np.max(np.where(tail <= slack, loads, loads[0]), axis=1)
+    enough = np.flatnonzero(filled * servers[:, 0] >= work)
+    return float(filled[enough[0]]) if len(enough) else most
 
 
 def starts_of(months: Sequence[int]) -> tuple[int, ...]:

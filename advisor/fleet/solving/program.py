@@ -1,7 +1,7 @@
 """The mixed-integer program of a fleet: which machines, when, and what runs on them."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 from typing import Any, Final, Self
@@ -15,6 +15,7 @@ from advisor.fleet.solving.columns import (
     Cover,
     Group,
     Left,
+    Spare,
     Use,
     lasting,
     present_usd,
@@ -249,19 +250,39 @@ class Program:
                 mode = job.modes[use.mode]
                 if use.slot < 0:
                     hours = job.runs[period] * mode.cards * mode.hours
-                    busy[-1][place] = hours / HOURS_PER_MONTH / problem.utilisation
+                    share = job.fills(mode, period, problem.utilisation)
+                    busy[-1][place] = hours / HOURS_PER_MONTH / share
                     if mode.machines > 1:
                         self._add_group(use, mode, owned, there)
                     continue
                 cards = float(number * mode.cards)
                 for slot, share in ((use.slot, 1.0), (-1, SLOT_HOURS[use.slot] / HOURS_PER_MONTH)):
                     busy[slot][place] = busy[slot].get(place, 0.0) + cards * share
-            for terms in busy.values():
-                if terms:
-                    supplied = {at: -float(item.cards) * share for at, share in there.items()}
-                    self.row({**terms, **supplied}, -math.inf, owned * item.cards)
+            supplied = {at: -float(item.cards) * share for at, share in there.items()}
+            spared = self._spared(supply, period, parts)
+            for slot, terms in busy.items():
+                for kept in spared if slot >= 0 and spared else ({},):
+                    if terms:
+                        self.row({**terms, **kept, **supplied}, -math.inf, owned * item.cards)
             if item.most is not None:
                 self.row(there, -math.inf, max(0.0, item.most - owned))
+
+    def _spared(
+        self, supply: int, period: int, parts: Iterable[tuple[int, Use, int]]
+    ) -> list[dict[int, float]]:
+        """Return the cards that each service on a supply keeps free there, by column."""
+        jobs, cards = self.problem.jobs, self.problem.supplies[supply].cards
+        served: dict[int, list[int]] = {}
+        for place, use, _ in parts:
+            if jobs[use.job].spares and self.problem.supplies[supply].on_site:
+                served.setdefault(use.job, []).append(place)
+        found = []
+        for job, places in served.items():
+            kept = self.column(Spare(job, supply, period), 0.0, 1.0, whole=True)
+            for place in places:
+                self.row({place: 1.0, kept: -self.upper[place]}, -math.inf, 0.0)
+            found.append({kept: float(jobs[job].spares * cards)})
+        return found
 
     def _add_group(self, key: Use, mode: Mode, owned: float, there: Mapping[int, float]) -> None:
         """Demand that all machines of a run are there at once."""
@@ -350,13 +371,20 @@ def _most_needed(problem: Problem) -> list[float]:
                 continue
             if job.serves:
                 peak = max(max(load) for load in job.load)
+                cards[place] += job.spares * problem.supplies[place].cards
                 cards[place] += max(
                     mode.cards * math.ceil(peak / mode.serves - SLACK) for mode in modes
                 )
             else:
-                most = max(job.runs)
-                hours = max(mode.cards * mode.hours for mode in modes)
-                cards[place] += most * hours / HOURS_PER_MONTH / problem.utilisation
+                cards[place] += max(
+                    runs
+                    * mode.cards
+                    * mode.hours
+                    / HOURS_PER_MONTH
+                    / job.fills(mode, period, problem.utilisation)
+                    for mode in modes
+                    for period, runs in enumerate(job.runs)
+                )
                 least[place] = max(least[place], *(float(mode.machines) for mode in modes))
     return [
         max(float(math.ceil(number / item.cards)) + 1, fewest)

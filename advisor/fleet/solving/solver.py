@@ -51,10 +51,6 @@ ROUNDS: Final = 6
 """Most times that the relaxed program gets the rows that it breaks."""
 RISE: Final = 1e-3
 """Share by which they have to raise its cost, for more of them."""
-BRANCHES: Final = 2
-LUMP: Final = 1e-2
-"""So many purchases are decided one way and the other before a plan is looked for: those of which a
-fraction, up or down to a whole machine, weighs at least this share of the cost."""
 
 
 class Programs:
@@ -165,7 +161,6 @@ def _by_covers(
     relaxed = _relaxed(program, lower, upper)
     if relaxed is None:
         return None
-    relaxed = _branched(program, relaxed, lower, upper)
     found = _Found(None, math.inf, -math.inf, timed_out=False)
     bound, enough = relaxed.cost, max(gap, ROUGHLY_ENOUGH if rough else ENOUGH)
     for stage in STAGES:
@@ -265,33 +260,6 @@ def _relaxed(
         if little or not program.cut_off(found.x):
             break
     return relaxed
-
-
-def _branched(program: Program, relaxed: _Relaxed, lower: Floats, upper: Floats) -> _Relaxed:
-    """Return the relaxed program of least cost after the purchases that weigh most are decided.
-
-    Its cost is a bound of all plans: each purchase is decided both ways, and the others cost more.
-    """
-    buys = np.array([at for key, at in program.places.items() if isinstance(key, Buy)], dtype=int)
-    prices = np.array(program.cost)[buys] / THOUSAND
-    leaves = [(relaxed, lower, upper)]
-    for _ in range(BRANCHES if len(buys) else 0):
-        least, low, high = leaves[0]
-        number = least.values[buys]
-        lumps = np.minimum(number % 1, -number % 1) * prices
-        at = buys[int(np.argmax(lumps))]
-        if lumps.max() < LUMP * least.cost:
-            break
-        fewer, more = high.copy(), low.copy()
-        fewer[at], more[at] = math.floor(least.values[at]), math.ceil(least.values[at])
-        leaves = leaves[1:]
-        for part in ((low, fewer), (more, high)):
-            if (solved := _relaxed(program, *part)) is not None:
-                leaves.append((solved, *part))
-        if not leaves:
-            return least
-        leaves.sort(key=lambda leaf: leaf[0].cost)
-    return leaves[0][0]
 
 
 def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool_]:

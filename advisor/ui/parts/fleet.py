@@ -293,7 +293,7 @@ def show(portfolio: api.Portfolio) -> None:
         text_table(frames.use_table(plan))
     st.header("Cost by workload", anchor=False)
     text_table(frames.charges_table(plan))
-    if plan.alternatives:
+    if plan.differing or plan.curve:
         st.header("Other ways", anchor=False)
         text_table(frames.ways_table(plan))
     for text in plan.looser:
