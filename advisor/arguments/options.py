@@ -52,10 +52,8 @@ _WORK: Final = {
     "how it is done": ("model.pruning", "workload"),
     "shape of a model given by its parameter count": ("model.shape",),
 }
-_LAYOUT: Final = {
-    "layout (the search chooses what you leave out)": ("layout",),
-    "the computer around the cards": ("host",),
-}
+_COMPUTER: Final = {"the computer around the cards": ("host",)}
+_LAYOUT: Final = {"layout (the search chooses what you leave out)": ("layout",), **_COMPUTER}
 _ASSUMED: Final = (INTERRUPTIONS, PLACE, *HOSTED)
 _AIMS: Final = {"limits and aims": ("limits", "objective", *_ASSUMED)}
 _SEARCH: Final = {**_WORK, **_AIMS, **_LAYOUT}
@@ -78,6 +76,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         **_WORK,
         "price and limits": ("limits",),
         "what to buy (what costs least to own, or a budget buys)": ("hardware",),
+        **_COMPUTER,
         "buying (cited defaults where you give nothing)": ("owning",),
         "renting": ("renting",),
     },

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 
 import advisor
 from advisor.catalog.constants import load_calibration
+from advisor.cli import main
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.explain.ways_out import SACRIFICES
 from advisor.terminal.console import new_console
@@ -224,3 +227,32 @@ def test_gpt_oss_fits_16_gb_as_its_trainer_publishes() -> None:
     assert found.memory.total_bytes.expected == pytest.approx(14e9, rel=0.05)
     small = advisor.estimate(tune("gpt-oss-20b", "t4", 1, method="qlora", **short))
     assert all("adapt attention alone" not in each.change for each in small.ways_out)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "--model flux.1-dev --accelerator rtx-3060-12gb",
+        "--model llama-3.3-70b --accelerator rtx-3060-12gb --host-memory 16GB",
+        "--model llama-3.1-8b --accelerator rtx-3060-12gb --weights bf16 --gpu-layers 33",
+        "--model qwen3-32b --accelerator rtx-4090 --weights q8_0 --gpu-layers 64 --concurrency 1",
+        "--model qwen3-32b --accelerator rtx-4090 --gpu-layers 64 --concurrency 8 --input-tokens 30k",
+        "--model llama-3.1-8b --accelerator jetson-orin-nano-super --weights q8_0",
+    ],
+)
+def test_options_that_a_change_names_make_it_fit_when_they_are_typed(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(*typed: str) -> dict[str, Any]:
+        command = ["estimate", "--task", "serve", *asked.split(), *typed, "--json"]
+        assert main(command) == 0
+        return json.loads(capsys.readouterr().out)
+
+    before = answer()
+    changes = [item["change"] for item in before["ways_out"]]
+    options = [re.findall(r"\((--[^)]+)\)", change) for change in changes]
+    typed = [" ".join(found).split() for found in options if found]
+
+    assert not before["memory"]["fits"]
+    assert typed
+    assert [words for words in typed if not answer(*words)["memory"]["fits"]] == []

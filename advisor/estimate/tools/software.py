@@ -327,7 +327,7 @@ class ToolRules:
             if not isinstance(workload, Serving) or self._formats(tool, card)
         ]
         if tools and isinstance(workload, Serving):
-            formats = ", ".join(self._formats(tools[0], card)[:4])
+            formats = ", ".join(self._formats(tools[0], card))
             return f"Use {tools[0].title} with weights in {formats}."
         if tools:
             return f"Use {tools[0].title}, or change what it does not offer."

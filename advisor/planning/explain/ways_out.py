@@ -46,6 +46,7 @@ HOSTED: Final = {
     Offload.PARAMETERS: "weights",
     Offload.ACTIVATIONS: "activations",
 }
+SMALL_CACHE: Final = "cache in fp8 (--kv-cache fp8)"
 NAMES: Final = {level: f"ZeRO-{level.value.removeprefix('zero')}" for level in Sharding}
 
 
@@ -118,7 +119,8 @@ class _Tight:
 def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tuple[WayOut, ...]:
     """Return the changes that make the case fit.
 
-    Smallest sacrifice first, then the fastest; empty if no change fits.
+    Smallest sacrifice first, then the largest number formats or the fastest; empty if no change
+    fits.
     """
     case, tight = asked.case, _Tight(asked, placement, estimate)
     found: list[WayOut] = []
@@ -150,7 +152,13 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
         larger_cards(case, placement, asked.catalog),
     ):
         found.extend(_first_that_fits(tight, changes))
-    return tuple(sorted(found, key=lambda way: (SACRIFICES.index(way.sacrifice), way.time_ratio)))
+    return tuple(sorted(found, key=_order))
+
+
+def _order(way: WayOut) -> tuple[int, float]:
+    """Return the place of a way out; number formats come the largest first and stay so."""
+    order = 0.0 if way.sacrifice == "numerics" else way.time_ratio
+    return SACRIFICES.index(way.sacrifice), order
 
 
 def _with_layouts(
@@ -273,21 +281,21 @@ def _changes(
         at_once = estimate.serving.max_concurrency if estimate.serving else 0
         if 0 < at_once < workload.concurrency:
             noun = "request" if at_once == 1 else "requests"
-            title = f"serve {at_once:,} {noun} at a time instead of {workload.concurrency:,}"
+            fewer = f"serve {at_once:,} {noun} at a time instead of {workload.concurrency:,}"
+            title = f"{fewer} (--concurrency {at_once})"
             yield Change(title, "load", changed(concurrency=at_once))
         small_cache = workload.kv_cache_format != "fp8"
         if small_cache:
-            yield Change("cache in fp8", "numerics", changed(kv_cache_format="fp8"))
+            yield Change(SMALL_CACHE, "numerics", changed(kv_cache_format="fp8"))
         size = WEIGHT_FORMATS[placement.precision].bytes_per_parameter
         for name in _narrower(case, architecture, placement):
             if WEIGHT_FORMATS[name].bytes_per_parameter >= size:
                 continue
-            case_with = changed(weight_format=name)
-            yield Change(f"weights in {name}", "numerics", case_with, precision=name)
+            title = f"weights in {name} (--weights {name})"
+            yield Change(title, "numerics", changed(weight_format=name), precision=name)
             if small_cache:
                 both = changed(weight_format=name, kv_cache_format="fp8")
-                title = f"weights in {name} and cache in fp8"
-                yield Change(title, "numerics", both, precision=name)
+                yield Change(f"{title} and {SMALL_CACHE}", "numerics", both, precision=name)
         return
     if workload.gradient_sync is GradientSync.LAST:
         each = changed(gradient_sync=GradientSync.EACH)
@@ -333,13 +341,18 @@ def _smaller_adapters(
 
 
 def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement) -> tuple[str, ...]:
-    """Return the smaller weight formats that the placement's tool serves."""
-    tool = placement.equipped(case, architecture).tool
-    found = tool.support(placement.accelerator) if tool else None
+    """Return the weight formats that the placement's tool serves, largest first.
+
+    A plan keeps the format of networks that do not generate, but their weights may be narrower.
+    """
+    tool, card = placement.equipped(case, architecture).tool, placement.accelerator
+    found = tool.support(card) if tool else None
     if tool is None or found is None or not isinstance(case.workload, Serving):
         return ()
+    if not architecture.generates:
+        return tuple(name for name in WEIGHT_FORMATS if found[1].serves(card, name))
     free = case.workload.changed(weight_format=None)
-    ways = ways_of((tool, found[1]), placement.accelerator, free, architecture)
+    ways = ways_of((tool, found[1]), card, free, architecture)
     return tuple(way.weight_format for way in ways)
 
 
