@@ -236,7 +236,7 @@ def test_gpt_oss_fits_16_gb_as_its_trainer_publishes() -> None:
         "--model llama-3.3-70b --accelerator rtx-3060-12gb --host-memory 16GB",
         "--model llama-3.1-8b --accelerator rtx-3060-12gb --weights bf16 --gpu-layers 33",
         "--model qwen3-32b --accelerator rtx-4090 --weights q8_0 --gpu-layers 64 --concurrency 1",
-        "--model qwen3-32b --accelerator rtx-4090 --gpu-layers 64 --concurrency 8 --input-tokens 30k",
+        "--model qwen3-32b --accelerator rtx-4090 --gpu-layers 64 --input-tokens 30k",
         "--model llama-3.1-8b --accelerator jetson-orin-nano-super --weights q8_0",
     ],
 )
