@@ -256,3 +256,9 @@ def test_options_that_a_change_names_make_it_fit_when_they_are_typed(
     assert not before["memory"]["fits"]
     assert typed
     assert [words for words in typed if not answer(*words)["memory"]["fits"]] == []
+
+
+def test_a_computer_that_nobody_rents_is_told_a_larger_one_of_its_maker() -> None:
+    found = advisor.estimate(serve("llama-3.3-70b", "apple-m4", concurrency=1))
+
+    assert any(item.change.startswith("a larger card: 1x Apple") for item in found.ways_out)

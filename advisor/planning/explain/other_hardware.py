@@ -66,7 +66,7 @@ def more_cards(case: Case, placement: Placement) -> Iterator[Change]:
 
 
 def larger_cards(case: Case, placement: Placement, catalog: Catalog) -> Iterator[Change]:
-    """Yield as many rentable cards of the vendor with more memory, least memory first."""
+    """Yield as many cards of the vendor with more memory, to rent or to buy, least memory first."""
     training = not isinstance(case.workload, Serving)
     larger = sorted(
         (
@@ -75,7 +75,7 @@ def larger_cards(case: Case, placement: Placement, catalog: Catalog) -> Iterator
             if other.vendor == placement.accelerator.vendor
             and other.memory_reported_bytes > placement.accelerator.memory_reported_bytes
             and not (training and other.inference_only)
-            and catalog.offers_for(other.key)
+            and (other.purchase_usd or catalog.offers_for(other.key))
         ),
         key=lambda other: other.memory_reported_bytes,
     )

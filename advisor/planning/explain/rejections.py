@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from advisor.catalog import Catalog
 from advisor.estimate.hardware.rates import matmul_peak
@@ -56,7 +57,12 @@ def reject(
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     owned = {catalog.accelerator(item.accelerator).key for item in limits.owned}
     return tuple(
-        _excluded(card)
+        Rejection.of(
+            card,
+            RejectionCode.EXCLUDED,
+            f"{card.name} is not among the accelerators that you allow.",
+            "Add it to the allowed accelerators.",
+        )
         if (allowed and card.key not in allowed) or (owned and card.key not in owned)
         else _reason(card, catalog, case, outcome)
         for card in catalog.accelerators
@@ -67,11 +73,15 @@ def reject(
 def _reason(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -> Rejection:
     limits, key = case.limits, card.key
     if card.inference_only and not outcome.contest.answer:
-        return _inference_only(card)
+        what = f"{card.name} serves models only: no training software runs on it."
+        remedy = "Choose another accelerator for training; compare it for serving."
+        return Rejection.of(card, RejectionCode.INFERENCE_ONLY, what, remedy)
     if limits.vendors and card.vendor not in limits.vendors:
-        return _other_vendor(card, limits)
+        what = f"{card.name} is from {card.vendor}; you allow {', '.join(limits.vendors)}."
+        return Rejection.of(card, RejectionCode.EXCLUDED, what, f"Allow {card.vendor}.")
     if (missing := outcome.lack(card)) is not None:
-        return _no_software(card, missing)
+        what = f"No software does this on {card.name}: {missing.reason}."
+        return Rejection.of(card, RejectionCode.SOFTWARE, what, missing.remedy)
     if key not in outcome.rentable:
         return _not_offered(card, catalog, limits, outcome.bought)
     if key not in outcome.searched:
@@ -126,82 +136,34 @@ def memory_remedy(case: Case) -> str:
     return "Use more accelerators, which share the states, or shorten the sequences."
 
 
-def _excluded(accelerator: Accelerator) -> Rejection:
-    return Rejection.of(
-        accelerator,
-        RejectionCode.EXCLUDED,
-        f"{accelerator.name} is not among the accelerators that you allow.",
-        "Add it to the allowed accelerators.",
-    )
-
-
-def _inference_only(accelerator: Accelerator) -> Rejection:
-    return Rejection.of(
-        accelerator,
-        RejectionCode.INFERENCE_ONLY,
-        f"{accelerator.name} serves models only: no training software runs on it.",
-        "Choose another accelerator for training; compare it for serving.",
-    )
-
-
-def _other_vendor(accelerator: Accelerator, limits: Constraints) -> Rejection:
-    return Rejection.of(
-        accelerator,
-        RejectionCode.EXCLUDED,
-        f"{accelerator.name} is from {accelerator.vendor}; you allow {', '.join(limits.vendors)}.",
-        f"Allow {accelerator.vendor}.",
-    )
-
-
-def _no_software(accelerator: Accelerator, missing: Lack) -> Rejection:
-    return Rejection.of(
-        accelerator,
-        RejectionCode.SOFTWARE,
-        f"No software does this on {accelerator.name}: {missing.reason}.",
-        missing.remedy,
-    )
-
-
 def _not_offered(
     accelerator: Accelerator, catalog: Catalog, limits: Constraints, bought: Mapping[str, Option]
 ) -> Rejection:
-    offers = catalog.offers_for(accelerator.key)
-    if not offers:
-        return Rejection.of(
-            accelerator,
-            RejectionCode.NOT_OFFERED,
-            f"No provider in the catalog rents {accelerator.name}.",
-            bought_remedy(accelerator, bought.get(accelerator.key), tried=bool(bought)),
-        )
-    kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
-    smallest = min(offer.accelerators for offer in offers)
-    if smallest > limits.max_accelerators:
-        return Rejection.of(
-            accelerator,
-            RejectionCode.NOT_OFFERED,
-            f"{accelerator.name} is rented only in machines of {smallest} or more; you allow "
-            f"{limits.max_accelerators:,}.",
-            f"Allow {smallest} accelerators.",
-            actual=float(smallest),
-            limit=float(limits.max_accelerators),
-            unit="accelerators",
-        )
+    name, offers = accelerator.name, catalog.offers_for(accelerator.key)
+    smallest = min((offer.accelerators for offer in offers), default=0)
     elsewhere = sorted({offer.provider for offer in offers})
-    if not limits.providers and only_lowest_asks(offers):
-        return Rejection.of(
-            accelerator,
-            RejectionCode.NOT_OFFERED,
-            f"{accelerator.name} has no price except the lowest ask of a marketplace, which one "
-            "host can withdraw.",
-            f"To search it, allow only this card, or name the provider: {', '.join(elsewhere)}.",
+    amounts: dict[str, Any] = {}
+    if not offers:
+        what = f"No provider in the catalog rents {name}."
+        remedy = bought_remedy(accelerator, bought.get(accelerator.key), tried=bool(bought))
+    elif smallest > limits.max_accelerators:
+        most = limits.max_accelerators
+        what = f"{name} is rented only in machines of {smallest} or more; you allow {most:,}."
+        remedy = f"Allow {smallest} accelerators."
+        amounts = {"actual": float(smallest), "limit": float(most), "unit": "accelerators"}
+    elif not limits.providers and only_lowest_asks(offers):
+        what = (
+            f"{name} has no price except the lowest ask of a marketplace, which one host can "
+            "withdraw."
         )
-    return Rejection.of(
-        accelerator,
-        RejectionCode.NOT_OFFERED,
-        f"{accelerator.name} has no {kind} offer within your providers and regions.",
-        f"Providers that rent it: {', '.join(elsewhere[:4])}"
-        + (" and others." if len(elsewhere) > 4 else "."),
-    )
+        named = ", ".join(elsewhere)
+        remedy = f"To search it, allow only this card, or name the provider: {named}."
+    else:
+        kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
+        what = f"{name} has no {kind} offer within your providers and regions."
+        others = " and others." if len(elsewhere) > 4 else "."
+        remedy = f"Providers that rent it: {', '.join(elsewhere[:4])}{others}"
+    return Rejection.of(accelerator, RejectionCode.NOT_OFFERED, what, remedy, **amounts)
 
 
 def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
