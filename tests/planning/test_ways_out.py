@@ -246,8 +246,7 @@ def test_options_that_a_change_names_make_it_fit_when_they_are_typed(
     def answer(*typed: str) -> dict[str, Any]:
         command = ["estimate", "--task", "serve", *asked.split(), *typed, "--json"]
         assert main(command) == 0
-        told: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return told
+        return json.loads(capsys.readouterr().out)
 
     before = answer()
     changes = [item["change"] for item in before["ways_out"]]
