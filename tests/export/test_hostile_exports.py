@@ -73,7 +73,7 @@ LAUNCHES = {
         *("slurm", "kubernetes", "compose", "skypilot", "dstack"),
     ),
 }
-WRITTEN = {"ds_config.json", "job.sh", "serve.yaml", "Modelfile"}
+WRITTEN = {"ds_config.json", "fsdp.json", "job.sh", "serve.yaml", "Modelfile"}
 """Files that scripts say they write."""
 PINNED = re.compile(r"[a-z-]+(\[[a-z-]+\])?==[\d.]+|--no-build-isolation")
 TAGS = set(

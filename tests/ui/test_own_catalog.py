@@ -64,7 +64,7 @@ def test_a_card_of_ones_own_can_be_chosen_until_it_is_removed() -> None:
     ("name", "content", "said"),
     [
         ("quotes.csv", OFFERS.replace(b"rtx-4090", b"rtx-9999"), "rtx-9999"),
-        ("quotes.csv", OFFERS.replace(b"0.25", b"-1"), "offers.0.on_demand_per_hour"),
+        ("quotes.csv", OFFERS.replace(b"0.25", b"-1"), "line 2, on_demand_per_hour"),
         ("cards.yaml", CARD.replace(b"our-card", b"rtx-4090"), "exists already"),
         ("cards.yaml", b"x" * 1_000_001, "too large"),
     ],
