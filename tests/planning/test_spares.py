@@ -149,7 +149,7 @@ def test_a_provider_without_a_load_balancer_is_said_to_have_none() -> None:
 
 
 def test_a_fleet_refuses_spares() -> None:
-    with pytest.raises(ValueError, match="leave workload.spare_replicas out"):
+    with pytest.raises(ValueError, match=r"leave workload\.spare_replicas out"):
         FleetWorkload.model_validate({"name": "chat", "case": asked(spare_replicas=1)})
 
 

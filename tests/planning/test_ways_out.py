@@ -246,7 +246,8 @@ def test_options_that_a_change_names_make_it_fit_when_they_are_typed(
     def answer(*typed: str) -> dict[str, Any]:
         command = ["estimate", "--task", "serve", *asked.split(), *typed, "--json"]
         assert main(command) == 0
-        return json.loads(capsys.readouterr().out)
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
 
     before = answer()
     changes = [item["change"] for item in before["ways_out"]]

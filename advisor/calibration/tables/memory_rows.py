@@ -23,7 +23,8 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.sample import SIZES
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.peak_moments import TrainingMemory
-from advisor.estimate.training.run import MemorySwitches, TrainingRun
+from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.switches import MemorySwitches
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.training_choices import (

@@ -14,6 +14,7 @@ from advisor.estimate.training.defaults import (
     usual,
 )
 from advisor.estimate.training.loading import Loading, resolve_loading
+from advisor.estimate.training.switches import MemorySwitches
 from advisor.foundation.record import record
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import PrecisionRecipe
@@ -35,7 +36,6 @@ from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
     FineTuningMethod,
-    GradientSync,
     Optimizer,
     Preference,
 )
@@ -48,51 +48,6 @@ _REFERENCE: Final = {
     False: "DPO trains on pairs of answers and holds a second, frozen model as reference",
     True: "DPO trains on pairs of answers; the reference is the base model without its adapters",
 }
-
-
-@record
-class MemorySwitches:
-    """Switches of the training software that change its memory; the defaults are PyTorch's."""
-
-    foreach_optimizer: bool = False
-    """The update holds one temporary copy of the parameters (PyTorch's ``foreach``)."""
-    gradient_bucket_view: bool = False
-    """Gradients live inside the buckets of DDP (``gradient_as_bucket_view``)."""
-    kept_gradients: bool = False
-    """Gradients are set to zero after a step instead of being freed."""
-    shifted_logits: bool = False
-    """The loss copies fp32 logits without the last position (transformers before 4.49)."""
-    gathered_logits: bool = False
-    """Tensor parallelism gathers the logits before the loss."""
-    ends_apart: bool | None = None
-    """Embedding and head are sharded separately; None takes the stack's default."""
-    base_inputs_kept: bool = False
-    """A 4-bit base keeps the unused input of each product (bitsandbytes before 0.44, pull 1270)."""
-    unpacked_base: bool = False
-    """A 4-bit base is unpacked by single operations (GPTQ in PyTorch), not by one kernel."""
-    flat_units: bool = False
-    """Frozen weights are sharded in one flat unit with adapters (PyTorch's first FSDP), which
-    allocates gradients for them too, whole until the last micro-batch (``no_sync``)."""
-    reduce_format: str | None = None
-    """Format in which sharded gradients are reduced; None takes the format of the gradients."""
-    gradient_sync: GradientSync = GradientSync.EACH
-    """When ranks sum sharded gradients; waiting gradients are in the reduced format."""
-    update_in_backward: bool = False
-    """The optimizer updates each weight in the backward pass and frees its gradient."""
-    layers_in_16_bits: int = 0
-    """How many layers keep products in 16 bits where the others multiply in fewer."""
-    expert_capacity: float = 1.0
-    """Tokens that each routed expert computes, padding included, over its even share."""
-    trained_ends: bool = False
-    """Besides adapters, full copies of embedding and head train (``modules_to_save``)."""
-    embedding_on_host: bool = False
-    """A frozen input table stays in the host's memory."""
-    adapter_format: str = "fp32"
-    adapter_autocast: bool = True
-    """Adapters compute under autocast; otherwise their input is cast to their format."""
-    adapter_dropout: bool = False
-    base_raised: bool = False
-    """A 4-bit base has ends and norms in fp32 (``prepare_model_for_kbit_training``)."""
 
 
 @record
@@ -164,10 +119,9 @@ class TrainingRun:
     def offer_of(self, tool: Tool | None) -> TrainingOffer | None:
         """Return what a tool offers for this run; None if it does not train."""
         whole = self.architecture.attends_to_all and self.attention is AttentionKernel.FLASH
-        alone = None if self.frozen else self.recipe.working == "fp32"
         if tool is None:
             return None
-        return tool.trains(self.method, self.preference, whole=whole, alone=alone)
+        return tool.trains(self.method, self.preference, whole=whole, recipe=self.recipe)
 
     def allows(self, layout: ParallelLayout) -> bool:
         """Whether the software offers all that a layout asks."""
@@ -287,14 +241,11 @@ def offer_for(
 ) -> TrainingOffer | None:
     """Return what a tool offers for a workload, in any recipe or one; None if it does not train."""
     whole = architecture.attends_to_all and workload.attention is AttentionKernel.FLASH
-    alone = None
-    if recipe is not None and not trains_adapters(workload):
-        alone = recipe.working == "fp32"
     if tool is None:
         return None
     tuned = workload if isinstance(workload, FineTuning) else None
     kind = (tuned.method, tuned.preference) if tuned else (None, None)
-    return tool.trains(*kind, whole=whole, alone=alone)
+    return tool.trains(*kind, whole=whole, recipe=recipe)
 
 
 def _software_notes(

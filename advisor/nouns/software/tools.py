@@ -16,6 +16,7 @@ from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.precision import PrecisionRecipe
 from advisor.nouns.software.tool_choice import Duty, ToolChoice, Words
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
 from advisor.nouns.training_choices import FineTuningMethod, Preference
@@ -125,13 +126,16 @@ class Tool(Noun):
         preference: Preference | None,
         *,
         whole: bool,
-        alone: bool | None = None,
+        recipe: PrecisionRecipe | None = None,
     ) -> TrainingOffer | None:
         """Return what it offers for a kind of training; None if it does not train.
 
-        ``whole``: flash attention of every token to all tokens before it. ``alone``: whether all
-        weights train in fp32; None takes both.
+        ``whole``: flash attention of every token to all tokens before it. ``recipe``: None takes
+        any.
         """
+        alone = None
+        if recipe is not None and method in (None, FineTuningMethod.FULL):
+            alone = recipe.working == "fp32"
         return _trains(self.name, method, preference, whole, alone)
 
     def at_once(self, duty: Duty) -> int | None:
