@@ -244,6 +244,8 @@ class HardwareArrays(Columns):
     pcie_bytes_per_s: Floats
     host_cores: Floats
     """Of the host, for each accelerator."""
+    host_pace: Floats
+    """Time of the host to start an operation over that of a usual host."""
     host_memory_bytes: Floats
     """Of one machine."""
     host_bytes_per_s: Floats

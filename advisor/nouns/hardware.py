@@ -220,6 +220,8 @@ class Node(Noun):
     """Memory of the host. [bytes]"""
     host_memory_bandwidth_bytes_per_s: Positive
     """Bandwidth of the host's memory, all channels together. [bytes/s]"""
+    launch_s: Positive | None = None
+    """Time of the host to start the smallest operation of a framework, where measured. [s]"""
     display_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Memory that the screen and the desktop take from each card. [bytes]"""
     assumptions: tuple[Text, ...] = ()

@@ -161,6 +161,7 @@ def measured_kernels(
     return base.scaled(after / before).changed(
         matmul={**base.matmul, **curves},
         elementwise_bandwidth=rounded(share),
+        launch_s=found.launch.median_s if found.launch else None,
         fitted_on=(accelerator.key,),
         best_share=None,
         evidence=Evidence.MEASURED,

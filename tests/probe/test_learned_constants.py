@@ -98,6 +98,30 @@ def test_a_slower_machine_takes_longer(report: ProbeReport) -> None:
     assert 1.8 < times[1].step_s.expected / times[0].step_s.expected <= 2.0
 
 
+def test_a_slow_host_slows_the_steps_that_wait_for_it(report: ProbeReport) -> None:
+    [found] = report.devices
+    assert found.launch is not None
+    slow = found.launch.model_copy(update={"median_s": 2 * found.launch.median_s})
+    later = report.model_copy(update={"devices": (found.model_copy(update={"launch": slow}),)})
+
+    def step_s(measured: ProbeReport, sequences: int) -> float:
+        question = tune("gpt2", tokens=50e6, limits={"owned": [machine(measured).model_dump()]})
+        case = advisor.load_case(
+            question
+            | {
+                "hardware": {"accelerator": "h200-sxm"},
+                "layout": {"micro_batch": sequences, "recompute": "none"},
+            }
+        )
+        time = advisor.estimate(case).time
+        assert time is not None
+        return time.step_s.expected
+
+    # One sequence of GPT-2 keeps an H200 busy for 6 ms, and its host for 10 and more.
+    assert step_s(later, 1) / step_s(report, 1) == pytest.approx(2.0, rel=0.15)
+    assert step_s(later, 64) == pytest.approx(step_s(report, 64), rel=1e-6)
+
+
 def test_the_estimate_uses_the_machine_too(report: ProbeReport) -> None:
     case = lora(**machine(report).model_dump())
     plan = advisor.recommend(case).plans[0].estimate

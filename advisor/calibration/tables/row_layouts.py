@@ -6,7 +6,7 @@ from math import gcd
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.calibration.tables.reading import Row, built, cell, choice, integer, stated
+from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates
@@ -149,4 +149,7 @@ def row_node(row: Row, standard: Node) -> Node:
     network = standard.inter_bytes_per_s
     if network is None and total > count:
         count = total
-    return standard.changed(accelerators=max(1, count))
+    launch_us = number(row, "host_launch_us")
+    return standard.changed(
+        accelerators=max(1, count), launch_s=None if launch_us is None else launch_us * 1e-6
+    )

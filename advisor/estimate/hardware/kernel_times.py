@@ -39,7 +39,8 @@ def queue_time(launches: Floats, hardware: HardwareArrays, software: SoftwareFac
 
     0 for processors.
     """
-    return np.where(hardware.own_host > 0, 0.0, launches * software.launch_s)
+    queue_s = launches * software.launch_s * hardware.host_pace
+    return np.where(hardware.own_host > 0, 0.0, queue_s)
 
 
 def dispatch_time(launches: Floats, hardware: HardwareArrays, software: SoftwareFacts) -> Floats:

@@ -77,10 +77,16 @@ def node_rates(accelerator: Accelerator, node: Node, kernels: KernelEfficiency) 
         "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
         "pcie_bytes_per_s": node.pcie_bytes_per_s,
         "host_cores": node.host_cores / node.accelerators,
+        "host_pace": (node.launch_s or kernels.launch_s or USUAL_LAUNCH_S) / USUAL_LAUNCH_S,
         "host_memory_bytes": node.host_memory_bytes,
         "host_bytes_per_s": node.host_memory_bandwidth_bytes_per_s,
     }
 
+
+USUAL_LAUNCH_S: Final = 5e-6
+"""Time of a usual host to start the smallest operation of eager PyTorch: the low end of 5 to 25 us
+for a call (jiahuanglin.xyz, GPU kernel serving, lesson 18, read 2026-11-21). With it, a stack's
+``launch_s`` meets steps on a host that needs 10.6 us (own_runs.csv). [s]"""
 
 WINOGRAD_SAVING: Final = 2.25
 """Multiplications of a 3 x 3 filter over those of F(2 x 2, 3 x 3): 36 to 16 for four outputs

@@ -99,6 +99,8 @@ class KernelEfficiency(Noun):
     """Kernels of an engine that brings its own; None for the measured kernels."""
     short_layers: bool = False
     """Whether a serving engine adds less to each layer than on other cards."""
+    launch_s: Positive | None = None
+    """Time of the measured machine's host to start the smallest operation. [s]"""
     weight_operations: NonNegative = 0.0
     """Vector operations to expand one stored weight, counted at the fp32 peak."""
     balance: tuple[NonNegative, NonNegative] | None = None
