@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from advisor.catalog.loader import CATALOG_FILE, OFFERS_FILE, load_snapshot
+from advisor.catalog.reading import read_catalog
 from advisor.errors import CatalogError
 from advisor.foundation import data_files
-from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_files import kept, read_yaml
+from advisor.foundation.resources import data_path
 
 WORDS = """
 int: [7, -7, 0x1F, 1_000, 017]
@@ -106,6 +109,34 @@ def test_values_of_a_shipped_file_are_kept_until_it_changes(shipped: Path) -> No
     shipped.write_text("a: 2\nday: 2026-11-23\n")
     os.utime(shipped, ns=(1, 1))
     assert read_yaml(shipped) == yaml.safe_load(shipped.read_text())
+
+
+def test_what_is_made_of_shipped_files_is_kept_until_one_of_them_or_the_code_changes(
+    shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(shipped.read_text())
+        return made[-1]
+
+    assert kept("made", make) == kept("made", make) == "a: 1\nday: 2026-11-23\n"
+    assert len(made) == 1
+
+    (shipped.parent / "other.csv").write_text("a\n1\n")
+    kept("made", make)
+    assert len(made) == 2
+
+    monkeypatch.setattr(data_files, "_code", lambda: "another version")
+    kept("made", make)
+    assert len(made) == 3
+
+
+def test_the_kept_catalog_is_the_catalog_of_the_files() -> None:
+    folder = data_path("")
+    files = folder / CATALOG_FILE, folder / OFFERS_FILE
+
+    assert load_snapshot() == read_catalog(*files)
 
 
 @pytest.mark.parametrize("broken", [b"", b"half", b"\x80\x04N."])

@@ -2,17 +2,14 @@
 
 import re
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Annotated
 
 from pydantic import Field
 
-from advisor.architecture.config.fields import ConfigFields
-from advisor.architecture.config.huggingface import architecture_from_config
-from advisor.architecture.families.registry import Family, family_of, named_type, supported_types
 from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
 from advisor.errors import InputError
-from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_files import kept, read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, checked, refuse, shown
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -89,10 +86,9 @@ def list_presets(takes: Unit | None = None) -> tuple[str, ...]:
 
 def preset_takes(name: str) -> Unit:
     """Return the unit of one input of a preset, named as in :func:`list_presets`."""
-    return _family(name).takes
+    from advisor.architecture.config.fields import ConfigFields
+    from advisor.architecture.families.registry import family_of, named_type, supported_types
 
-
-def _family(name: str) -> Family:
     fields = ConfigFields(_load().presets[name].config)
     nested = fields.mapping("text_config")
     kind = named_type(fields)
@@ -100,7 +96,7 @@ def _family(name: str) -> Family:
         kind = named_type(ConfigFields(nested))
     if kind not in supported_types():
         refuse(FILE, kind, "Correct it: no family has this name.", entry=name, field="model_type")
-    return family_of(kind)
+    return family_of(kind).takes
 
 
 def first_hub_id(name: str) -> str | None:
@@ -173,8 +169,9 @@ def load_preset(
             "parameter count.",
             field="model.preset",
         )
-    if sample is None and not pruning and not other:
-        return _plain(known)
+    plain = _plain(known)
+    if not pruning and not other and (sample is None or plain.unit is Unit.TOKEN):
+        return plain
     return _changed(known, sample, pruning, other)
 
 
@@ -192,7 +189,7 @@ def _nearest(spelled: str) -> list[str]:
 def _plain(name: str) -> ModelArchitecture:
     """Return a preset as published. The cache holds all presets, 16 MB in total."""
     try:
-        return _build(name, None, 0.0, ())
+        return kept(f"checked_{name}", partial(_build, name, None, 0.0, ()))
     except InputError as error:  # the file itself is wrong, not the request
         refuse(FILE, shown(error.value), f"{error.what}. {RESTORE}", entry=name, field="config")
 
@@ -202,16 +199,14 @@ def _changed(
     name: str, sample: SampleSize | None, pruning: float, other: Fields
 ) -> ModelArchitecture:
     """Return a changed preset. The cache holds only a few, because one can take 2 MB."""
-    try:
-        return _build(name, sample, pruning, other)
-    except InputError:
-        _plain(name)
-        raise
+    return _build(name, sample, pruning, other)
 
 
 def _build(
     name: str, sample: SampleSize | None, pruning: float, other: Fields
 ) -> ModelArchitecture:
+    from advisor.architecture.config.huggingface import architecture_from_config
+
     preset = _load().presets[name]
     return architecture_from_config(
         preset.config | dict(other),

@@ -12,7 +12,6 @@ from typing import Final, NoReturn
 from pydantic import ValidationError
 
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
-from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
 from advisor.errors import InputError
@@ -65,6 +64,8 @@ def _from_config(
     config: str | Mapping[str, object], sample: SampleSize | None, pruning: float
 ) -> ModelArchitecture:
     """Return the architecture of a mapping, a JSON text, or a configuration or weights file."""
+    from advisor.architecture.config.huggingface import architecture_from_config
+
     if isinstance(config, Mapping):
         return architecture_from_config(config, sample=sample, pruning=pruning)
     if holds_content(config):
@@ -159,6 +160,8 @@ def _unreadable(name: str, reason: str) -> NoReturn:
 def _from_hub(hub_id: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
     if find_preset(hub_id) is not None:
         return load_preset(hub_id, sample, pruning)
+    from advisor.architecture.config.huggingface import architecture_from_config
+
     config = load_config_text(fetch_config(hub_id))
     return architecture_from_config(
         config, name=hub_id.rpartition("/")[2], hub_id=hub_id, sample=sample, pruning=pruning

@@ -5,8 +5,7 @@ from functools import cache
 from typing import Final
 
 from advisor.architecture.presets import first_hub_id, list_presets
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -25,7 +24,7 @@ class _Titles(Noun):
 
 @cache
 def _titles() -> _Titles:
-    return checked(_Titles.model_validate, read_yaml(data_path(FILE)), file=FILE)
+    return read_record(data_path(FILE), _Titles)
 
 
 def model_title(preset: str) -> str:

@@ -81,7 +81,7 @@ class PriceState(Noun):
 
 MOST_FOUND: Final = 1000
 """Derived tables that a catalog keeps."""
-SHIPPED: Final = PriceState()
+SHIPPED: Final = PriceState.model_construct()
 
 
 def _compact(name: str) -> str:

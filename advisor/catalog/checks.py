@@ -1,11 +1,16 @@
 """Checks across fields of the catalog: order of keys, known sources, rates that look sparse."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
-from advisor.catalog.records import AcceleratorRecord, CatalogFile, OfferRecord
 from advisor.foundation.data_records import refuse
+
+if TYPE_CHECKING:
+    from advisor.catalog.catalog_records import AcceleratorRecord, CatalogFile, OfferRecord
 
 USD = "USD"
 """Every price inside the engine is in this currency."""

@@ -1,13 +1,13 @@
 """Reads the calibration: the fitted constants, and those written by hand with a source."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from advisor.catalog.required import required
-from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_files import kept, read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import Calibration
@@ -40,6 +40,11 @@ def load_calibration(path: Path | None = None) -> Calibration:
 
 @cache
 def _load(path: Path) -> Calibration:
+    beside = (path.with_name(FACTS), data_path(SOFTWARE), data_path("required.yaml"))
+    return kept("checked_calibration", partial(_read_all, path), path, *beside)
+
+
+def _read_all(path: Path) -> Calibration:
     fitted = _read(path)
     facts = path.with_name(FACTS)
     for file, section, names in (

@@ -1,25 +1,20 @@
-"""Reads the data files into a catalog."""
+"""Finds the catalog in use: shipped or of a folder, with live prices and your own facts."""
+
+from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from advisor.catalog.api_prices import ApiPrice, load_api_prices
-from advisor.catalog.catalog import Catalog, ExchangeRate, Source
-from advisor.catalog.checks import (
-    check_accelerator,
-    check_capability,
-    check_offer,
-    check_order,
-    check_rate,
-)
-from advisor.catalog.convert import RULE_SOURCE, accelerator_of, offer_of, software_of
+from advisor.catalog.catalog import Catalog
 from advisor.catalog.live import cache_file
-from advisor.catalog.quotes import with_upper_ends
-from advisor.catalog.records import CatalogFile, OfferRecord
-from advisor.foundation.data_records import read_record, read_table
+from advisor.catalog.own_files import own_files, stated_discounts, uploads
+from advisor.foundation.data_files import kept
 from advisor.foundation.resources import data_path
-from advisor.nouns.hardware import Provenance
+
+if TYPE_CHECKING:
+    from advisor.catalog.catalog_records import CatalogFile
 
 CATALOG_FILE = "gpu_catalog.yaml"
 OFFERS_FILE = "cloud_offers.csv"
@@ -50,8 +45,6 @@ def load_catalog(directory: Path | None = None) -> Catalog:
         folder = directory.resolve()
         return _load(folder / CATALOG_FILE, folder / OFFERS_FILE)
     shipped = _shipped()
-    from advisor.catalog.own_facts import own_files, stated_discounts, uploads
-
     files, discounts, uploaded = own_files(), stated_discounts(), uploads()
     if not files and not discounts and not uploaded:
         return shipped
@@ -111,6 +104,26 @@ def shipped_content() -> CatalogFile:
     return _content(path, _stamp(path))
 
 
+@lru_cache(maxsize=1)
+def _content(path: Path, stamp: tuple[int, int]) -> CatalogFile:
+    del stamp
+    from advisor.catalog.reading import read_content
+
+    return read_content(path)
+
+
+@lru_cache(maxsize=4)
+def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], ...]) -> Catalog:
+    del stamps
+
+    def read() -> Catalog:
+        from advisor.catalog.reading import read_catalog
+
+        return read_catalog(catalog_path, offers_path)
+
+    return kept("checked_catalog", read, catalog_path, offers_path, data_path("billing.csv"))
+
+
 @lru_cache(maxsize=8)
 def _with_own(
     files: tuple[Path, ...],
@@ -131,52 +144,3 @@ def _with_own(
         catalog = with_own_facts(catalog, facts, shipped_content(), name=name)
     stated = discount_facts(discounts)
     return with_own_facts(catalog, stated, shipped_content(), name="--discount")
-
-
-@lru_cache(maxsize=4)
-def _content(path: Path, stamp: tuple[int, int]) -> CatalogFile:
-    del stamp
-    content = read_record(path, CatalogFile)
-    check_order(list(content.accelerators), file=path.name)
-    for key, record in content.accelerators.items():
-        check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=path.name)
-    for currency in content.exchange_rates:
-        check_rate(currency, content, file=path.name)
-    for capability in content.compute_capabilities:
-        check_capability(capability, content, file=path.name)
-    return content
-
-
-@lru_cache(maxsize=4)
-def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], ...]) -> Catalog:
-    content = _content(catalog_path, stamps[0])
-    records = read_table(offers_path, OfferRecord)
-    for line, offer in enumerate(records, start=2):
-        check_offer(offer, content, line=line, file=offers_path.name)
-    offers = [offer_of(record, content) for record in records]
-    check_order([offer.key for offer in offers], file=offers_path.name)
-
-    sources = {
-        key: Source(key=key, **record.model_dump()) for key, record in content.sources.items()
-    }
-    provenance = {
-        key: Provenance(source=key, date=source.date, confidence=source.confidence)
-        for key, source in sources.items()
-    }
-    return Catalog(
-        accelerators=tuple(
-            accelerator_of(key, record, content.reported_memory_rules, provenance)
-            for key, record in content.accelerators.items()
-        ),
-        offers=with_upper_ends(offers, file=offers_path.name),
-        sources=sources,
-        excluded=content.excluded,
-        exchange_rates={
-            currency: ExchangeRate(usd=rate.usd, date=content.sources[rate.source].date)
-            for currency, rate in content.exchange_rates.items()
-        },
-        software={
-            capability: software_of(capability, item, provenance)
-            for capability, item in content.compute_capabilities.items()
-        },
-    )

@@ -6,16 +6,14 @@ offers. It passes the checks of the shipped files.
 
 import csv
 import io
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, field_validator
 
-from advisor.catalog.records import AcceleratorRecord, Key, Name, OfferRecord, Record
+from advisor.catalog.catalog_records import AcceleratorRecord, OfferRecord
+from advisor.catalog.records import Key, Name, Record
 from advisor.errors import InputError
 from advisor.foundation.data_records import shown
 from advisor.foundation.dates import current_day
@@ -23,8 +21,6 @@ from advisor.foundation.files import read_file
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.hardware import Confidence
 
-VARIABLE: Final = "GPU_ADVISOR_CATALOG"
-"""Environment variable with files, separated as in PATH."""
 SOURCE: Final = "your-file"
 MAX_BYTES: Final = 1_000_000
 MAX_OFFERS: Final = 5_000
@@ -46,11 +42,6 @@ ALLOWED: Final = {
     "discounts": "shares from 0% to below 100%, by provider",
     "providers": "a list of names",
 }
-
-Upload = tuple[str, bytes]
-"""Name and content of a file."""
-_FILES: ContextVar[tuple[Path, ...]] = ContextVar("own catalog files", default=())
-_DISCOUNTS: ContextVar[tuple[str, ...]] = ContextVar("discounts", default=())
 
 Discount = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
@@ -74,48 +65,6 @@ class OwnFacts(Record):
         if len({name.casefold() for name in discounts}) < len(discounts):
             raise ValueError("one provider has two discounts; state each provider once")
         return discounts
-
-
-@contextmanager
-def using_catalog(files: Sequence[str], *, discounts: Sequence[str] = ()) -> Iterator[None]:
-    """Put files and discounts over the catalog inside the context.
-
-    Files are as :func:`read_own_facts` reads them; ``AWS=22%`` takes a share off a provider's
-    on-demand price.
-    """
-    tokens = _FILES.set(tuple(map(Path, files))), _DISCOUNTS.set(tuple(discounts))
-    try:
-        yield
-    finally:
-        _FILES.reset(tokens[0])
-        _DISCOUNTS.reset(tokens[1])
-
-
-def own_files() -> tuple[Path, ...]:
-    """Return the files in use: those of the environment, then those of the context."""
-    named = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-    return (*named, *_FILES.get())
-
-
-class _Visitors:
-    """How a server with several visitors finds the files of the one who asks."""
-
-    uploads: Callable[[], tuple[Upload, ...]] = tuple
-
-
-def uploads_come_from(find: Callable[[], tuple[Upload, ...]]) -> None:
-    """Name the function that returns the files of whoever asks for the catalog."""
-    _Visitors.uploads = staticmethod(find)
-
-
-def uploads() -> tuple[Upload, ...]:
-    """Return the files of the visitor who asks; none outside a server."""
-    return _Visitors.uploads()
-
-
-def stated_discounts() -> tuple[str, ...]:
-    """Return the discounts of the context."""
-    return _DISCOUNTS.get()
 
 
 def discount_facts(stated: Sequence[str]) -> OwnFacts:

@@ -1,17 +1,15 @@
-"""Rows of the data files as people write them: in human units, which the field names state."""
+"""The base of the data files' rows, and types of their values: bounded, in human units."""
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from advisor.foundation import names
 from advisor.foundation.dates import first_day
-from advisor.nouns.hardware import Confidence, Segment
 
 # One bound for each unit, far above every product: a larger figure has a wrong unit or is damaged.
 Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
@@ -58,178 +56,9 @@ Name = Annotated[names.Name, Field(min_length=1)]
 IsoDate = Annotated[str, Field(json_schema_extra={"pattern": _DATE}), AfterValidator(_date)]
 IsoDay = Annotated[IsoDate, Field(min_length=10)]
 Key = Annotated[str, Field(json_schema_extra={"pattern": _KEY}), AfterValidator(_key)]
-Version = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
-Format = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"]
 
 
 class Record(BaseModel):
     """A row that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class SourceRecord(Record):
-    """An entry of the registry of sources."""
-
-    title: Text
-    locator: Text
-    """Address, or repository with commit and path."""
-    date: IsoDate
-    """Date of the source, or the date on which it was read."""
-    licence: Text
-    confidence: Confidence
-    """Confidence in every accelerator value that cites this source. Offers state their own."""
-
-
-class MemoryRule(Record):
-    """How the memory that the driver shows follows from the marketed size."""
-
-    share_of_gib: Annotated[float, Field(gt=0, le=1.05)]
-    """Reported bytes over the marketed number of GB read as GiB."""
-    basis: Text
-    """The cards it was read from, or why it is assumed."""
-
-
-class InterconnectRecord(Record):
-    """Fast links, as published: both directions together."""
-
-    name: Name
-    bidirectional_gb_per_s: Gigabytes
-    """Per accelerator. [GB/s]"""
-    domain_size: Annotated[Count, Field(ge=2)]
-
-
-class PurchaseRecord(Record):
-    """Price of one accelerator."""
-
-    usd: Usd
-    date: IsoDate
-    kind: Literal["msrp", "street", "estimate"]
-
-
-class AcceleratorRecord(Record):
-    """One entry of ``gpu_catalog.yaml``."""
-
-    name: Name
-    vendor: Name
-    architecture: Name
-    year: Annotated[int, Field(ge=2010, le=2035)]
-    segment: Segment
-    form_factor: Name
-    memory_gb: Annotated[Gigabytes, Field(ge=0.1)]
-    """As marketed. [GB]"""
-    memory_reported_mib: Mebibytes | None = None
-    """As the driver shows it. [MiB]"""
-    memory_reported_rule: Key | None = None
-    """Rule that derives the reported memory if no figure is published."""
-    memory_type: Name
-    memory_bandwidth_gb_per_s: Annotated[Gigabytes, Field(ge=0.1)]
-    cache_mib: Mebibytes | None = None
-    """Last-level cache of a processor. [MiB]"""
-    dense_tflops: Annotated[dict[Format, Teraflops], Field(min_length=1)]
-    """Dense, fp32 accumulation; TOPS for integers. [TFLOPS]"""
-    fp16_accumulate_tflops: dict[Format, Teraflops] = {}
-    """Dense with fp16 accumulation, where that differs. [TFLOPS]"""
-    unusual_rates: Text | None = None
-    """Why a rate above twice that of the next wider format is dense all the same."""
-    board_power_w: Watts | None = None
-    interconnect: InterconnectRecord | None = None
-    network_gbit_per_s: Gigabits | None = None
-    """Network of each accelerator beyond its link domain, where the maker builds it in."""
-    pcie_generation: Annotated[int, Field(ge=1, le=6)] | None = None
-    pcie_lanes: Literal[1, 4, 8, 16] = 16
-    """Lanes that the card connects, whatever the slot offers."""
-    compute_capability: Text | None = None
-    purchase: PurchaseRecord | None = None
-    no_purchase: Text | None = None
-    """Why the catalog has no purchase price."""
-    sources: dict[Name, Key]
-    """From field (or ``dense_tflops.fp32``) to key of the registry; ``default`` for the rest."""
-    inference_only: bool = False
-    """True for parts without a training software stack."""
-    notes: names.Text = ""
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> AcceleratorRecord:
-        pairs = ("memory_reported_mib", "memory_reported_rule"), ("purchase", "no_purchase")
-        for one, other in pairs:
-            if (getattr(self, one) is None) == (getattr(self, other) is None):
-                msg = f"give exactly one of {one} and {other}"
-                raise ValueError(msg)
-        return self
-
-
-class RateRecord(Record):
-    """What one unit of a currency is worth; its date is that of the source."""
-
-    usd: Usd
-    source: Key
-
-
-class CapabilityRecord(Record):
-    """Software that a compute capability needs."""
-
-    cuda: Version
-    """Lowest toolkit that targets it."""
-    last_cuda: Version | None = None
-    """Last toolkit that targets it; None if current ones do."""
-    driver: Text
-    """Lowest driver for that toolkit on Linux x86_64."""
-    pytorch: Version
-    """First release whose wheels run on it."""
-    sources: dict[Name, Key]
-    """From field to key of the registry; ``default`` for the rest."""
-    notes: names.Text = ""
-
-
-class CatalogFile(Record):
-    """The whole of ``gpu_catalog.yaml``."""
-
-    sources: dict[Key, SourceRecord]
-    reported_memory_rules: dict[Key, MemoryRule]
-    exchange_rates: dict[Currency, RateRecord] = {}
-    """By currency; US dollars need none."""
-    compute_capabilities: dict[Version, CapabilityRecord] = {}
-    excluded: dict[Key, Text] = {}
-    """Accelerators left out on purpose, with the reason."""
-    accelerators: Annotated[dict[Key, AcceleratorRecord], Field(min_length=1)]
-
-
-class OfferRecord(Record):
-    """One line of ``cloud_offers.csv``."""
-
-    provider: Name
-    instance_type: Name
-    region: Name = ""
-    """In the provider's words; empty if the source does not state it."""
-    tier: Name
-    accelerator: Key
-    accelerators: Count
-    vcpus: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = None
-    host_memory_gib: Gigabytes | None = None
-    currency: Currency
-    """Currency of both prices, as the provider quotes them. ISO 4217."""
-    on_demand_per_hour: PerHour | None = None
-    """Price of the whole instance. [currency/h]"""
-    spot_per_hour: PerHour | None = None
-    price_date: IsoDate
-    intra_node: names.Text = ""
-    """Link between the accelerators. Empty if the source does not state it."""
-    network_gbit_per_s: Gigabytes | None = None
-    """Network of the whole instance, per direction. [Gbit/s]"""
-    source: Key
-    confidence: Confidence
-    notes: names.Text = ""
-
-    @model_validator(mode="after")
-    def _has_a_price(self) -> OfferRecord:
-        if self.on_demand_per_hour is None and self.spot_per_hour is None:
-            msg = "Give on_demand_per_hour or spot_per_hour"
-            raise ValueError(msg)
-        return self
-
-
-def schema_text() -> str:
-    """JSON Schema of ``gpu_catalog.yaml``, as ``gpu_catalog.schema.json`` holds it."""
-    return json.dumps(CatalogFile.model_json_schema(), indent=1, sort_keys=True) + "\n"

@@ -271,13 +271,10 @@ class HardwareArrays(Columns):
         cls, systems: Sequence[tuple[Accelerator, Node, KernelEfficiency, str]]
     ) -> HardwareArrays:
         """Return systems one after the other, each with the format of its matmuls."""
-        known: dict[tuple[int, int, str], dict[str, float]] = {}
-        rates = []
-        for card, node, kernels, compute in systems:
-            key = id(card), id(kernels), compute
-            if key not in known:
-                known[key] = card_rates(card, kernels, compute)
-            rates.append(known[key] | node_rates(card, node, kernels))
+        rates = [
+            card_rates(card, kernels, compute) | node_rates(card, node, kernels)
+            for card, node, kernels, compute in systems
+        ]
         table = np.array([[*one.values()] for one in rates], dtype=np.float64)
         return cls(**dict(zip(rates[0], np.ascontiguousarray(table.T), strict=True)))
 

@@ -11,6 +11,7 @@ from advisor.architecture.table.operators import Division, Operator, OperatorKin
 from advisor.equations.flops import attended_keys
 from advisor.equations.training.memory import adapter_parameters
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.identity import by_identity
 from advisor.foundation.record import record
 from advisor.nouns.software.stacks import SelectiveRecompute
 
@@ -37,6 +38,7 @@ class ParameterFold:
         return self.block_divided + self.block_replicated + self.block_expert
 
 
+@by_identity(64)
 def as_computed(run: TrainingRun) -> TrainingRun:
     """Return a run whose model has the rows that the software computes.
 
@@ -62,6 +64,7 @@ def _repeated(op: Operator, more: float) -> Operator:
     return op.changed(**({name: more * getattr(op, name) for name in amounts} | active))
 
 
+@by_identity(64)
 def fold_parameters(architecture: ModelArchitecture) -> ParameterFold:
     """Sum the table's parameters by part and division."""
     total: Counter[tuple[Part, Division]] = Counter()

@@ -13,6 +13,7 @@ from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.errors import InputError
 from advisor.foundation import cents
+from advisor.foundation.data_records import read_record, refuse
 from advisor.foundation.formatting import money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
@@ -226,10 +227,8 @@ class Machine:
 def _table() -> _Table:
     """Read the file; ``CatalogError`` if rows are wrong, out of order, or cite no known source."""
     from advisor.catalog.checks import check_order
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked, refuse
 
-    table = checked(_Table.model_validate, read_yaml(data_path(MACHINES)), file=MACHINES)
+    table = read_record(data_path(MACHINES), _Table)
     check_order(list(table.machines), file=MACHINES)
     for name, row in table.machines.items():
         for field, key in row.sources.items():

@@ -7,8 +7,7 @@ from typing import Any, Final
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
 from advisor.fleet.portfolio import Portfolio
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import read_record
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -37,7 +36,7 @@ class _Questions(Noun):
 @cache
 def common_questions() -> _Questions:
     """Read the file; ``CatalogError`` if it is damaged."""
-    return checked(_Questions.model_validate, read_yaml(data_path(FILE)), file=FILE)
+    return read_record(data_path(FILE), _Questions)
 
 
 def example_portfolio() -> str:

@@ -1,21 +1,21 @@
 """Reads the project's own data files. A broken file raises ``CatalogError``."""
 
+import os
 import pickle
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache, partial
 from importlib.util import cache_from_source
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from advisor.errors import CatalogError, TransferError
 from advisor.foundation import structured
 from advisor.foundation.resources import data_path
 from advisor.foundation.writing import rewritten
 
-_READERS: Final = tuple(
-    Path(__file__).with_name(f"{name}.py") for name in ("data_files", "structured", "yaml_values")
-)
-"""Code whose change makes kept values old."""
+T = TypeVar("T")
 
 
 def read_text(path: Path) -> str:
@@ -45,34 +45,57 @@ def read_yaml(path: Path) -> object:
     Raises CatalogError if it cannot be read, is not YAML, gives a key twice, or uses anchors or
     tags; the message names the line.
 
+    The values of a shipped file are `kept`; a user's file is read.
+    """
+    return kept(path.stem, partial(_parsed, path), path)
+
+
+def kept(name: str, read: Callable[[], T], *files: Path) -> T:
+    """Return what ``read`` makes of files, for shipped ones as it was kept, or kept from now on.
+
+    ``files``: all that ``read`` uses; any of the data folder by default. Raises what ``read``
+    raises.
+
     Notes
     -----
-    Reading the shipped files takes a tenth of a short command. Their values are therefore kept as
-    Python keeps a compiled module: in the same folder, under the same rules for writing there,
-    and only while the file has the size and the time of its last change. A user's file is read.
+    Reading and checking the shipped files takes a quarter of a short command. What they hold is
+    therefore kept as Python keeps a compiled module: in the same folder, under the same rules for
+    writing there, and only while files and code have the size and the time of their last change.
     """
-    kept = _kept_at(path)
-    if kept is None:
-        return _parsed(path)
-    stamp = [(file.stat().st_mtime_ns, file.stat().st_size) for file in (path, *_READERS)]
-    # A file that is missing, of another Python or cut off: the text is read.
-    with suppress(Exception), kept.open("rb") as file:
-        stamped, values = pickle.load(file)
-        if stamped == stamp:
-            return values
-    values = _parsed(path)
+    folder = data_path("")
+    if any(file.parent != folder or not file.is_file() for file in files):
+        return read()
+    place = Path(cache_from_source(f"{folder / name}."))
+    stamp = _code(), _stamp(files or os.scandir(folder))
+    # A file that is missing, of another Python or cut off: the shipped files are read.
+    with suppress(Exception), place.open("rb") as file:
+        if pickle.load(file) == stamp:
+            found: T = pickle.load(file)
+            return found
+    values = read()
     if not sys.dont_write_bytecode:
         with suppress(OSError, TransferError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            with rewritten(kept) as fresh:
-                pickle.dump((stamp, values), fresh)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with rewritten(place) as fresh:
+                pickle.dump(stamp, fresh)
+                pickle.dump(values, fresh)
     return values
 
 
-def _kept_at(path: Path) -> Path | None:
-    """Return where the values of a shipped file are kept; None for a user's file."""
-    shipped = path.is_file() and path.parent == data_path("")
-    return Path(cache_from_source(str(path))) if shipped else None
+@cache
+def _code() -> str:
+    """Return what changes with the code, which reads and checks the shipped files."""
+    from pydantic import VERSION
+
+    folders = (folder for folder, _, _ in os.walk(Path(__file__).parent.parent))
+    sources = sorted(folder for folder in folders if not folder.endswith("__pycache__"))
+    return VERSION + "".join(_stamp(os.scandir(folder)) for folder in sources)
+
+
+def _stamp(files: Iterable[Any]) -> str:
+    """Return names, times of the last change and sizes of files."""
+    stats = ((file.name, file.stat()) for file in files if file.is_file())
+    return str(sorted((name, status.st_mtime_ns, status.st_size) for name, status in stats))
 
 
 def _parsed(path: Path) -> object:

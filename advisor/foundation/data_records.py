@@ -18,7 +18,7 @@ from typing import Final, NoReturn, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from advisor.errors import CatalogError
-from advisor.foundation.data_files import read_text, read_yaml
+from advisor.foundation.data_files import kept, read_text, read_yaml
 
 T = TypeVar("T")
 R = TypeVar("R", bound=BaseModel)
@@ -42,9 +42,15 @@ def refuse(file: str, value: object, remedy: str, *, entry: str = "", field: str
     raise CatalogError(file=file, entry=entry, field=field, value=value, remedy=remedy) from None
 
 
-def read_record(path: Path, record: type[R]) -> R:
-    """Read a YAML file that holds one record."""
-    return checked(record.model_validate, read_yaml(path), file=path.name)
+def read_record(path: Path, record: type[R], *, under: str = "") -> R:
+    """Read a YAML or JSON file that holds one record, or its only field ``under``."""
+
+    def read() -> R:
+        content = read_json(path) if path.suffix == ".json" else read_yaml(path)
+        whole = {under: content} if under else content
+        return checked(record.model_validate, whole, file=path.name)
+
+    return kept(f"{path.stem}_{record.__name__}", read, path)
 
 
 def read_json(path: Path) -> object:
@@ -115,11 +121,16 @@ def read_table(path: Path, record: type[R], *, key: Sequence[str] = ()) -> list[
 
     ``key`` is as in :func:`read_cells`.
     """
-    rows = [
-        {name: value for name, value in row.items() if value}
-        for row in read_cells(path, tuple(record.model_fields), key=key)
-    ]
-    return checked(TypeAdapter(list[record]).validate_python, rows, file=path.name, rows=rows)  # type: ignore[valid-type]
+
+    def read() -> list[R]:
+        rows = [
+            {name: value for name, value in row.items() if value}
+            for row in read_cells(path, tuple(record.model_fields), key=key)
+        ]
+        validate = TypeAdapter(list[record]).validate_python  # type: ignore[valid-type]
+        return checked(validate, rows, file=path.name, rows=rows)
+
+    return kept(f"{path.stem}_{record.__name__}", read, path)
 
 
 def checked(

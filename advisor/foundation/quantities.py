@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from pydantic import Field, model_validator
@@ -40,6 +41,14 @@ class Evidence(StrEnum):
 
 
 _STRENGTH: Final = {evidence: place for place, evidence in enumerate(Evidence)}
+
+
+@lru_cache(maxsize=64)
+def _sigmas(share: float) -> float:
+    # `statistics` takes a while to import, and most processes need no percentile.
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(share)
 
 
 class Range(Noun):
@@ -92,13 +101,10 @@ class Range(Noun):
         >>> span.at(0.5), round(span.at(0.9), 6)
         (10.0, 40.0)
         """
-        # `statistics` takes a while to import, and most processes need no percentile.
-        from statistics import NormalDist
-
         end = self.high if share > HALF else self.low
         if end == self.expected or self.expected <= 0:
             return self.expected
-        spread = abs(NormalDist().inv_cdf(share)) / END_SIGMAS
+        spread = abs(_sigmas(share)) / END_SIGMAS
         return float(self.expected * (max(end, LEAST * self.expected) / self.expected) ** spread)
 
     def risk_above(self, limit: float) -> float:

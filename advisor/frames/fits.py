@@ -8,7 +8,6 @@ from advisor.architecture.titles import model_title
 from advisor.foundation.formatting import length_limit, memory, rate
 from advisor.foundation.units import GIB
 from advisor.frames.rows import Rows, tabled
-from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
 
 ABSENT: Final = "-"
@@ -27,7 +26,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
                 margin: memory(abs(model.margin_bytes)),
                 "Tokens/s": _speed(model),
                 "Longest context": length_limit(model.served.max_context_tokens),
-                together: context_together(model),
+                together: model.context_together,
                 "Loss of quality": model.served.quality or ABSENT,
                 "Software": model.served.software_title,
                 "Start it with": model.served.layout.host_options or ABSENT,

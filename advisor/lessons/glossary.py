@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from advisor.foundation.data_records import read_record, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -34,11 +35,7 @@ def glossary() -> Mapping[str, Term]:
 
     Raises CatalogError if the file is damaged, or two words share a spelling.
     """
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked, refuse
-
-    content = {"terms": read_yaml(data_path(FILE))}
-    found = checked(_Glossary.model_validate, content, file=FILE).terms
+    found = read_record(data_path(FILE), _Glossary, under="terms").terms
     seen: set[str] = set()
     for word, term in found.items():
         for spelling in (word, *term.also):

@@ -9,6 +9,7 @@ from pydantic import Field
 from advisor import api
 from advisor.catalog import Catalog, load_catalog
 from advisor.errors import InputError
+from advisor.foundation.data_records import read_record, refuse
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 from advisor.foundation.references import references
@@ -61,11 +62,7 @@ def lesson_texts() -> Mapping[str, LessonText]:
 
     Raises ``CatalogError`` if the file is damaged, a topic has no figures, or a source is unknown.
     """
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked, refuse
-
-    content = {"lessons": read_yaml(data_path(TEXTS))}
-    texts = checked(_Texts.model_validate, content, file=TEXTS).lessons
+    texts = read_record(data_path(TEXTS), _Texts, under="lessons").lessons
     if [*texts] != [*FIGURES]:
         refuse(TEXTS, ", ".join(texts)[:200], f"The topics are {', '.join(FIGURES)}.")
     for topic, text in texts.items():

@@ -148,7 +148,7 @@ class Case(Noun):
     hardware: Hardware | None = None
     layout: ParallelLayout | None = None
     """Its stated fields are kept; the search chooses the others."""
-    limits: Constraints = Constraints()
+    limits: Constraints = Constraints.model_construct()
     objective: Objective = asked(
         "what the first plan is",
         "--objective",
@@ -156,11 +156,11 @@ class Case(Noun):
         metavar="WHAT",
         default=Objective.CHEAPEST,
     )
-    host: Host = Host()
+    host: Host = Host.model_construct()
     """The computer around the accelerators."""
-    owning: Owning = Owning()
+    owning: Owning = Owning.model_construct()
     """What buying is assumed to cost."""
-    renting: Renting = Renting()
+    renting: Renting = Renting.model_construct()
     """What renting is assumed to cost beside list prices."""
 
     @field_serializer("layout")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import checked, read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -75,9 +75,7 @@ class _TowerFile(Noun):
 @cache
 def vision_towers() -> _TowerFile:
     """Return the towers with published facts."""
-    return checked(
-        _TowerFile.model_validate, read_yaml(data_path(VISION_TOWERS)), file=VISION_TOWERS
-    )
+    return read_record(data_path(VISION_TOWERS), _TowerFile)
 
 
 @lru_cache(maxsize=128)  # every estimate of a served model asks

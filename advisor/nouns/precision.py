@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from advisor.errors import InputError
-from advisor.foundation.data_records import checked, read_json
+from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import BITS_PER_BYTE
@@ -126,7 +126,7 @@ def _stored(file: NumberFormats) -> Iterator[WeightFormat]:
 @cache
 def number_formats() -> NumberFormats:
     """Read the file."""
-    return checked(NumberFormats.model_validate, read_json(data_path(NAME)), file=NAME)
+    return read_record(data_path(NAME), NumberFormats)
 
 
 FORMAT_BYTES: Final = number_formats().bytes

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.errors import InputError
+from advisor.foundation.data_records import read_record
 from advisor.foundation.names import HubId
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -197,12 +198,7 @@ class _TechniqueFile(Noun):
 
 @cache
 def _facts() -> _TechniqueFile:
-    # A case without techniques needs no file.
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked
-
-    content = read_yaml(data_path(TECHNIQUES))
-    return checked(_TechniqueFile.model_validate, content, file=TECHNIQUES)
+    return read_record(data_path(TECHNIQUES), _TechniqueFile)
 
 
 def speculation_facts() -> dict[Speculation, SpeculationFacts]:

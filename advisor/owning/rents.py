@@ -19,7 +19,7 @@ from advisor.owning.work import Work
 from advisor.planning.beside_api import Hosted, hosted_models
 from advisor.planning.machines import hardware_systems
 from advisor.planning.prepared import PricedCase
-from advisor.planning.search.options import Configuration, Price, priced_options
+from advisor.planning.search.options import Option, Price, priced_options
 from advisor.planning.spanning import spanning
 from advisor.planning.spot import Interruptions, upper_factor
 
@@ -134,7 +134,7 @@ class Market:
         first_s = None if self.work.run_hours else 0.0
         options = priced_options(
             [
-                Configuration(at, number, found.precision, layouts, 0, hours, hours, first_s)
+                Option(at, number, found.precision, layouts, 0, hours, hours, first_s)
                 for at in range(len(systems))
             ],
             [Price.of(system, kind) for system in systems],

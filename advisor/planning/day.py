@@ -17,12 +17,12 @@ from advisor.equations.serving.autoscaling import (
 from advisor.estimate.batch.arrivals import batches_under_arrivals
 from advisor.estimate.beside_results import Day, DayHour, DayWay
 from advisor.estimate.candidates import Candidates
-from advisor.estimate.hardware.card_formats import cache_format, compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
-from advisor.estimate.serving.demand import ServedModel
+from advisor.estimate.serving.demand import served_on
 from advisor.estimate.serving.queue import queued
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.tools.duty import duty_of
@@ -31,7 +31,7 @@ from advisor.foundation.formatting import duration, percent
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.demand import Demand
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.time_ranges import TimeSpreads
@@ -142,9 +142,7 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
         asked.calibration, placement.tool, card, duty_of(workload, architecture)
     )
     card, kernels, _ = working_card(card, architecture, workload, form, calibration)
-    served = ServedModel.of(
-        architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]
-    )
+    served = served_on(card, architecture, workload, form)
     layout = placement.layout.changed(data=placement.layout.expert)
     compute = compute_format(card, form)
     candidates = Candidates.of([layout], card, placement.node, kernels, compute=compute)

@@ -9,9 +9,8 @@ from advisor.estimate.training.loading import decodes_images
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.workload import Serving
-from advisor.planning.search.options import cheapest_offer
+from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System, find_systems, owned_system
-from advisor.planning.spot import upper_factor
 
 
 def hardware_systems(
@@ -81,9 +80,8 @@ def hardware_system(
     kind = case.limits.price_kind
 
     def price(system: System) -> float:
-        offer, per_hour = cheapest_offer(system, kind)
-        factor = upper_factor(offer, kind) if offer else 1.0
-        return per_hour * factor * -(-count // system.node.accelerators)
+        one = Price.of(system, kind)
+        return one.usd_per_hour * one.factor * -(-count // one.accelerators)
 
     found = hardware_systems(accelerator, count, catalog, case, together=together or count)
     return min(found, key=price)

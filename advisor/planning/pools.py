@@ -11,9 +11,8 @@ import numpy as np
 from advisor.equations.serving.queueing import many_servers_wait_s, tail_quantile_s
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
-from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.serving.arrivals import arrivals_of
-from advisor.estimate.serving.demand import ServedModel, cached_bytes_per_sequence
+from advisor.estimate.serving.demand import cached_bytes_per_sequence, served_on
 from advisor.estimate.serving.queue import PERCENTILES
 from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.formatting import milliseconds, money, percent
@@ -21,7 +20,7 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.serving import Serving
 from advisor.nouns.techniques import pool_facts
 from advisor.planning.balancer import balancer_usd_per_month
@@ -214,11 +213,8 @@ def _pairs(
     limits, rate = asked.case.limits, workload.requests_per_s or 0.0
     targets = limits.max_ttft_ms, limits.max_tpot_ms
     first_most, later_most = ((most or inf) * MILLISECOND for most in targets)
-    served = ServedModel.of(
-        asked.architecture,
-        weight_format=WEIGHT_FORMATS[answers[0].precision],
-        cache_bytes=KV_CACHE_FORMATS[cache_format(workload, system.accelerator)],
-    )
+    form = WEIGHT_FORMATS[answers[0].precision]
+    served = served_on(system.accelerator, asked.architecture, workload, form)
     whole, length = LayoutArrays.of(ParallelLayout()), float(workload.input_tokens)
     moved_bytes = float(cached_bytes_per_sequence(served, whole, length)[0])
     writers = [one for one in answers if meets_tpot(one, limits)]

@@ -35,7 +35,6 @@ from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, as_case, fed, on_owned, prepared
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import (
-    Configuration,
     Option,
     Price,
     best_option,
@@ -47,6 +46,7 @@ from advisor.planning.search.options import (
 from advisor.planning.search.precisions import proven_recipes, search_and_host
 from advisor.planning.search.replicas import LAYER_DEGREES, PIPELINE_DEGREES
 from advisor.planning.search.systems import System, check_names, owned_system, with_host
+from advisor.planning.search.training import with_range
 from advisor.planning.spanning import spanning
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
@@ -331,19 +331,13 @@ def _timed(asked: _Asked) -> list[Option]:
     hours, _ = evaluate_run_hours(run, candidates, calibration)
     spreads = TimeSpreads(architecture, calibration, case.workload)
     interruptions = interruptions_of(case, calibration)
-    configurations = []
+    found = []
     for index, (system, time) in enumerate(zip(asked.systems, hours.tolist(), strict=True)):
         if np.isfinite(time):
-            spread = spreads.of(
-                system.accelerator, system.node, precision=precision, count=asked.count
-            )
-            configurations.append(
-                Configuration(
-                    index, asked.count, precision, layouts, 0, time, time * spread.high, run=run
-                )
-            )
+            one = Option(index, asked.count, precision, layouts, 0, time, time)
+            found.append(with_range(one, index, system, run, spreads, proven=True))
     return priced_options(
-        configurations,
+        found,
         [Price.of(system, case.limits.price_kind, interruptions) for system in asked.systems],
     )
 

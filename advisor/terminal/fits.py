@@ -4,7 +4,6 @@ from rich.console import Console
 from rich.text import Text
 
 from advisor.foundation.formatting import count, length_limit, memory, rate
-from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.results import (
     VERDICT_TITLES,
     Fits,
@@ -82,7 +81,7 @@ def _served(model: ModelFit) -> tuple[str, ...]:
         served.software_title,
         memory(abs(served.margin_bytes)),
         length_limit(served.max_context_tokens),
-        context_together(model),
+        model.context_together,
         speed.strip(),
     )
 

@@ -7,7 +7,12 @@ from advisor.architecture.presets import load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving.demand import ServingLoad, cached_bytes_per_sequence
-from advisor.estimate.serving.memory import ServingMemory, serving_capacity, serving_memory
+from advisor.estimate.serving.memory import (
+    ServingMemory,
+    longest_request,
+    serving_capacity,
+    serving_memory,
+)
 from advisor.foundation.units import GIB
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import Serving
@@ -172,7 +177,8 @@ def test_capacity_by_hand() -> None:
     load = ServingLoad.of(Serving(input_tokens=3000, output_tokens=1096, concurrency=4))
     layout = LayoutArrays.of(ParallelLayout())
     memory_bytes = np.array([80e9])
-    capacity = serving_capacity(served(LLAMA_8B), load, layout, memory_bytes, constants)
+    model = served(LLAMA_8B)
+    capacity = serving_capacity(model, load, layout, memory_bytes, constants)
     weights = 2 * (8_030_261_248 - 65 * 4096)
     sampling = 2 * 8192 * 4096 + 18 * 1024 * 128256
     # 0.9 x 80 GB, the context outside it; the engine's share and a twentieth of the weights at
@@ -180,7 +186,7 @@ def test_capacity_by_hand() -> None:
     room = 72e9 + 0.45e9 - weights - 0.25 * 0.05 * weights - 1.25 * (sampling + 0.5e9) - 0.6e9
     assert capacity.cache_room_bytes[0] == pytest.approx(room)
     assert capacity.max_concurrency[0] == room // (4096 * 131_072)
-    assert capacity.max_context_tokens[0] == room / 4 // 131_072
+    assert longest_request(model, load, layout, capacity)[0] == room / 4 // 131_072
 
 
 def test_longest_context_with_windows_fills_the_room_exactly() -> None:
@@ -189,7 +195,7 @@ def test_longest_context_with_windows_fills_the_room_exactly() -> None:
     model = served(GPT_OSS_120B, "mxfp4")
     load = ServingLoad.of(Serving(concurrency=200))
     capacity = serving_capacity(model, load, layout, np.array([80e9]), constants)
-    longest = capacity.max_context_tokens[0]
+    longest = longest_request(model, load, layout, capacity)[0]
     room = capacity.cache_room_bytes[0] / 200
     assert cached_bytes_per_sequence(model, layout, longest)[0] <= room
     assert cached_bytes_per_sequence(model, layout, longest + 1)[0] > room

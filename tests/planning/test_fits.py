@@ -9,7 +9,6 @@ import advisor
 from advisor.architecture.titles import short_list
 from advisor.foundation.units import GIB
 from advisor.nouns.training_choices import FineTuningMethod
-from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.request import longest
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
 from tests.cases import serve, tune
@@ -154,4 +153,4 @@ def test_several_sequences_name_the_weights_that_they_need() -> None:
     beside 56.9 GiB of weights in bf16 no card of 80 GiB has room, beside half of that it has."""
     found = model(advisor.fits("h100-sxm", concurrency=50), "qwen3-30b-a3b")
     assert found.served.weight_format == "bf16"
-    assert context_together(found).endswith(" (fp8)")
+    assert found.context_together.endswith(" (fp8)")

@@ -108,7 +108,7 @@ def test_no_published_layout_is_faster_than_the_one_found(root: Path) -> None:
         found = search_training(run, [system], space, calibration).found
         assert found, name
         chosen = found[0].layouts.layout(found[0].row)
-        ratio, layers = float(hours[0]) / found[0].hours, run.architecture.num_hidden_layers
+        ratio, layers = float(hours[0]) / found[0].time, run.architecture.num_hidden_layers
         if not loses_nothing(chosen, layout, ratio=ratio, layers=layers):
             faster[name] = layout
     assert len(seen) >= 100

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final, NoReturn
 
 from advisor.errors import InputError
-from advisor.foundation import data_records
+from advisor.foundation.data_records import read_record
 from advisor.foundation.names import printable
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -31,8 +31,7 @@ class FieldFacts(Noun):
 @cache
 def field_facts() -> FieldFacts:
     """Read the file."""
-    content = data_records.read_json(data_path(FILE))
-    return data_records.checked(FieldFacts.model_validate, content, file=FILE)
+    return read_record(data_path(FILE), FieldFacts)
 
 
 ALIASES: Final = field_facts().aliases

@@ -13,8 +13,7 @@ from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import DecoderSettings, decoder_of
 from advisor.architecture.mixers.shapes import TransformerShape
 from advisor.architecture.table.model import Unit
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked, refuse
+from advisor.foundation.data_records import checked, read_record, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -107,4 +106,4 @@ def named_type(fields: ConfigFields) -> str:
 
 @cache
 def _file() -> _FamilyFile:
-    return checked(_FamilyFile.model_validate, read_yaml(data_path(FILE)), file=FILE)
+    return read_record(data_path(FILE), _FamilyFile)

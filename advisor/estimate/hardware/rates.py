@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.foundation.identity import by_identity
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 
@@ -23,6 +24,7 @@ def _curve(name: str, matmul: MatmulEfficiency, saturation: float) -> dict[str, 
     }
 
 
+@by_identity(2048)
 def card_rates(
     accelerator: Accelerator, kernels: KernelEfficiency, compute: str
 ) -> dict[str, float]:

@@ -20,8 +20,10 @@ from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
 from advisor.equations.serving.engine import cache_share
 from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays
+from advisor.estimate.hardware.card_formats import cache_format
 from advisor.foundation.record import record
-from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.precision import FORMAT_BYTES, KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.techniques import adapter_facts, reserved_rank, speculated
 from advisor.nouns.workload import Serving
@@ -237,6 +239,14 @@ class ServedModel:
             ),
             elementwise=tuple(row for row in rows if row.moved_elements_per_token > 0),
         )
+
+
+def served_on(
+    card: Accelerator, model: ModelArchitecture, workload: Serving, weight_format: WeightFormat
+) -> ServedModel:
+    """Return a model as an engine holds it on a card, with the asked cache or the card's usual."""
+    cache = KV_CACHE_FORMATS[cache_format(workload, card)]
+    return ServedModel.of(model, weight_format=weight_format, cache_bytes=cache)
 
 
 def bytes_per_parameter(

@@ -64,6 +64,8 @@ class ServingCapacity(Columns):
     driver leaves. [bytes]"""
     cache_room_bytes: Floats
     """Memory left for the cache of one accelerator; negative if the weights do not fit. [bytes]"""
+    spare_bytes: Floats
+    """What requests may surely fill of it, beside the start that all share; at least 0. [bytes]"""
     low_bytes: Floats
     high_bytes: Floats
     """Bounds of the total at the asked load. [bytes]"""
@@ -75,8 +77,6 @@ class ServingCapacity(Columns):
     """The same at the expected value of the engine's own memory."""
     possible_concurrency: Floats
     """The same at the low end of the engine's own memory. More requests surely wait."""
-    max_context_tokens: Floats
-    """Longest request at the asked concurrency. [tokens]"""
     host_bytes: Floats
     """Weights and cache in the host's memory. [bytes]"""
     memory: ServingMemory
@@ -89,13 +89,14 @@ def serving_memory(
     layout: LayoutArrays,
     memory_bytes: Floats,
     calibration: Calibration,
+    cache: tuple[Floats, Floats] | None = None,
 ) -> ServingMemory:
     """Return the memory of the fullest accelerator.
 
     One element per configuration.
 
     ``layout``: ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide
-    the weights.
+    the weights. ``cache``: of :func:`_cache`, if the caller has it already.
 
     The engine sizes its activations for a full step of ``batched_tokens`` tokens. Its peak is
     the larger of two moments. In the blocks: the widest operator's tensors and three copies of
@@ -124,18 +125,14 @@ def serving_memory(
         stream, forward = np.asarray(buffers(vocab_size=0.0)), np.zeros_like(stream)
         sampler = np.asarray(buffers(vocab_size=float(served.model.vocab_size)) - stream)
     sampling = sampler + stream > forward
-    shared = load.kept_once(served, engine)
-    length = load.cached_prompt(served) + load.cached_answers() - shared
-    shape = np.broadcast_shapes(
-        layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
-    )
+    each, once = cache or _cache(served, load, layout, engine)
+    shape = np.broadcast_shapes(each.shape, load.concurrency.shape, memory_bytes.shape)
     tower = tower_bytes(served.model) if engine.loads_tower else 0.0
     terms = {
         "weights": _weights(served, layout, on_host=engine.host_embedding)
         + adapters_bytes(served, load, layout)
         + np.maximum(load.tower_bytes, tower) / layout.tensor,
-        "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length)
-        + _shared_bytes(served, layout, shared),
+        "kv_cache": load.per_engine(layout) * each + once,
         "activations": np.where(sampling, stream, forward),
         "logits": np.where(sampling, sampler, 0.0),
         "workspace": engine.graph_bytes
@@ -160,9 +157,10 @@ def serving_capacity(
 
     ``host_memory_bytes``: memory of the host, which layers and experts may fill. [bytes]
     """
-    memory = serving_memory(served, load, layout, memory_bytes, calibration)
-    interval = calibration.interval("serving_memory", measured=True)
     engine = calibration.engine_for(served.weight_format)
+    each, once = cache = _cache(served, load, layout, engine)
+    memory = serving_memory(served, load, layout, memory_bytes, calibration, cache)
+    interval = calibration.interval("serving_memory", measured=True)
     context = context_of(engine, calibration)
     widening = shape_widening(served.model)
     variable = memory.engine - memory.context
@@ -179,39 +177,40 @@ def serving_capacity(
     inside = engine.memory_fraction * seen
     usable = np.minimum(seen, inside + memory.context)
     room = usable - filled
-    shared = load.kept_once(served, engine)
-    once = _shared_bytes(served, layout, shared)
     spare = np.maximum(room / widening - once, 0.0)
-    length = load.cached_prompt(served) + load.cached_answers() - shared
-    each = cached_bytes_per_sequence(served, layout, length)
     # A host that holds every layer holds all of the cache.
     most = np.inf if engine.most_sequences is None else engine.most_sequences
     sequences = _sequences(spare, each, most)
     expected = np.maximum(usable - memory.weights - memory.engine - once, 0.0)
     possible = np.maximum(usable - (low - cache_low) - once, 0.0)
-    longest = _longest(served, layout, spare / load.per_engine(layout)) / load.beams
     held = _held_by_host(served, load, layout)
     enough = held <= HOST_SHARE * host_memory_bytes
-    limit = served.model.max_position_embeddings
-    longest = np.where(room > 0, np.minimum(longest, limit or np.inf), 0.0)
     return ServingCapacity(
         usable_bytes=np.broadcast_to(usable, high.shape),
         cache_room_bytes=room,
+        spare_bytes=spare,
         low_bytes=low,
         high_bytes=high,
         fits=(high <= usable) & enough & (load.per_engine(layout) <= most),
         max_concurrency=sequences * layout.data,
         expected_concurrency=_sequences(expected, each, most) * layout.data,
         possible_concurrency=_sequences(possible, each, most) * layout.data,
-        max_context_tokens=np.floor(longest),
         host_bytes=np.broadcast_to(held, high.shape),
         memory=memory,
     )
 
 
-def _shared_bytes(served: ServedModel, layout: LayoutArrays, tokens: Floats) -> Floats:
-    """Return the cache of a start that all prompts share, in bytes; 0 without one."""
-    return np.where(tokens > 0, cached_bytes_per_sequence(served, layout, tokens), 0.0)
+def _cache(
+    served: ServedModel, load: ServingLoad, layout: LayoutArrays, engine: ServingFacts
+) -> tuple[Floats, Floats]:
+    """Return the cache of each request, and of the start that all prompts share. [bytes]"""
+    shared = load.kept_once(served, engine)
+    length = load.cached_prompt(served) + load.cached_answers() - shared
+    each = cached_bytes_per_sequence(served, layout, length)
+    if not shared.any():
+        return each, np.zeros(1)
+    start = cached_bytes_per_sequence(served, layout, shared)
+    return each, np.where(shared > 0, start, 0.0)
 
 
 MANY_SEQUENCES = 1e6
@@ -323,11 +322,14 @@ def _widest(served: ServedModel) -> float:
     return max(fused + products, default=0.0)
 
 
-def _longest(served: ServedModel, layout: LayoutArrays, room: Floats) -> Floats:
-    """Return the longest sequence whose cache fits ``room`` bytes; inf where all are windowed.
+def longest_request(
+    served: ServedModel, load: ServingLoad, layout: LayoutArrays, capacity: ServingCapacity
+) -> Floats:
+    """Return the longest request at the asked concurrency, 0 if the weights do not fit. [tokens]
 
     The cache grows linearly with the length, with another slope after each window.
     """
+    room = capacity.spare_bytes / load.per_engine(layout)
     windows = sorted({row.window for row in served.attention if row.window})
     longest = np.zeros_like(room)
     for start, end in zip([0, *windows], [*windows, None], strict=True):
@@ -339,4 +341,5 @@ def _longest(served: ServedModel, layout: LayoutArrays, room: Floats) -> Floats:
         )
         ending = np.inf if end is None else float(end)
         longest = np.where(room >= filled, np.minimum(reached, ending), longest)
-    return longest
+    longest = np.minimum(longest / load.beams, served.model.max_position_embeddings or np.inf)
+    return np.floor(np.where(capacity.cache_room_bytes > 0, longest, 0.0))

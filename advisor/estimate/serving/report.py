@@ -20,7 +20,12 @@ from advisor.estimate.results import (
 )
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.memory import buffer_factors, context_of, loaded_factor
+from advisor.estimate.serving.memory import (
+    buffer_factors,
+    context_of,
+    loaded_factor,
+    longest_request,
+)
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, serving_times
@@ -98,6 +103,7 @@ def describe_serving(
         workload = at_once(workload, found, layout)
     load = ServingLoad.of(workload)
     times = _times(served, load, candidates, calibration)
+    longest = longest_request(served, load, candidates.layout, times.capacity)
     widening = shape_widening(architecture)
     # A full description of the model is exact; only an assumed shape weakens the evidence.
     assumed = architecture.evidence is Evidence.ASSUMED
@@ -128,6 +134,7 @@ def describe_serving(
             times,
             workload,
             layout,
+            longest_tokens=float(longest[0]),
             later=ranges(later_quantity(architecture, engine, layout), later=True),
             first=ranges(first_quantity(engine, layout), later=False),
             late=ranges(first_quantity(engine, layout, late=True), later=False),
@@ -183,6 +190,7 @@ def _serving(
     workload: Serving,
     layout: ParallelLayout,
     *,
+    longest_tokens: float,
     later: Callable[[float], Range],
     first: Callable[[float], Range],
     late: Callable[[float], Range],
@@ -214,7 +222,6 @@ def _serving(
             ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
             rate = Range.exact(workload.requests_per_s)
     shares = _over_arrivals(times.shares.row(), tpot)
-    longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
     return ServingEstimate(
         streams=workload.output_tokens >= STREAM_TOKENS,
         ttft_ms=first(ttft / MILLISECOND),
@@ -222,7 +229,7 @@ def _serving(
         output_tokens_per_s=rate.scaled(workload.output_tokens),
         requests_per_s=rate,
         max_concurrency=int(times.capacity.max_concurrency[0]),
-        max_context_tokens=int(longest),
+        max_context_tokens=int(min(longest_tokens, LONGEST_CONTEXT_TOKENS)),
         sound_s_per_s=rate.scaled(window_s) if window_s else None,
         replicas=layout.replicas,
         arrivals=arrivals,

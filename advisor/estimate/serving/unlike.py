@@ -7,18 +7,18 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.serving.engine import filled_in_order, rate_in_turn
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.hardware.card_formats import cache_format, compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.serving.demand import (
-    ServedModel,
     cached_bytes_per_sequence,
     mean_bytes_per_parameter,
+    served_on,
 )
 from advisor.foundation.formatting import percent
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
+from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import BackendFacts
 from advisor.nouns.software.kernels import KernelEfficiency
@@ -29,9 +29,7 @@ def bytes_by_card(
     card: UnlikeCards, architecture: ModelArchitecture, workload: Serving, form: WeightFormat
 ) -> tuple[float, ...]:
     """Return layers and cache on each card; the fastest memory is filled first. [bytes]"""
-    served = ServedModel.of(
-        architecture, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)]
-    )
+    served = served_on(card, architecture, workload, form)
     tokens = np.array([float(workload.input_tokens + workload.output_tokens)])
     each = cached_bytes_per_sequence(served, LayoutArrays.of(ParallelLayout()), tokens)
     weights = architecture.total_parameters * mean_bytes_per_parameter(architecture, form)

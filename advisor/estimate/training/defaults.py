@@ -11,6 +11,7 @@ from pydantic import Field
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
+from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
@@ -109,10 +110,7 @@ class _Table(Noun):
 
 @cache
 def _table() -> _Table:
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked
-
-    return checked(_Table.model_validate, read_yaml(data_path(DEFAULTS)), file=DEFAULTS)
+    return read_record(data_path(DEFAULTS), _Table)
 
 
 def usual_images() -> Images:

@@ -44,6 +44,7 @@ from advisor.estimate.training.sample_memory import (
 )
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage, in_effect, stages_of
 from advisor.estimate.training.states import StageStates, autocast_copies, stage_states
+from advisor.foundation.identity import by_identity
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.links_and_memory import MemoryFacts
 from advisor.nouns.software.stacks import SelectiveRecompute
@@ -196,6 +197,18 @@ def _loss_bytes(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> Flo
     )
 
 
+@by_identity(64)
+def _saved(run: TrainingRun) -> tuple[SavedBytes, ...]:
+    """What blocks keep, keep under selective recomputation, and pass on; what the head keeps."""
+    block = as_computed(run).architecture.in_part(Part.BLOCK)
+    return (
+        fold_saved_bytes(block, run),
+        selective_saved_bytes(block, run),
+        *backward_bytes(block, run),
+        fold_saved_bytes(run.architecture.in_part(Part.HEAD), run),
+    )
+
+
 def _blocks(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> BlockBytes:
     """Activations of one layer, and of the head, on one rank."""
     layers = float(run.architecture.num_hidden_layers)
@@ -213,21 +226,20 @@ def _blocks(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> BlockBy
             )
         )
 
-    block = as_computed(run).architecture.in_part(Part.BLOCK)
-    whole = on_rank(fold_saved_bytes(block, run)) / layers
+    kept, selected, beside, scores, head = _saved(run)
+    whole = on_rank(kept) / layers
     boundary = boundary_bytes(
         tokens=tokens,
         hidden_size=run.architecture.hidden_size,
         bytes_per_element=stream_bytes(run),
         ranks=np.where(layout.sequence_parallel > 0, layout.tensor, 1.0),
     )
-    selective = on_rank(selective_saved_bytes(block, run)) / layers
+    selective = on_rank(selected) / layers
     if run.stack.selective_recompute is SelectiveRecompute.EVERY_SECOND_PRODUCT:
         selective = np.minimum(selective + boundary, whole)
     stored = np.where(
         layout.recompute >= 2, boundary, np.where(layout.recompute >= 1, selective, whole)
     )
-    beside, scores = backward_bytes(block, run)
     return BlockBytes(
         stored=stored,
         backward=np.asarray(
@@ -236,5 +248,5 @@ def _blocks(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> BlockBy
             )
         ),
         input_apart=layout.recompute >= 2,
-        head=on_rank(fold_saved_bytes(run.architecture.in_part(Part.HEAD), run)),
+        head=on_rank(head),
     )

@@ -68,55 +68,36 @@ def memory_interval(run: TrainingRun, calibration: Calibration) -> Interval:
     return own.changed(low=min(own.low, guessed.low), high=max(own.high, guessed.high))
 
 
-def memory_totals(
-    allocated: Floats,
-    layout: LayoutArrays,
-    facts: MemoryFacts,
-    interval: Interval,
-    *,
-    widening: float,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Low, expected, usual and high total of the fullest accelerator, from its tensors. [bytes]"""
-    low, expected, usual, high = (
-        np.asarray(
-            reserved_bytes(
-                allocated=allocated * factor,
-                fragmentation=facts.fragmentation[bound],
-                outside=outside_bytes(layout, facts, bound),
-            )
-        )
-        for bound, factor in (
-            ("low", interval.low / widening),
-            ("expected", 1.0),
-            ("high", interval.most * widening),
-            ("high", interval.high * widening),
+def memory_total(
+    allocated: Floats, layout: LayoutArrays, facts: MemoryFacts, bound: str, factor: float
+) -> Floats:
+    """Total of the fullest accelerator from ``factor`` times its tensors. [bytes]"""
+    return np.asarray(
+        reserved_bytes(
+            allocated=allocated * factor,
+            fragmentation=facts.fragmentation[bound],
+            outside=outside_bytes(layout, facts, bound),
         )
     )
-    return low, expected, usual, high
+
+
+def usual_total(
+    run: TrainingRun, allocated: Floats, layout: LayoutArrays, calibration: Calibration
+) -> Floats:
+    """Usual total of every configuration from its tensors, which decides what fits. [bytes]"""
+    factor = memory_interval(run, calibration).most * shape_widening(run.architecture)
+    return memory_total(allocated, layout, calibration.memory, "high", factor)
 
 
 def evaluate_memory(
     run: TrainingRun, layout: LayoutArrays, calibration: Calibration, lengths: Floats | None = None
 ) -> Floats:
-    """Usual total of every configuration, which decides what fits; see `memory_range`."""
-    return memory_range(run, layout, calibration, lengths)[2]
-
-
-def memory_range(
-    run: TrainingRun, layout: LayoutArrays, calibration: Calibration, lengths: Floats | None = None
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Low, expected, usual and high total of every configuration. [bytes]
+    """Usual total of every configuration. [bytes]
 
     ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
     """
     allocated = training_memory(run, layout, calibration.memory, lengths).allocated
-    return memory_totals(
-        allocated,
-        layout,
-        calibration.memory,
-        memory_interval(run, calibration),
-        widening=shape_widening(run.architecture),
-    )
+    return usual_total(run, allocated, layout, calibration)
 
 
 def describe_memory(
@@ -136,8 +117,13 @@ def describe_memory(
     arrays = LayoutArrays.of(layout)
     memory = training_memory(run, arrays, facts)
     low, expected, usual, high = (
-        float(value[0])
-        for value in memory_totals(memory.allocated, arrays, facts, interval, widening=widening)
+        float(memory_total(memory.allocated, arrays, facts, bound, factor)[0])
+        for bound, factor in (
+            ("low", interval.low / widening),
+            ("expected", 1.0),
+            ("high", interval.most * widening),
+            ("high", interval.high * widening),
+        )
     )
     evidence = interval.evidence.weakest(run.architecture.evidence)
     names = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
@@ -164,12 +150,7 @@ def describe_memory(
     )
     shown = {**values, "context": context.expected, "fragmentation": fragmentation.expected}
     return MemoryBreakdown(
-        weights_bytes=spread(values["weights"]),
-        gradients_bytes=spread(values["gradients"]),
-        optimizer_bytes=spread(values["optimizer"]),
-        activations_bytes=spread(values["activations"]),
-        logits_bytes=spread(values["logits"]),
-        workspace_bytes=spread(values["workspace"]),
+        **{f"{name}_bytes": spread(value) for name, value in values.items()},
         context_bytes=context,
         fragmentation_bytes=fragmentation,
         total_bytes=Range(low=low, expected=expected, high=high, evidence=evidence),

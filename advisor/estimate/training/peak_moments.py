@@ -99,55 +99,28 @@ def block_phases(
     """
     held, none = states.held_gradients, 0.0 * stored
     at_forward_end, at_loss = casts
-    before_loss = PeakPhase(
-        moment=FORWARD_END,
-        gradients=held,
-        activations=stored + at_forward_end + head,
-        logits=loss * FORWARD_PEAK_OF_LOSS,
-        workspace=states.at_loss,
+    kept = stored + at_loss + head
+    first = stored + at_loss + blocks.backward - blocks.stored * ~blocks.input_apart
+    last = blocks.backward + blocks.stored * blocks.input_apart
+    at_last = np.maximum(held, states.gradients_at_last_block)
+    at_end = np.maximum(held, states.gradients_at_end)
+    after = (
+        PeakPhase(FORWARD_END, held, kept, loss, states.at_loss),
+        PeakPhase(FORWARD_END, held, first, none, states.at_first_block),
+        PeakPhase(BACKWARD_END, at_last, last, none, states.at_last_block),
+        PeakPhase(BACKWARD_END, at_end, tied_gradient, none, states.at_end),
+        update_phase(states, none),
     )
-    loss_backward = PeakPhase(
-        moment=FORWARD_END,
-        gradients=held,
-        activations=stored + at_loss + head,
-        logits=loss,
-        workspace=states.at_loss,
-    )
-    first_block = PeakPhase(
-        moment=FORWARD_END,
-        gradients=held,
-        activations=stored + at_loss + blocks.backward - blocks.stored * ~blocks.input_apart,
-        logits=none,
-        workspace=states.at_first_block,
-    )
-    last_block = PeakPhase(
-        moment=BACKWARD_END,
-        gradients=np.maximum(held, states.gradients_at_last_block),
-        activations=blocks.backward + blocks.stored * blocks.input_apart,
-        logits=none,
-        workspace=states.at_last_block,
-    )
-    embedding = PeakPhase(
-        moment=BACKWARD_END,
-        gradients=np.maximum(held, states.gradients_at_end),
-        activations=tied_gradient,
-        logits=none,
-        workspace=states.at_end,
-    )
-    after = (loss_backward, first_block, last_block, embedding, update_phase(states, none))
-    # Without casts, the backward pass of the loss needs more: skip ``before_loss`` to save time.
-    return (before_loss, *after) if np.any(at_forward_end) else after
+    # Without casts, the backward pass of the loss needs more: skip its forward pass to save time.
+    if not np.any(at_forward_end):
+        return after
+    kept, logits = stored + at_forward_end + head, loss * FORWARD_PEAK_OF_LOSS
+    return (PeakPhase(FORWARD_END, held, kept, logits, states.at_loss), *after)
 
 
 def update_phase(states: StageStates, none: Floats) -> PeakPhase:
     """Return the moment of the optimizer's update, when activations are ``none``."""
-    return PeakPhase(
-        moment=OPTIMIZER_STEP,
-        gradients=states.gradients,
-        activations=none,
-        logits=none,
-        workspace=states.at_update,
-    )
+    return PeakPhase(OPTIMIZER_STEP, states.gradients, none, none, states.at_update)
 
 
 def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
@@ -182,18 +155,6 @@ def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool
 def larger(first: TrainingMemory, last: TrainingMemory) -> TrainingMemory:
     """Pick the fuller of two stages, element by element."""
     choose_last = last.allocated >= first.allocated
-
-    def pick(name: str) -> Floats:
-        return np.asarray(np.where(choose_last, getattr(last, name), getattr(first, name)))
-
-    return TrainingMemory(
-        weights=pick("weights"),
-        gradients=pick("gradients"),
-        optimizer=pick("optimizer"),
-        activations=pick("activations"),
-        logits=pick("logits"),
-        workspace=pick("workspace"),
-        moment=pick("moment"),
-        last_stage=pick("last_stage"),
-        host=pick("host"),
-    )
+    names: tuple[str, ...] = TrainingMemory.__match_args__
+    pairs = ((getattr(last, name), getattr(first, name)) for name in names)
+    return TrainingMemory(*(np.asarray(np.where(choose_last, *pair)) for pair in pairs))

@@ -227,28 +227,6 @@ def local_parameters(
     return dense, share * fold.block_expert / (layout.tensor * layout.expert)
 
 
-@record
-class _Gathers:
-    """Times of data-parallel gathers (or scatters) of one kind of message. [s]
-
-    Two rows: over the group's links, and at the rate of those inside a machine.
-    """
-
-    gradients: Floats
-    trained: Floats
-    """Weights that the optimizer updates."""
-    weights: Floats
-    """All weights."""
-
-    def plus(self, other: _Gathers) -> _Gathers:
-        """Return both as one array, one after the other."""
-        return _Gathers(
-            self.gradients + other.gradients,
-            self.trained + other.trained,
-            self.weights + other.weights,
-        )
-
-
 def data_traffic(
     run: TrainingRun,
     candidates: Candidates,
@@ -266,7 +244,7 @@ def data_traffic(
     2024, arXiv:2407.21783, section 3.3.2).
     """
     layout, hardware = candidates.layout, candidates.hardware
-    each = _gathers(run, candidates, network, share)
+    gradients, trained, weights = _gathers(run, candidates, network, share)
     link_share = np.where(hardware.intra_domain > 1, network.link_contention, 0.0)
     host_share = np.where(hardware.staged > 0, network.contention, 0.0)
 
@@ -279,36 +257,36 @@ def data_traffic(
         )
         return np.asarray(share)
 
-    held = np.where(layout.sharding >= 3, each.weights, each.trained)
-    gathered = np.where(layout.sharding >= 1, held, each.gradients)
+    held = np.where(layout.sharding >= 3, weights, trained)
+    gathered = np.where(layout.sharding >= 1, held, gradients)
     # Gradients, then their sums (plain) or updated parameters (ZeRO-1): ZeRO, 2020, section 7.
     once = exposed_time_s(
-        traffic_s=each.gradients[0] + gathered[0],
+        traffic_s=gradients[0] + gathered[0],
         cover_s=cover,
         overlap=network.overlap,
-        contention=contention(each.gradients + gathered),
+        contention=contention(gradients + gathered),
     )
     waits = run.switches.gradient_sync is GradientSync.LAST
-    scattered = 0.0 * each.gradients if waits else each.gradients
+    scattered = 0.0 * gradients if waits else gradients
 
-    def reduced(weights: Floats, last: Floats) -> Floats:
+    def reduced(gathered: Floats, last: Floats) -> Floats:
         return np.asarray(
             reduced_each_s(
-                weights_s=weights[0],
+                weights_s=gathered[0],
                 each_s=scattered[0],
                 last_s=last[0],
                 micro_batches=micro_batches,
                 cover_s=cover,
                 overlap=network.overlap,
-                contention=contention(weights + scattered),
-                last_contention=contention(weights + last),
+                contention=contention(gathered + scattered),
+                last_contention=contention(gathered + last),
             )
         )
 
     level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
     # One micro-batch's computation hides both its gradients and the updated parameters.
-    half = np.where(level >= 2, reduced(0.0 * each.weights, each.gradients + each.trained), once)
-    return np.where(level >= 3, reduced(2 * each.weights, each.gradients), half)
+    half = np.where(level >= 2, reduced(0.0 * weights, gradients + trained), once)
+    return np.where(level >= 3, reduced(2 * weights, gradients), half)
 
 
 def _start_s(
@@ -335,8 +313,12 @@ def _start_s(
 
 def _gathers(
     run: TrainingRun, candidates: Candidates, network: NetworkEfficiency, share: Floats
-) -> _Gathers:
-    """Times of gathering gradients and weights, dense and expert ones over their groups."""
+) -> Floats:
+    """Times of gathering gradients, weights that the optimizer updates, and all weights. [s]
+
+    Each over the group's links, and at the rate of those inside a machine. Dense and expert ones
+    are gathered over their own groups, one after the other.
+    """
     layout = candidates.layout
     dense, expert = local_parameters(run.architecture, candidates, share)
     trained_dense, trained_expert = dense, expert
@@ -354,7 +336,7 @@ def _gathers(
     messages = run.architecture.num_hidden_layers * share
     inside = candidates.hardware.intra_bytes_per_s * network.intra_bandwidth
 
-    def times(trained: Floats, whole: Floats, ranks: Floats, stride: Floats) -> _Gathers:
+    def times(trained: Floats, whole: Floats, ranks: Floats, stride: Floats) -> Floats:
         bandwidth, latency = group_link(candidates, network, ranks, stride, staged=True)
         start = _start_s(candidates, network, ranks, stride, latency, messages)
         rates = np.stack([bandwidth, np.maximum(bandwidth, inside)])
@@ -365,12 +347,12 @@ def _gathers(
             )
             return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)
 
-        return _Gathers(gather(gradient * trained), gather(weight * trained), gather(whole))
+        return np.stack([gather(gradient * trained), gather(weight * trained), gather(whole)])
 
     held = weight * dense - spared * matrices / cut
     found = times(trained_dense, held, group, layout.tensor)
     if run.architecture.num_experts > 1:
         held = weight * expert - spared * routed / (cut * layout.expert)
         stride = layout.tensor * layout.expert
-        found = found.plus(times(trained_expert, held, group / layout.expert, stride))
+        found = found + times(trained_expert, held, group / layout.expert, stride)
     return found

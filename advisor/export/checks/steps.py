@@ -8,8 +8,7 @@ from pydantic import Field
 
 from advisor.catalog.records import IsoDay
 from advisor.errors import InputError
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import read_record
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -93,8 +92,7 @@ class _Table(Noun):
 @cache
 def all_steps() -> tuple[Step, ...]:
     """Return every step, in the order of the file."""
-    content = {"steps": read_yaml(data_path(FILE))}
-    return checked(_Table.model_validate, content, file=FILE).steps
+    return read_record(data_path(FILE), _Table, under="steps").steps
 
 
 class Situation(Noun):

@@ -34,7 +34,7 @@ from advisor.nouns.software.engines import (
     joined_engines,
 )
 from advisor.nouns.software.generations import generations, peak_generation, tile_formats
-from advisor.nouns.software.kernels import KernelEfficiency
+from advisor.nouns.software.kernels import KernelEfficiency, served_kernels
 from advisor.nouns.software.links_and_memory import MemoryFacts, NetworkEfficiency, PipelineFacts
 from advisor.nouns.software.stacks import ENOUGH_GROUPS, SoftwareFacts
 
@@ -279,15 +279,16 @@ class Calibration(Noun):
         found, measured = self.kernels_for(accelerator)
         engine = engine or self.engine_for(weight_format)
         names = generations(accelerator)
-        short = engine.short_layers(names)
-        found = found.changed(expert_format=weight_format.name, short_layers=short)
         backend = engine.backend(names, interface)
-        if backend is None:
-            return found, measured
-        found = found.under(backend, accelerator, weight_format)
-        if backend is not engine.backends.get(OTHERS):
-            found = found.changed(evidence=Evidence.CALIBRATED)
-        return found, measured
+        served = served_kernels(
+            found,
+            accelerator,
+            weight_format,
+            backend,
+            own=backend is not engine.backends.get(OTHERS),
+            short_layers=engine.short_layers(names),
+        )
+        return served, measured
 
     def _generation(self, names: tuple[str, ...]) -> tuple[KernelEfficiency, bool]:
         for name in names:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from advisor.foundation.identity import by_identity
 from advisor.foundation.names import Name, Text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
@@ -131,32 +132,6 @@ class KernelEfficiency(Noun):
         )
         return self.changed(matmul=matmul, experts=experts, attention=attention)
 
-    def under(
-        self, backend: BackendFacts, accelerator: Accelerator, weight_format: WeightFormat
-    ) -> KernelEfficiency:
-        """Return these constants with the kernels of ``backend``."""
-        quantised = weight_format.bytes_per_parameter < FORMAT_BYTES["bf16"]
-        rate = backend.compute * narrow_sums(accelerator) * (1.0 if quantised else backend.wide)
-        curve = self.matmul["default"]
-        own = MatmulEfficiency(
-            overhead_s=0.0,
-            compute=min(1.0, curve.compute * rate),
-            bandwidth=backend.bandwidth,
-            half_tiles=0.0,
-            half_depth=0.0,
-        )
-        attention = self.attention.changed(
-            forward=min(1.0, self.attention.forward * backend.attention),
-            cache_bandwidth=backend.cache_bandwidth,
-        )
-        return self.changed(
-            matmul={"default": own},
-            experts={},
-            attention=attention,
-            backend=backend,
-            weight_operations=backend.expansion if quantised else backend.expansion_16,
-        )
-
     def balanced_on(self, accelerator: Accelerator) -> bool:
         """Return whether arithmetic over bandwidth is about that of the measured cards."""
         peaks = accelerator.peak_flops_per_s
@@ -242,3 +217,44 @@ class KernelEfficiency(Noun):
             backward=min(compute, self.attention.backward),
         )
         return self.changed(attention=attention)
+
+
+@by_identity(2048)
+def served_kernels(
+    kernels: KernelEfficiency,
+    accelerator: Accelerator,
+    weight_format: WeightFormat,
+    backend: BackendFacts | None,
+    *,
+    own: bool,
+    short_layers: bool,
+) -> KernelEfficiency:
+    """Return the constants for serving a format, with the kernels of ``backend`` if there is one.
+
+    ``own``: they were fitted on cards of this kind. ``short_layers``: as in the noun.
+    """
+    served: dict[str, object] = {"expert_format": weight_format.name, "short_layers": short_layers}
+    if backend is None:
+        return kernels.changed(**served)
+    quantised = weight_format.bytes_per_parameter < FORMAT_BYTES["bf16"]
+    rate = backend.compute * narrow_sums(accelerator) * (1.0 if quantised else backend.wide)
+    curve, attention = kernels.matmul["default"], kernels.attention
+    matmul = MatmulEfficiency(
+        overhead_s=0.0,
+        compute=min(1.0, curve.compute * rate),
+        bandwidth=backend.bandwidth,
+        half_tiles=0.0,
+        half_depth=0.0,
+    )
+    return kernels.changed(
+        **served,
+        matmul={"default": matmul},
+        experts={},
+        attention=attention.changed(
+            forward=min(1.0, attention.forward * backend.attention),
+            cache_bandwidth=backend.cache_bandwidth,
+        ),
+        backend=backend,
+        weight_operations=backend.expansion if quantised else backend.expansion_16,
+        evidence=Evidence.CALIBRATED if own else kernels.evidence,
+    )

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from advisor.foundation.data_records import read_table, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -46,8 +47,6 @@ def quality_losses() -> Mapping[str, QualityLoss]:
 
     Raises CatalogError if a cell is wrong, or a format is unknown.
     """
-    from advisor.foundation.data_records import read_table, refuse
-
     rows = read_table(data_path(QUALITY), QualityLoss, key=("format",))
     for row in rows:
         if row.format not in WEIGHT_FORMATS:

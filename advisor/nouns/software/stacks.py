@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from advisor.foundation.data_records import check_numbers, checked, read_record, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import ParallelLayout
@@ -174,12 +175,7 @@ def stack_rows() -> dict[str, dict[str, Any]]:
 
     Raises ``CatalogError`` if the file is no mapping of rows.
     """
-    # Help names stacks without reading their rows: it needs no reader of YAML.
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import check_numbers, checked
-
-    content = read_yaml(data_path(SOFTWARE))
-    rows = checked(_Table.model_validate, {"stacks": content}, file=SOFTWARE).stacks
+    rows = read_record(data_path(SOFTWARE), _Table, under="stacks").stacks
     check_numbers(rows, file=SOFTWARE)
     return {name: {"name": name, **row} for name, row in rows.items()}
 
@@ -191,8 +187,6 @@ def known_stacks() -> Mapping[str, SoftwareStack]:
     Raises CatalogError if a column is missing, unknown or out of bounds, or a kind of work does not
     have exactly one default stack.
     """
-    from advisor.foundation.data_records import checked, refuse
-
     rows = {
         name: {column: value for column, value in row.items() if column not in _FITTED}
         for name, row in stack_rows().items()

@@ -13,6 +13,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from advisor.errors import InputError
+from advisor.foundation.data_files import kept, read_yaml
+from advisor.foundation.data_records import checked, read_record, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
@@ -191,9 +193,10 @@ def known_tools() -> Mapping[str, Tool]:
 
     Raises CatalogError if a column is missing, unknown or out of bounds.
     """
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked, refuse
+    return kept("checked_tools", _read_tools)
 
+
+def _read_tools() -> dict[str, Tool]:
     content = read_yaml(data_path(TOOLS))
     if not isinstance(content, dict):
         refuse(TOOLS, type(content).__name__, "It must be a mapping of rows.")
@@ -207,10 +210,11 @@ def tool_choice() -> ToolChoice:
 
     Raises CatalogError if a column is missing or unknown, or a name is no tool.
     """
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked, refuse
+    return kept("checked_tool_choice", _read_choice)
 
-    choice = checked(ToolChoice.model_validate, read_yaml(data_path(CHOICE)), file=CHOICE)
+
+def _read_choice() -> ToolChoice:
+    choice = read_record(data_path(CHOICE), ToolChoice)
     tables = (choice.usual, *(each.usual for each in choice.sizes))
     for duty, by_backend in (row for table in tables for row in table.items()):
         for backend, names in by_backend.items():

@@ -9,7 +9,6 @@ from advisor.estimate.results import Estimate, ServingEstimate, StepTime, WayOut
 from advisor.foundation.formatting import (
     Value,
     duration,
-    length_limit,
     lowered,
     memory,
     memory_against,
@@ -25,7 +24,6 @@ from advisor.foundation.rounding import plain, round_significant, trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import TOGETHER, Offer
 from advisor.nouns.limits import Constraints, Objective
-from advisor.planning.fits.results import ModelFit
 from advisor.planning.search.options import Option
 from advisor.planning.search.systems import System
 from advisor.planning.spot import price_age
@@ -372,13 +370,3 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     if way.time_ratio < CLEARLY_FASTER and not fewer:
         pace = f"{what}{'comes' if what else 'runs'} {plain(1 / way.time_ratio, 2)} times as fast"
     return f"{way.change}: {needs}{host}; {pace}"
-
-
-def context_together(model: ModelFit) -> str:
-    """Return the longest context of several sequences, and their weight format if it differs."""
-    served = model.served_together
-    if served is None:
-        return "-"
-    length = length_limit(served.max_context_tokens)
-    own = served.weight_format == model.served.weight_format
-    return length if own else f"{length} ({served.weight_format})"

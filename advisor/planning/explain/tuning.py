@@ -17,7 +17,8 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.software import tool_of
-from advisor.estimate.training.memory_report import memory_range
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.memory_report import memory_total, usual_total
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.formatting import (
@@ -229,7 +230,10 @@ def _best(
     card, node = placement.accelerator, placement.node
     kernels, _ = calibration.kernels_for(card)
     candidates = Candidates.of(variants, card, node, kernels, compute=run.recipe.compute)
-    _, expected, need, _ = memory_range(run, candidates.layout, calibration)
+    layouts = candidates.layout
+    allocated = training_memory(run, layouts, calibration.memory).allocated
+    expected = memory_total(allocated, layouts, calibration.memory, "expected", 1.0)
+    need = usual_total(run, allocated, layouts, calibration)
     hours, _ = evaluate_run_hours(run, candidates, calibration)
     if placement.interrupted is not None:  # on spot machines, as the plan's own hours
         hours = hours * placement.interrupted.expected

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
+from advisor.foundation.formatting import length_limit
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout, Sharding
@@ -111,6 +112,16 @@ class ModelFit(Noun):
     def margin_bytes(self) -> float:
         """Margin of serving one sequence. [bytes]"""
         return self.served.margin_bytes
+
+    @property
+    def context_together(self) -> str:
+        """Longest context of several sequences, and their weight format if it differs."""
+        served = self.served_together
+        if served is None:
+            return "-"
+        length = length_limit(served.max_context_tokens)
+        own = served.weight_format == self.served.weight_format
+        return length if own else f"{length} ({served.weight_format})"
 
 
 class Fits(Noun):

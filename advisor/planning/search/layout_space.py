@@ -8,7 +8,7 @@ import numpy as np
 from advisor.estimate.candidates import Floats
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.memory import training_memory
-from advisor.estimate.training.memory_report import memory_interval, memory_totals
+from advisor.estimate.training.memory_report import memory_interval, usual_total
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import FORMAT_BYTES
@@ -57,13 +57,8 @@ class LayoutSpace:
 
     def high_bytes(self, run: TrainingRun) -> Floats:
         """What decides whether each fits: recompute policies x rows of the grid. [bytes]"""
-        return memory_totals(
-            self._tensors(run)[0],
-            self.grid.layouts.take(slice(0, self.grid.rows)),
-            self.calibration.memory,
-            memory_interval(run, self.calibration),
-            widening=shape_widening(self.architecture),
-        )[2]
+        layouts = self.grid.layouts.take(slice(0, self.grid.rows))
+        return usual_total(run, self._tensors(run)[0], layouts, self.calibration)
 
     def host_bytes(self, run: TrainingRun) -> Floats:
         """High end of the host memory for one accelerator, in the same shape. [bytes]"""

@@ -315,10 +315,17 @@ def _choices(
                 yield level, micro_batch, virtual_stages, offload, schedule
 
 
+COLUMNS: Final = (
+    *("data", "tensor", "pipeline", "context", "expert"),
+    *("sharding", "micro_batch", "virtual_stages", "offload", "schedule"),
+)
+"""Of :func:`_table`, after the count."""
+
+
 def _table(
     run: TrainingRun, counts: Iterable[int], stated: Stated, *, hosted: bool, overlapping: bool
 ) -> Floats:
-    """Return a row for each layout: count, data, tensor, pipeline, context, expert, choices."""
+    """Return a row for each layout: count, then ``COLUMNS``."""
     states = FULL_STATES_BYTES * run.architecture.total_parameters
     frozen, shardings = run.frozen, run.shardings
     known: dict[tuple[object, ...], Floats] = {}
@@ -365,18 +372,9 @@ def layout_grid(
     tripled = np.tile(table.T, RECOMPUTE_LEVELS)
     recompute = np.repeat(np.arange(RECOMPUTE_LEVELS, dtype=np.float64), rows)
     layouts = LayoutArrays(
-        data=tripled[1],
-        tensor=tripled[2],
-        pipeline=tripled[3],
-        context=tripled[4],
-        expert=tripled[5],
-        sharding=tripled[6],
-        micro_batch=tripled[7],
+        **dict(zip(COLUMNS, tripled[1:], strict=True)),
         recompute=recompute,
         sequence_parallel=np.full(len(recompute), stated.get("sequence_parallel", 1.0)),
-        virtual_stages=tripled[8],
-        offload=tripled[9],
-        schedule=tripled[10],
         gpu_layers=np.full(RECOMPUTE_LEVELS * rows, np.inf),
         cpu_expert_layers=np.zeros(RECOMPUTE_LEVELS * rows),
     )

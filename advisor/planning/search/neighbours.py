@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.hardware.card_formats import cache_format, compute_format
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Neighbour
@@ -18,7 +18,7 @@ from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
+from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
@@ -78,12 +78,11 @@ def _served(
     calibration: Calibration,
 ) -> tuple[Neighbour, ...]:
     from advisor.estimate.serving.arrivals import under_arrivals
-    from advisor.estimate.serving.demand import ServedModel, ServingLoad
+    from advisor.estimate.serving.demand import ServingLoad, served_on
     from advisor.estimate.serving.times import serving_times
     from advisor.planning.search.serving import most_replicas
 
     weight_format = WEIGHT_FORMATS[placement.precision]
-    cache = KV_CACHE_FORMATS[cache_format(workload, placement.accelerator)]
     moves = [
         (words, layout)
         for words, layout in _moved(
@@ -101,7 +100,7 @@ def _served(
         kernels,
         compute=compute_format(placement.accelerator, weight_format),
     )
-    served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache)
+    served = served_on(placement.accelerator, architecture, workload, weight_format)
     times = serving_times(served, ServingLoad.of(workload), candidates, calibration)
     need, fits = times.capacity.high_bytes, times.capacity.fits
     time = times.tpot_s

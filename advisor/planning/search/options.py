@@ -43,15 +43,14 @@ class Miss(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Option:
-    """One configuration with a price: a point of the cost-time chart. Equal only to itself.
+    """One configuration: a point of the cost-time chart once it has a price. Equal only to itself.
 
-    Not frozen: a search makes thousands, and freezing makes each three times as slow.
+    Not frozen: a search makes thousands, and :func:`priced_options` completes them.
     """
 
     system: int
     count: int
-    instances: int
-    offer: Offer | None
+    """Accelerators in use; the rent is for whole instances."""
     precision: str
     layouts: LayoutArrays
     row: int
@@ -60,25 +59,27 @@ class Option:
     """Hours of the run (training) or seconds per output token (serving)."""
     time_high: float
     """Upper end of its range."""
-    first_token_s: float | None
-    """Serving only. [s]"""
-    tokens_per_s: float | None
+    first_token_s: float | None = None
+    """Serving only: the price is then for a month. [s]"""
+    tokens_per_s: float | None = None
     """Serving only: generated tokens of the whole deployment. [tokens/s]"""
-    usd_per_hour: float
-    """0 for owned hardware. [USD/h]"""
-    cost_usd: float
-    """Run (training) or month (serving). [USD]"""
-    cost_high_usd: float
-    """Upper end of the cost of a run. A month of serving has a list price; without a published run
-    on the card, it is that of the machines which then still give the expected rate. [USD]"""
     judged: tuple[float, float] | None = None
     """Serving: time per output token and to the first token, where the limits judge them. [s]"""
-    interrupted: Range | None = None
-    """Spot: hours of the run for an hour of work; ``time`` includes them."""
     run: TrainingRun | None = None
     """The resolved workload; None for serving."""
     proven: bool = True
     """Whether published runs on cards of this generation are behind the range of the time."""
+    offer: Offer | None = None
+    instances: int = 0
+    usd_per_hour: float = 0.0
+    """0 for owned hardware. [USD/h]"""
+    cost_usd: float = 0.0
+    """Run (training) or month (serving). [USD]"""
+    cost_high_usd: float = 0.0
+    """Upper end of the cost of a run. A month of serving has a list price; without a published run
+    on the card, it is that of the machines which then still give the expected rate. [USD]"""
+    interrupted: Range | None = None
+    """Spot: hours of the run for an hour of work; ``time`` includes them."""
     spares: int = 0
     """Spare replicas; instances and cost include them."""
 
@@ -90,7 +91,8 @@ class Option:
     @property
     def cards(self) -> int:
         """Accelerators in use, and those of spare replicas."""
-        return self.count + self.spares * self.layouts.replica_cards(self.row)
+        each = self.layouts.replica_cards(self.row) if self.spares else 0
+        return self.count + self.spares * each
 
     @property
     def later_s(self) -> float:
@@ -165,96 +167,41 @@ class Price:
         return cls(offer, per_hour, system.node.accelerators, interruptions, factor)
 
 
-@dataclass(slots=True)
-class Configuration:
-    """One result of a search: system, count, layout and time.
-
-    Not frozen: a search makes thousands, and freezing makes each three times as slow.
-    """
-
-    system: int
-    count: int
-    """Accelerators in use; the rent is for whole instances."""
-    precision: str
-    layouts: LayoutArrays
-    row: int
-    """The layout is element ``row`` of ``layouts``."""
-    time: float
-    """Hours of the run without interruptions (training), seconds per output token (serving)."""
-    time_high: float
-    """Upper end of its range."""
-    first_token_s: float | None = None
-    """Serving only: the price is then for a month."""
-    tokens_per_s: float | None = None
-    judged: tuple[float, float] | None = None
-    """Serving: see :class:`Option`."""
-    run: TrainingRun | None = None
-    """Training only."""
-    proven: bool = True
-
-
 def priced_options(
-    found: Sequence[Configuration],
-    prices: Sequence[Price] | Mapping[int, Price],
+    found: list[Option],
+    prices: Sequence[Price],
     served: Serving | None = None,
 ) -> list[Option]:
-    """Price configurations, with the spare replicas and the load balancer of a served model.
+    """Price what was found, with the spare replicas and the load balancer of a served model.
 
-    In the order of ``found``.
+    The options that were given: their times grow by interruptions.
     """
-    instances, per_hour, times, interrupted = [], [], [], []
-    spares = 0 if served is None else served.spare_replicas
     for item in found:
         price = prices[item.system]
-        cards = item.count + (spares * item.layouts.replica_cards(item.row) if spares else 0)
-        number = -(-cards // price.accelerators) if price.offer else 0
-        longer = price.interruptions.hours(number) if price.interruptions else None
-        instances.append(number)
-        per_hour.append(cents.times(price.usd_per_hour, number))
-        interrupted.append(longer)
-        times.append(
-            (item.time, item.time_high)
-            if longer is None
-            else (item.time * longer.expected, item.time_high * longer.high)
+        item.offer, item.spares = price.offer, 0 if served is None else served.spare_replicas
+        item.instances = -(-item.cards // price.accelerators) if price.offer else 0
+        item.usd_per_hour = cents.times(price.usd_per_hour, item.instances)
+        if price.interruptions:
+            longer = item.interrupted = price.interruptions.hours(item.instances)
+            item.time, item.time_high = item.time * longer.expected, item.time_high * longer.high
+    rents: Iterable[Sequence[float]] = (_month(item, served) for item in found)
+    if found and found[0].first_token_s is None:
+        rents = run_rents(
+            [item.offer for item in found],
+            [(item.time, item.time_high) for item in found],
+            [item.usd_per_hour for item in found],
         )
-    if found and found[0].first_token_s is not None:
-        months = [usd * HOURS_PER_MONTH for usd in per_hour]
-        if served is not None and served.load_balancer:
-            months = [
-                usd + balancer_usd_per_month(prices[item.system].offer, served, item.tokens_per_s)
-                for usd, item in zip(months, found, strict=True)
-            ]
-        costs = [
-            (usd, usd if item.proven else usd * item.time_high / item.time)
-            for usd, item in zip(months, found, strict=True)
-        ]
-    else:
-        offers = [prices[item.system].offer for item in found]
-        costs = [(usd, high) for usd, high in run_rents(offers, times, per_hour)]
-    return [
-        Option(
-            system=item.system,
-            count=item.count,
-            instances=instances[place],
-            offer=prices[item.system].offer,
-            precision=item.precision,
-            layouts=item.layouts,
-            row=item.row,
-            time=times[place][0],
-            time_high=times[place][1],
-            first_token_s=item.first_token_s,
-            tokens_per_s=item.tokens_per_s,
-            usd_per_hour=per_hour[place],
-            cost_usd=costs[place][0],
-            cost_high_usd=costs[place][1] * prices[item.system].factor,
-            judged=item.judged,
-            interrupted=interrupted[place],
-            run=item.run,
-            proven=item.proven,
-            spares=spares,
-        )
-        for place, item in enumerate(found)
-    ]
+    for item, (usd, high) in zip(found, rents, strict=True):
+        item.cost_usd, item.cost_high_usd = usd, high * prices[item.system].factor
+    return found
+
+
+def _month(option: Option, served: Serving | None) -> tuple[float, float]:
+    """Return the bill of a month of serving, and the upper end of its range. [USD]"""
+    usd = option.usd_per_hour * HOURS_PER_MONTH
+    if served is not None and served.load_balancer:
+        usd += balancer_usd_per_month(option.offer, served, option.tokens_per_s)
+    return usd, usd if option.proven else usd * option.time_high / option.time
 
 
 def run_rents(

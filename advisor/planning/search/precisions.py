@@ -24,11 +24,11 @@ from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.software.stacks import Work
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
-from advisor.planning.search.found import Findings, SearchResult
+from advisor.planning.search.found import SearchResult, keep_least
 from advisor.planning.search.layout_space import LayoutSpace
-from advisor.planning.search.options import Configuration, Miss, Option, Price, worth_advising
+from advisor.planning.search.options import Miss, Option, Price, priced_options, worth_advising
 from advisor.planning.search.systems import System, by_host_memory, with_host
-from advisor.planning.search.training import Found, search_training
+from advisor.planning.search.training import search_training, with_range
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -124,7 +124,8 @@ def search(
     advising = advising and text and not stated and not hosted
     interruptions = interruptions_of(case, calibration)
     prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
-    findings = Findings(systems, prices)
+    options, alternatives = list[Option](), list[Option]()
+    misses, searched = dict[str, Miss](), 0
     runs: dict[tuple[str, str], TrainingRun] = {}
     served: set[int] = set()
     spreads = TimeSpreads(architecture, calibration, workload)
@@ -132,8 +133,6 @@ def search(
     for proven, members in _alike(asked, workload, systems, hosted=hosted):
         alike = [systems[index] for index in members]
         formats |= dict.fromkeys(RECIPES[name].compute for name in proven)
-        # Recipes that few cards need have few numbers of accelerators, so small spaces, unless the
-        # memory of more is known.
         spaces: list[LayoutSpace] = []
         stack = software_of(workload, architecture.unit, RECIPES[proven[0]], alike[0].tool)
         lower = LOW_PRECISION_RECIPES if advising and Work.PRETRAINING in stack.default_for else ()
@@ -148,29 +147,58 @@ def search(
             if not indices and runs:
                 continue
             counts = {count for index in indices for count in systems[index].counts}
-            space = next((one for one in spaces if one.serves(run, counts)), None)
-            if space is None:
-                space = LayoutSpace(run, counts, calibration, stated=case.layout, hosted=hosted)
-                spaces.append(space)
+            space = _space_of(asked, run, counts, spaces, hosted=hosted)
             recipe = _RecipeSearch(asked, run, space, prices)
             if advised:
-                recipe.try_better(systems, indices, findings.options)
+                recipe.try_better(systems, indices, options)
             else:
                 recipe.try_reachable(systems, indices)
                 recipe.try_left_out(systems, indices)
                 served.update(indices)
-                findings.miss(recipe.misses)
-            findings.searched += recipe.searched
+                keep_least(misses, recipe.misses, systems)
+            searched += recipe.searched
             for index in indices or members[:1]:
                 tool = systems[index].tool
                 key = name, "" if tool is None else tool.name
                 if key not in runs:
                     runs[key] = resolve_training(workload, architecture, RECIPES[name], tool)
-            findings.price(_trained(recipe, systems, runs, spreads), advised=advised)
+            found = priced_options([*_trained(recipe, systems, runs, spreads)], prices)
+            (alternatives if advised else options).extend(found)
     if not runs:
         [first, *_] = proven_recipes(workload, architecture, None, case.layout)
         runs["", ""] = resolve_training(workload, architecture, RECIPES[first])
-    return findings.result(served, formats, spreads, runs.values())
+    return SearchResult(
+        options=tuple(options),
+        alternatives=tuple(alternatives),
+        searched=searched,
+        misses=misses,
+        with_format=frozenset(systems[index].accelerator.key for index in served),
+        formats=tuple(formats),
+        spreads=spreads,
+        runs=tuple(runs.values()),
+        prices=prices,
+    )
+
+
+def _space_of(
+    asked: ResolvedCase,
+    run: TrainingRun,
+    counts: set[int],
+    known: list[LayoutSpace],
+    *,
+    hosted: bool,
+) -> LayoutSpace:
+    """Return the layouts of some numbers of accelerators, which are added to the known ones.
+
+    Recipes that few cards need have few numbers, so small spaces, unless the memory of more is
+    known.
+    """
+    found = next((one for one in known if one.serves(run, counts)), None)
+    if found is None:
+        stated = asked.case.layout
+        found = LayoutSpace(run, counts, asked.calibration, stated=stated, hosted=hosted)
+        known.append(found)
+    return found
 
 
 def _alike(
@@ -229,17 +257,18 @@ def _trained(
     systems: Sequence[System],
     runs: Mapping[tuple[str, str], TrainingRun],
     spreads: TimeSpreads,
-) -> Iterator[Configuration]:
+) -> Iterator[Option]:
     """Yield what the search of one recipe found, with the run of each system's tool."""
     name = recipe.run.recipe.name
     known: dict[int, tuple[System, TrainingRun, bool]] = {}
-    for index, found in recipe.found:
+    for found in recipe.found:
+        index = found.system
         if index not in known:
             system = systems[index]
             run = runs[name, "" if system.tool is None else system.tool.name]
             known[index] = system, run, spreads.proven(system.accelerator)
         system, run, proven = known[index]
-        yield found.configuration(index, system, run, spreads, proven=proven)
+        yield with_range(found, index, system, run, spreads, proven=proven)
 
 
 @dataclass(slots=True)
@@ -250,8 +279,8 @@ class _RecipeSearch:
     run: TrainingRun
     space: LayoutSpace
     prices: Sequence[Price]
-    found: list[tuple[int, Found]] = field(default_factory=list)
-    """System and its fastest layout at one count."""
+    found: list[Option] = field(default_factory=list)
+    """The fastest of each system and count."""
     misses: dict[int, Miss] = field(default_factory=dict)
     searched: int = 0
     cut: set[int] = field(default_factory=set)
@@ -308,7 +337,7 @@ class _RecipeSearch:
 
         The card is then rejected for the limit that it misses, not for memory.
         """
-        solved = {index for index, _ in self.found}
+        solved = {one.system for one in self.found}
         again = [index for index in indices if index in self.cut and index not in solved]
         if again:
             for index in again:
@@ -322,7 +351,9 @@ class _RecipeSearch:
             self.run, systems, self.space, known.calibration, deadline_hours=deadline
         )
         self.searched += result.searched
-        self.found += [(indices[found.system], found) for found in result.found]
+        for one in result.found:
+            one.system = indices[one.system]
+        self.found += result.found
         self.misses |= {indices[at]: miss for at, miss in result.misses.items()}
 
 

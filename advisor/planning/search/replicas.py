@@ -14,7 +14,7 @@ from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import Stated
 from advisor.planning.search.options import Option, Price, meets_budget, meets_time, priced_options
 from advisor.planning.search.systems import System
-from advisor.planning.search.training import search_training
+from advisor.planning.search.training import search_training, with_range
 from advisor.planning.time_ranges import TimeSpreads
 
 TRIED_AT_ONCE = 7
@@ -23,8 +23,8 @@ TRIED_AT_ONCE = 7
 
 def _between(too_few: int, enough: int) -> list[int]:
     """Return the numbers to try next, evenly between the two."""
-    ends = np.linspace(too_few, enough, TRIED_AT_ONCE + 2)[1:-1]
-    return sorted({int(number) for number in ends} - {too_few, enough})
+    gap, parts = enough - too_few, TRIED_AT_ONCE + 1
+    return sorted({too_few + gap * part // parts for part in range(1, parts)} - {too_few, enough})
 
 
 @dataclass(slots=True)
@@ -80,18 +80,16 @@ def fewest_machines(
             counts = {count for system in tried for count in system.counts}
             space = LayoutSpace(run, counts, calibration, stated=case.layout, hosted=hosted)
             found = search_training(run, tried, space, calibration).found
-            configurations = []
-            for item in found:
-                known, system = open_gaps[item.system].enough, tried[item.system]
-                configurations.append(
-                    item.configuration(known.system, system, run, spreads, proven=known.proven)
-                )
-            priced = priced_options(configurations, prices)
+            places = [item.system for item in found]
+            for place, item in zip(places, found, strict=True):
+                known = open_gaps[place].enough
+                with_range(item, known.system, tried[place], run, spreads, proven=known.proven)
+            priced_options(found, prices)
             for place, gap in enumerate(open_gaps):
                 own = [
                     option
-                    for item, option in zip(found, priced, strict=True)
-                    if item.system == place
+                    for at, option in zip(places, found, strict=True)
+                    if at == place
                     if meets_time(option, case.limits) and meets_budget(option, case.limits)
                 ]
                 gap.close(own)
@@ -150,15 +148,16 @@ def replica_table(
         by_layers,
         spares,
     )
-    tables = [np.empty((0, 8), dtype=np.intp)]
-    for index, system in enumerate(systems):
+    tables = [np.empty((0, 7), dtype=np.intp)]
+    for system in systems:
         reach = max(system.node.accelerators, system.node.intra_domain)
         # Without a network, one replica stays on one machine.
         span = np.inf if system.node.inter_bytes_per_s is not None else reach
         ways = tuple(system.divides(degree) for degree in ("tensor", "pipeline", "expert"))
-        rows = _divisions(asked, system.counts, system.node.accelerators, reach, span, ways)
-        tables.append(np.column_stack([np.full(len(rows), index), rows]))
-    return np.vstack(tables)
+        machine = system.node.accelerators
+        tables.append(_divisions(asked, system.counts, machine, reach, span, ways))
+    index = np.repeat(np.arange(len(tables)) - 1, [len(rows) for rows in tables])
+    return np.column_stack([index, np.vstack(tables)])
 
 
 class _Asked(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,16 +15,14 @@ from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of, engine_of
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
-from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.limits import Objective
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.workload import Serving
-from advisor.planning.search.found import Findings, SearchResult
+from advisor.planning.search.found import SearchResult, keep_least
 from advisor.planning.search.layouts import stated_values
 from advisor.planning.search.options import (
-    Configuration,
     Miss,
     Option,
     Price,
@@ -33,7 +31,7 @@ from advisor.planning.search.options import (
     priced_options,
 )
 from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
-from advisor.planning.search.served_rows import ServedWork, Strain
+from advisor.planning.search.served_rows import ServedWork, Strain, layouts_of
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
 from advisor.planning.search.systems import System, serving_hosts
 from advisor.planning.time_ranges import TimeSpreads
@@ -42,17 +40,16 @@ SMALLEST_FILE: Final = 0.8
 """Weights of a whole model over its parameters times the format's size, at least."""
 
 
-@record
-class _Try:
+class _Try(NamedTuple):
     """One way to serve on one of the searched systems."""
 
     place: int
     way: Way
 
     @property
-    def bytes_per_parameter(self) -> float:
-        """Size of the weight format."""
-        return WEIGHT_FORMATS[self.way.weight_format].bytes_per_parameter
+    def form(self) -> WeightFormat:
+        """The weight format."""
+        return WEIGHT_FORMATS[self.way.weight_format]
 
 
 def search_served(
@@ -96,18 +93,6 @@ def search_served(
     return search.systems, search.result(ladders)
 
 
-@record
-class _Batch:
-    """Systems that share a search, with the format of each."""
-
-    places: list[int]
-    """Index of each system."""
-    members: list[System]
-    names: list[str]
-    """Weight format of each."""
-    prices: list[Price]
-
-
 @dataclass
 class _Served:
     """Collects what the ways of the systems of a case give."""
@@ -145,8 +130,8 @@ class _Served:
         ahead = [self._worth_trying(place, ladder) for place, ladder in enumerate(ladders)]
         while waiting := [place for place, steps in enumerate(ahead) if steps]:
             tries = [_Try(place, ladders[place][ahead[place][0]]) for place in waiting]
-            largest = max(item.bytes_per_parameter for item in tries)
-            tries = [item for item in tries if item.bytes_per_parameter == largest]
+            largest = max(item.form.bytes_per_parameter for item in tries)
+            tries = [item for item in tries if item.form.bytes_per_parameter == largest]
             fitting = dict(self._evaluated(tries))
             for item in tries:
                 place, way = item.place, item.way
@@ -244,16 +229,20 @@ class _Served:
 
     def result(self, ladders: Sequence[Sequence[Way]]) -> SearchResult:
         """Return the result of the search."""
-        findings = Findings(self.systems, ())
-        findings.options = self.options or self.smaller
-        findings.alternatives, findings.searched = self.alternatives, self.searched
-        findings.misses = self.misses
-        able = (place for place, ladder in enumerate(ladders) if ladder)
+        able = (self.systems[place] for place, ladder in enumerate(ladders) if ladder)
         formats = (WEIGHT_FORMATS[way.weight_format].compute for one in ladders for way in one[:1])
-        found = findings.result(able, formats, self._spreads)
-        if self.options:
-            return replace(found, smaller=tuple(self.smaller), carried=self.carried)
-        return replace(found, lowered=bool(self.smaller), carried=self.carried)
+        return SearchResult(
+            options=tuple(self.options or self.smaller),
+            alternatives=tuple(self.alternatives),
+            searched=self.searched,
+            misses=self.misses,
+            with_format=frozenset(system.accelerator.key for system in able),
+            formats=tuple(dict.fromkeys(formats)),
+            spreads=self._spreads,
+            smaller=tuple(self.smaller if self.options else ()),
+            carried=self.carried,
+            lowered=bool(self.smaller and not self.options),
+        )
 
     def _evaluated(
         self, tries: Sequence[_Try], *, missing: bool = True, most_usd: float = inf
@@ -265,31 +254,21 @@ class _Served:
         """
         for alike in self._alike(tries):
             places = [self._variant(item) for item in alike]
-            batch = _Batch(
-                places=places,
-                members=[self._within(place, most_usd) for place in places],
-                names=[item.way.weight_format for item in alike],
-                prices=[self._price(place) for place in places],
-            )
-            strain = self._strain(batch)
-            found = self._searched(alike[0].way, batch, strain)
+            members = [self._within(place, most_usd) for place in places]
+            prices = [self._price(place) for place in places]
+            strain = self._strain(alike, members)
+            found = self._searched(alike[0], members, prices, strain)
             self.searched += found.searched
             if missing and not alike[0].way.hosted:
-                for at, miss in found.misses.items():
-                    key = batch.members[at].accelerator.key
-                    self.misses[key] = min(self.misses.get(key, miss), miss)
+                keep_least(self.misses, found.misses, members)
                 for at, carried in found.carried.items():
-                    key = batch.members[at].accelerator.key
+                    key = members[at].accelerator.key
                     self.carried[key] = max(self.carried.get(key, 0.0), carried)
-            priced = priced_options(
-                list(self._configurations(found, batch, strain)),
-                dict(zip(places, batch.prices, strict=True)),
-                self.workload,
-            )
-            owners = dict(zip(places, (item.place for item in alike), strict=True))
             groups: dict[int, list[Option]] = {}
-            for option in priced:
-                groups.setdefault(owners[option.system], []).append(option)
+            options = list(self._options(found, alike, members, strain))
+            for option in priced_options(options, prices, self.workload):
+                at, option.system = option.system, places[option.system]
+                groups.setdefault(alike[at].place, []).append(option)
             yield from groups.items()
 
     def _price(self, place: int) -> Price:
@@ -308,8 +287,7 @@ class _Served:
         """Group tries that share a search: formats of equal size under one engine."""
         groups: dict[tuple[object, ...], list[_Try]] = {}
         for item in tries:
-            card = self.systems[item.place].accelerator
-            form = WEIGHT_FORMATS[item.way.weight_format]
+            card, form = self.systems[item.place].accelerator, item.form
             cache = KV_CACHE_FORMATS[cache_format(self.workload, card)]
             tool = item.way.tool
             engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
@@ -330,22 +308,22 @@ class _Served:
             self.systems.append(replace(system, tool=tool))
         return self._variants[item.place, tool.name]
 
-    def _strain(self, batch: _Batch) -> Strain:
+    def _strain(self, alike: Sequence[_Try], members: Sequence[System]) -> Strain:
         """Return at which point of their ranges the limits judge the latencies."""
-        share = 1.0 - self.asked.case.limits.risk
-        pairs = list(zip(batch.members, batch.names, strict=True))
-        spreads = self._spreads
-        later = [spreads.of(one.accelerator, precision=name, count=1) for one, name in pairs]
-        at = self.asked.case.limits.at
-        first = [spreads.first(one.accelerator, precision=name, at=at) for one, name in pairs]
-        return Strain(
-            later=np.array([item.at(share) for item in later]),
-            first=np.array([item.at(share) for item in first]),
-        )
+        limits, spreads = self.asked.case.limits, self._spreads
+        pairs = [
+            (one.accelerator, item.form.name) for one, item in zip(members, alike, strict=True)
+        ]
+        later = (spreads.of(card, precision=name, count=1) for card, name in pairs)
+        first = (spreads.first(card, precision=name, at=limits.at) for card, name in pairs)
+        share = 1.0 - limits.risk
+        return Strain(*(np.array([item.at(share) for item in each]) for each in (later, first)))
 
-    def _searched(self, way: Way, batch: _Batch, strain: Strain) -> ServingSearch:
-        members = batch.members
-        form, card = WEIGHT_FORMATS[way.weight_format], members[0].accelerator
+    def _searched(
+        self, one: _Try, members: Sequence[System], prices: Sequence[Price], strain: Strain
+    ) -> ServingSearch:
+        """Search the systems of tries that are like one."""
+        way, form, card = one.way, one.form, members[0].accelerator
         constants = constants_of(self.asked.calibration, way.tool, card, self._duty)
         layout = self.asked.case.layout
         table = replica_table(
@@ -361,33 +339,44 @@ class _Served:
             self.asked.architecture,
             self.workload,
             form,
-            cache_format(self.workload, card),
+            card,
             self.asked.case.limits,
             constants,
             strain,
         )
         free = not (layout and layout.states("data"))
-        return search_serving(work, members, table, batch.prices, free=free)
+        return search_serving(work, members, table, prices, free=free)
 
-    def _configurations(
-        self, result: ServingSearch, batch: _Batch, strain: Strain
-    ) -> Iterator[Configuration]:
+    def _options(
+        self,
+        result: ServingSearch,
+        alike: Sequence[_Try],
+        members: Sequence[System],
+        strain: Strain,
+    ) -> Iterator[Option]:
         """Yield what a search found, with the range of each time."""
         later, first = strain.later.tolist(), strain.first.tolist()
-        for found in result.found:
-            at = found.system
-            card, name = batch.members[at].accelerator, batch.names[at]
-            spread = self._spreads.of(card, precision=name, count=found.count)
-            yield Configuration(
-                batch.places[at],
-                found.count,
+        layouts, figures = layouts_of(result.table), result.figures
+        columns = (figures.tpot, figures.ttft, figures.throughput)
+        times = zip(*(column.tolist() for column in columns), strict=True)
+        known: dict[int, tuple[float, bool]] = {}
+        for row, (at, count) in enumerate(result.table[:, :2].tolist()):
+            name = alike[at].form.name
+            if at not in known:
+                card = members[at].accelerator
+                high = self._spreads.of(card, precision=name, count=count).high
+                known[at] = high, self._spreads.proven(card, name)
+            (high, proven), (tpot_s, ttft_s, tokens_per_s) = known[at], next(times)
+            yield Option(
+                at,
+                count,
                 name,
-                found.layouts,
-                found.row,
-                found.tpot_s,
-                found.tpot_s * spread.high,
-                found.ttft_s,
-                found.tokens_per_s,
-                judged=(found.tpot_s * later[at], found.ttft_s * first[at]),
-                proven=self._spreads.proven(card, name),
+                layouts,
+                row,
+                tpot_s,
+                tpot_s * high,
+                ttft_s,
+                tokens_per_s,
+                judged=(tpot_s * later[at], ttft_s * first[at]),
+                proven=proven,
             )

@@ -13,7 +13,7 @@ from advisor.estimate.batch.forward import batch_times
 from advisor.estimate.candidates import Candidates, Columns, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.demand import ServedModel, ServingLoad, served_on
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import serving_times
@@ -21,15 +21,16 @@ from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
 from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
-from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
+from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import CHUNK
 from advisor.planning.search.replicas import ALL_LAYERS, Table
+from advisor.planning.search.simple import Indices
 from advisor.planning.search.systems import System
-
-Indices = NDArray[np.intp]
 
 IDLE: Final = 0.03
 """Load under which further replicas are no plan."""
@@ -64,8 +65,8 @@ class ServedWork:
     architecture: ModelArchitecture
     workload: Serving
     weight_format: WeightFormat
-    kv_cache_format: str
-    """Key into ``precision.KV_CACHE_FORMATS``."""
+    card: Accelerator
+    """One of those on which the cache has the same format."""
     limits: Constraints
     """Their latency targets."""
     calibration: Calibration
@@ -75,18 +76,13 @@ class ServedWork:
     @property
     def served(self) -> ServedModel:
         """The network as an engine holds it."""
-        return ServedModel.of(
-            self.architecture,
-            weight_format=self.weight_format,
-            cache_bytes=KV_CACHE_FORMATS[self.kv_cache_format],
-        )
+        return served_on(self.card, self.architecture, self.workload, self.weight_format)
 
     def hardware(self, systems: Sequence[System]) -> HardwareArrays:
         """Return the rates of systems in this format."""
         given = self.architecture, self.workload, self.weight_format, self.calibration
-        known = {
-            system.accelerator.key: working_card(system.accelerator, *given) for system in systems
-        }
+        cards = {system.accelerator.key: system.accelerator for system in systems}
+        known = {key: working_card(card, *given) for key, card in cards.items()}
         rows = []
         for system in systems:
             card, kernels, _ = known[system.accelerator.key]
@@ -299,22 +295,14 @@ def _text_figures(
 
 def layouts_of(table: Table) -> LayoutArrays:
     """Return the layouts of rows of a table."""
-    columns: list[Floats] = [table[:, place].astype(np.float64) for place in range(2, 8)]
-    replicas, tensor, pipeline, expert, gpu_layers, cpu_expert_layers = columns
-    one = np.ones_like(replicas)
-    return LayoutArrays(
+    replicas, tensor, pipeline, expert, on_cards, experts_on_host = table.T[2:].astype(np.float64)
+    plain = LayoutArrays.of(ParallelLayout(sequence_parallel=False))
+    return replace(
+        plain.take(np.zeros(len(table), dtype=np.intp)),
         data=replicas,
         tensor=tensor,
         pipeline=pipeline,
-        context=one,
         expert=expert,
-        sharding=0 * one,
-        micro_batch=one,
-        recompute=0 * one,
-        sequence_parallel=0 * one,
-        virtual_stages=one,
-        offload=0 * one,
-        schedule=0 * one,
-        gpu_layers=np.where(gpu_layers < ALL_LAYERS, gpu_layers, np.inf),
-        cpu_expert_layers=cpu_expert_layers,
+        gpu_layers=np.where(on_cards < ALL_LAYERS, on_cards, np.inf),
+        cpu_expert_layers=experts_on_host,
     )

@@ -1,43 +1,31 @@
 """The search for serving: every system, count, replica layout and weight format in arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.candidates import Floats
 from advisor.foundation.record import record
 from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Miss, Price
 from advisor.planning.search.replicas import Table, fewest_replicas
-from advisor.planning.search.served_rows import Figures, ServedWork, evaluator, layouts_of
+from advisor.planning.search.served_rows import Figures, ServedWork, evaluator
+from advisor.planning.search.simple import Indices, first_least
 from advisor.planning.search.systems import System
 
 MOST_REPLICAS = 10**6
 """More than a search reaches."""
 
 
-@dataclass(slots=True)
-class FoundServing:
-    """One fitting configuration that no other beats; not frozen, like `Configuration`."""
-
-    system: int
-    count: int
-    precision: str
-    layouts: LayoutArrays
-    row: int
-    """The layout is element ``row`` of ``layouts``."""
-    tpot_s: float
-    ttft_s: float
-    tokens_per_s: float
-
-
 @record
 class ServingSearch:
     """Results of the search, and the nearest misses."""
 
-    found: tuple[FoundServing, ...]
+    table: Table
+    """Fitting rows that no other beats."""
+    figures: Figures
+    """Their estimates."""
     searched: int
     misses: dict[int, Miss]
     """Smallest need of any layout by system, for those on which none fits. [bytes]"""
@@ -67,7 +55,9 @@ def search_serving(
     searched numbers, the fewest are looked for.
     """
     if not len(table):
-        return ServingSearch(found=(), searched=0, misses={}, carried={})
+        none = np.zeros(0)
+        figures = Figures(none, none, none, none > 0, none, none)
+        return ServingSearch(table, figures, searched=0, misses={}, carried={})
     evaluate = evaluator(work, systems)
     figures = evaluate(table)
     enough = work.met(table, figures)
@@ -91,22 +81,9 @@ def search_serving(
             figures = Figures.joined([figures, found])
             table = np.vstack([table, more])
     places = _best_places(table, figures.fits, _merits(work, table, figures))
-    layouts = layouts_of(table[places])
-    kept = tuple(
-        FoundServing(
-            system=int(table[place, 0]),
-            count=int(table[place, 1]),
-            precision=work.weight_format.name,
-            layouts=layouts,
-            row=row,
-            tpot_s=float(figures.tpot[place]),
-            ttft_s=float(figures.ttft[place]),
-            tokens_per_s=float(figures.throughput[place]),
-        )
-        for row, place in enumerate(places)
-    )
     return ServingSearch(
-        found=kept,
+        table=table[places],
+        figures=figures.take(places),
         searched=searched,
         misses=_misses(table, figures),
         carried=_carried(table, figures, work),
@@ -149,13 +126,10 @@ def _carried(table: Table, figures: Figures, work: ServedWork) -> dict[int, floa
     return {system: float(most[system]) / each for system in np.flatnonzero(most).tolist()}
 
 
-def _best_places(table: Table, fits: NDArray[np.bool_], merits: Sequence[Floats]) -> list[int]:
+def _best_places(table: Table, fits: NDArray[np.bool_], merits: Sequence[Floats]) -> Indices:
     """Return, for each system and count, the rows with the least value of each figure."""
     places = np.flatnonzero(fits)
     key = table[places, 0] * (table[:, 1].max() + 1) + table[places, 1]
-    kept: set[int] = set()
-    for merit in merits:
-        order = np.lexsort((merit[places], key))
-        _, first = np.unique(key[order], return_index=True)
-        kept.update(places[order[first]].tolist())
-    return sorted(kept)
+    order = np.argsort(key, kind="stable")
+    places, segment = places[order], np.cumsum(np.diff(key[order], prepend=-1) > 0) - 1
+    return np.unique([places[first_least(merit[places], segment)] for merit in merits])

@@ -91,3 +91,19 @@ def simplest(
     order = near[np.lexsort([key[near] for key in keys])]
     _, first = np.unique(segment[order], return_index=True)
     return np.asarray(order[first])
+
+
+def first_least(values: Floats, segment: Indices) -> Indices:
+    """Return the place of the first smallest value of each segment.
+
+    ``segment``: number of the segment of each value, ascending from 0.
+
+    Examples
+    --------
+    >>> first_least(np.array([2.0, 1.0, 1.0, 5.0]), np.array([0, 0, 0, 1])).tolist()
+    [1, 3]
+    """
+    begins = np.flatnonzero(np.diff(segment, prepend=-1))
+    least = np.minimum.reduceat(values, begins)
+    at_least = np.flatnonzero(values == least[segment])
+    return np.asarray(at_least[np.diff(segment[at_least], prepend=-1) > 0])

@@ -154,7 +154,7 @@ Rentable = tuple[tuple[str, Node, tuple[Offer, ...]], ...]
 
 def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) -> Rentable:
     values, training, decoding = asked
-    limits = Constraints.model_validate(dict(zip(RENTED_BY, values, strict=True)))
+    limits = Constraints.model_construct().changed(**dict(zip(RENTED_BY, values, strict=True)))
     groups: dict[tuple[str, Node, str], list[Offer]] = {}
     for offer in allowed_offers(catalog, limits):
         accelerator = catalog.accelerator(offer.accelerator)

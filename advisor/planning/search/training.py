@@ -1,20 +1,13 @@
 """The search for training: every system, count, layout and precision in one array pass."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.estimate.candidates import (
-    SHARDING_LEVEL,
-    Candidates,
-    Floats,
-    HardwareArrays,
-    LayoutArrays,
-)
+from advisor.estimate.candidates import SHARDING_LEVEL, Candidates, Floats, HardwareArrays
 from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.report import evaluate_run_hours
@@ -26,8 +19,8 @@ from advisor.nouns.software.tool_offers import TrainingOffer
 from advisor.planning.search.bound import StepBound
 from advisor.planning.search.layout_space import CHUNK, LayoutSpace
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid, offered
-from advisor.planning.search.options import Configuration, Miss
-from advisor.planning.search.simple import RECOMPUTED, TIE, simplest
+from advisor.planning.search.options import Miss, Option
+from advisor.planning.search.simple import RECOMPUTED, TIE, Indices, first_least, simplest
 from advisor.planning.search.systems import System
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -40,46 +33,31 @@ FEW: Final = 4096
 NO_POLICY: Final = RECOMPUTE_LEVELS
 """Marks a layout that fits under no recompute policy."""
 
-Indices = NDArray[np.intp]
 
-
-@dataclass(slots=True)
-class Found:
-    """The fastest of one system, count and precision; not frozen, like `Configuration`."""
-
-    system: int
-    count: int
-    hours: float
-    precision: str
-    layouts: LayoutArrays
-    row: int
-    """The layout is element ``row`` of ``layouts``."""
-
-    def configuration(
-        self, place: int, system: System, run: TrainingRun, spreads: TimeSpreads, *, proven: bool
-    ) -> Configuration:
-        """Return it on a system of the case, with the range of its time."""
-        spread = spreads.of(
-            system.accelerator, system.node, precision=self.precision, count=self.count
-        )
-        return Configuration(
-            place,
-            self.count,
-            self.precision,
-            self.layouts,
-            self.row,
-            self.hours,
-            self.hours * spread.high,
-            run=run,
-            proven=proven,
-        )
+def with_range(
+    found: Option,
+    place: int,
+    system: System,
+    run: TrainingRun,
+    spreads: TimeSpreads,
+    *,
+    proven: bool,
+) -> Option:
+    """Complete what a search found: its system in the case, its run and the range of its time."""
+    spread = spreads.of(
+        system.accelerator, system.node, precision=found.precision, count=found.count
+    )
+    found.system, found.run, found.proven = place, run, proven
+    found.time_high = found.time * spread.high
+    return found
 
 
 @record
 class TrainingSearch:
     """Results of the search, and the nearest misses."""
 
-    found: tuple[Found, ...]
+    found: list[Option]
+    """The fastest of each system and count, without ranges."""
     searched: int
     misses: dict[int, Miss]
     """Smallest need of any layout by system, for those on which none fits. [bytes]"""
@@ -113,7 +91,7 @@ def search_training(
     ]
     grid = space.grid
     if not usable or not grid.rows:
-        return TrainingSearch(found=(), searched=0, misses={})
+        return TrainingSearch(found=[], searched=0, misses={})
     cards = {systems[index].accelerator.key: systems[index].accelerator for index in usable}
     known = {key: calibration.kernels_for(card) for key, card in cards.items()}
     hardware = HardwareArrays.stack(
@@ -129,7 +107,7 @@ def search_training(
     bound = cache(partial(StepBound, run, grid, hardware, card, calibration.network, software))
     pairs = list(_pairs(systems, usable, grid))
     rows_per_pair = np.array([end - first for _, first, end in pairs])
-    found: list[Found] = []
+    found: list[Option] = []
     fits_somewhere = np.zeros(len(usable), dtype=bool)
     for system, row, policy in _fitting_rows(fitting, pairs, rows_per_pair):
         fits_somewhere[system] = True
@@ -137,13 +115,14 @@ def search_training(
             run, grid, hardware, bound, system, policy, row, calibration, deadline_hours
         )
         found.extend(
-            Found(
+            Option(
                 system=usable[int(system[index])],
                 count=int(grid.count[row[index]]),
-                hours=time,
                 precision=run.recipe.name,
                 layouts=grid.layouts,
                 row=int(policy[index] * grid.rows + row[index]),
+                time=time,
+                time_high=time,
             )
             for index, time in zip(fastest.tolist(), hours.tolist(), strict=True)
             if np.isfinite(time)
@@ -154,7 +133,7 @@ def search_training(
         if np.isfinite(least_bytes := fitting.least_bytes(int(place)))
     }
     searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
-    return TrainingSearch(found=tuple(found), searched=searched, misses=misses)
+    return TrainingSearch(found=found, searched=searched, misses=misses)
 
 
 class _Fitting:
@@ -204,16 +183,18 @@ class _Fitting:
     def _first_policy(
         self, capacity: float, reach: int, host: float, offer: int
     ) -> NDArray[np.int8]:
-        fits = (self._needs[offer] <= capacity) & (self._host <= host)
+        fits = self._needs[offer] <= capacity
+        if host < np.inf:
+            fits &= self._host <= host
         fits &= self._any_reach | (self._grid.tensor <= reach)
         first = np.full(self._grid.rows, NO_POLICY, dtype=np.int8)
         for policy in reversed(range(RECOMPUTE_LEVELS)):
             first[fits[policy]] = policy
         return first
 
-    def policy(self, system: Indices, row: Indices) -> Indices:
+    def policy(self, system: Indices, row: Indices) -> NDArray[np.int8]:
         """Level of the first policy that fits, or ``NO_POLICY``."""
-        return self._table[self._kind[system] * self._grid.rows + row].astype(np.intp)
+        return self._table[self._kind[system] * self._grid.rows + row]
 
     def least_bytes(self, place: int) -> float:
         """Smallest need of any layout of a system; infinite without layouts. [bytes]"""
@@ -248,7 +229,8 @@ def _fitting_rows(
     for block in _blocks(rows_per_pair):
         system, row = _flatten(pairs[block], rows_per_pair[block])
         policy = fitting.policy(system, row)
-        kept.append(np.stack([system, row, policy])[:, policy < NO_POLICY])
+        fit = np.flatnonzero(policy < NO_POLICY)
+        kept.append(np.stack([system[fit], row[fit], policy[fit]]))
         if sum(len(one[0]) for one in kept) > BLOCK:
             yield np.hstack(kept)
             kept = []
@@ -314,11 +296,10 @@ def _fastest(
     # Configurations of one system and count lie side by side.
     count = grid.count[row]
     change = (system[1:] != system[:-1]) | (count[1:] != count[:-1])
-    begins = np.concatenate(([0], np.flatnonzero(change) + 1))
-    segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
+    segment = np.concatenate(([0], np.cumsum(change)))
     worth = np.arange(len(row))
     if len(row) > FEW:
-        worth = _worth(bound(), grid, segment, begins, system, policy, row, timed)
+        worth = _worth(bound(), grid, segment, system, policy, row, timed)
     hours, steps, busy = timed(worth)
     points = grid.complexity[row[worth]] + RECOMPUTED[policy[worth]]
     winners = simplest(points, steps, busy, hours > deadline_hours, segment[worth])
@@ -329,7 +310,6 @@ def _worth(
     bound: StepBound,
     grid: LayoutGrid,
     segment: Indices,
-    begins: Indices,
     system: Indices,
     policy: Indices,
     row: Indices,
@@ -344,9 +324,9 @@ def _worth(
     least = bound.step_s(system, policy, row)
     gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
     groups = (least, np.where(gathers, np.inf, least))
-    tried = np.unique(np.concatenate([_first_least(item, segment, begins) for item in groups]))
+    tried = np.unique([first_least(item, segment) for item in groups])
     _, steps, _ = timed(tried)
-    reached = np.full(len(begins), np.inf)
+    reached = np.full(segment[-1] + 1, np.inf)
     np.minimum.at(reached, segment[tried], steps)
     worth = np.flatnonzero(least <= TIE * reached[segment])
     tight = np.concatenate(
@@ -356,14 +336,5 @@ def _worth(
             for part in [worth[begin : begin + CHUNK]]
         ]
     )
-    begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
-    _, reached, _ = timed(worth[_first_least(tight, segment[worth], begins)])
+    _, reached, _ = timed(worth[first_least(tight, segment[worth])])
     return np.asarray(worth[tight <= TIE * reached[segment[worth]]])
-
-
-def _first_least(values: Floats, segment: Indices, begins: Indices) -> Indices:
-    """Return the index of the first smallest value of each segment."""
-    least = np.minimum.reduceat(values, begins)
-    at_least = np.flatnonzero(values == least[segment])
-    _, first = np.unique(segment[at_least], return_index=True)
-    return np.asarray(at_least[first])
