@@ -34,9 +34,9 @@ def test_each_provider_has_its_count_and_age(catalog_counts: tuple[int, int, int
     _, offers, providers = catalog_counts
     assert len(rows) == providers
     assert sum(item.offers for item in rows.values()) == offers
-    # 51 of 2026-10-10, 42 days ago; 52 of 2026-07-20, 124 ago; 73 of November 2025, 385 ago.
+    # 52 of 2026-10-10, 42 days ago; 52 of 2026-07-20, 124 ago; 72 of November 2025, 385 ago.
     aws = rows["AWS"]
-    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (180, "2026-10-10", 42, 128)
+    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (180, "2026-10-10", 42, 127)
     assert (aws.median_age_days, aws.regions) == (124, 19)
     gcore = rows["Gcore"]
     assert (gcore.offers, gcore.currencies, gcore.oldest) == (4, ("EUR",), "2024-12")
@@ -122,6 +122,8 @@ def test_a_family_of_cards_lists_each_of_them(capsys: pytest.CaptureFixture[str]
     assert kinds >= {"h100-sxm", "h100-pcie", "h100-nvl"}
     assert all(kind.startswith("h100-") for kind in kinds)
     assert {line["accelerator"] for line in listed("l40", capsys=capsys)} == {"l40"}
+    # Hetzner's AX162-R has an EPYC 9454P.
+    assert "epyc-9454p" in {line["accelerator"] for line in listed("cpu", capsys=capsys)}
 
 
 # Regions as AWS, Azure, Google Cloud, Nebius and Hyperstack place them on their lists of regions.
@@ -264,3 +266,22 @@ def test_an_impossible_list_is_a_callers_mistake(
 ) -> None:
     assert cli.main(["prices", "list", *options]) == 2
     assert "error" in capsys.readouterr().err
+
+
+def test_a_list_takes_the_price_of_a_commitment(capsys: pytest.CaptureFixture[str]) -> None:
+    # DigitalOcean's price list: an H100 costs 4.41 USD on demand, 3.26 for 12 months.
+    shown = ("h100-sxm", "--provider", "DigitalOcean", "--count", "1")
+    [demand] = listed(*shown, capsys=capsys)
+    [term] = listed(*shown, "--commit", "12", capsys=capsys)
+
+    assert (demand["usd_per_card_hour"], demand["commitment"]) == (4.41, "")
+    assert term["usd_per_card_hour"] == pytest.approx(3.26, rel=1e-3)
+    assert term["commitment"].startswith("12 months: ")
+    assert cli.main(["prices", "list", *shown, "--commit", "12"]) == 0
+    assert "3.26c" in (told := capsys.readouterr().out)
+    assert "DigitalOcean, 12 months" in told
+
+
+def test_a_list_says_where_no_commitment_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prices", "list", "--provider", "Koyeb", "--commit", "36"]) == 0
+    assert "No commitment of these offers has a known price" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from advisor.catalog.catalog import Catalog
+from advisor.catalog.economy import load_economy, with_commitments
 from advisor.catalog.places import chosen, places_of
 from advisor.catalog.price_drift import history_of
 from advisor.catalog.records import Record, Text
@@ -48,6 +49,8 @@ class OfferLine(Noun):
     """Earlier prices of the whole instance and the last one; empty without a history. [USD/h]"""
     age_days: int
     """The largest possible age if the day is unknown. [days]"""
+    commitment: str
+    """Term and plan that the price on demand asks for; empty where it asks for none."""
     source: str
     notes: str
 
@@ -95,16 +98,21 @@ def list_offers(
     regions: Sequence[str] = (),
     count: int | None = None,
     spot: bool = False,
+    commitment_months: int | None = None,
     order: str = "price",
 ) -> OfferList:
     """Return the offers that meet every condition, of ``count`` accelerators if it is given.
 
-    No names leave accelerators, providers or regions open; ``h100`` names every H100. ``spot``
+    No names leave accelerators, providers or regions open; ``h100`` names every H100 and ``cpu``
+    every processor. ``spot``
     takes only offers with a spot price and sorts by it; where a price sorts otherwise, offers with
-    a spot price alone come last. A region may be a place, as europe. ``order`` is one of
-    ``ORDERS``. Raises InputError if a name or the order is unknown.
+    a spot price alone come last. ``commitment_months`` takes the price for a commitment of up to so
+    long, where one is known. A region may be a place, as europe. ``order`` is one of ``ORDERS``.
+    Raises InputError if a name or the order is unknown.
     """
     check_known(order, ORDERS, what="order", field="--sort")
+    if commitment_months:
+        catalog = with_commitments(catalog, load_economy(), commitment_months)
     keys = {key for name in accelerators for key in _meant(catalog, name)}
     sellers = chosen(catalog, "provider", providers, field="--provider")
     places = chosen(catalog, "region", regions, field="--region")
@@ -123,6 +131,8 @@ def list_offers(
     remarks = [_unrented(catalog, key) for key in sorted(keys) if not catalog.offers_for(key)]
     if places and (away := sum(not places_of(line.region.casefold()) for line in anywhere)):
         remarks.append(f"Without a region, {away:,} more that do not say where they are.")
+    if commitment_months and lines and not any(line.commitment or spot for line in lines):
+        remarks.append("No commitment of these offers has a known price: they are on demand.")
     return OfferList(lines=tuple(lines), spot=spot, remarks=tuple(remarks))
 
 
@@ -142,12 +152,16 @@ def _unrented(catalog: Catalog, key: str) -> str:
 
 
 def _meant(catalog: Catalog, name: str) -> list[str]:
-    """Return the accelerator of a name; else all to rent whose key starts with it: each H100."""
+    """Return the accelerator of a name; else all to rent of a family (h100) or segment (cpu)."""
     start = f"{'-'.join(name.casefold().split())}-"
     try:
         return [catalog.accelerator(name).key]
     except InputError:
-        kin = [card.key for card in catalog.accelerators if card.key.startswith(start)]
+        kin = [
+            card.key
+            for card in catalog.accelerators
+            if card.key.startswith(start) or f"{card.segment.value}-" == start
+        ]
         if not kin:
             raise
         return [key for key in kin if catalog.offers_for(key)] or kin
@@ -159,7 +173,10 @@ def _line(catalog: Catalog, offer: Offer, *, spot: bool) -> OfferLine | None:
     if price is None:
         return None
     memory = catalog.accelerator(offer.accelerator).memory_reported_bytes * offer.accelerators
-    past = history_of(offer, PriceKind.SPOT if price is cheap else PriceKind.ON_DEMAND)
+    if price is cheap:
+        offer = offer.changed(commitment="")
+    kind = PriceKind.SPOT if price is cheap else PriceKind.ON_DEMAND
+    past = () if offer.commitment else history_of(offer, kind)
     return OfferLine(
         **{name: getattr(offer, name) for name in _ALIKE},
         memory_bytes=memory,

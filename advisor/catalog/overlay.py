@@ -11,7 +11,7 @@ from advisor.catalog.nodes import owned_node
 from advisor.catalog.own_facts import SOURCE, OwnFacts, wrong
 from advisor.catalog.quotes import with_upper_ends
 from advisor.errors import CatalogError
-from advisor.foundation.dates import current_day
+from advisor.foundation.dates import current_day, first_day
 from advisor.foundation.formatting import percent
 from advisor.nouns.hardware import FIRM_TIER, YOUR_QUOTE, Confidence, Offer, Provenance
 
@@ -82,12 +82,18 @@ def _check_names(catalog: Catalog, facts: OwnFacts, name: str) -> None:
 
 
 def _check_records(facts: OwnFacts, content: CatalogFile, name: str) -> None:
-    """Check cards and offers as those of the shipped files are."""
+    """Check cards and offers as those of the shipped files are, and that no price is of later."""
+    today = current_day()
     try:
         for key, record in facts.accelerators.items():
             check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=name)
         for line, offer in enumerate(facts.offers, start=2):
             check_offer(offer, content, line=line, file=name)
+            if first_day(offer.price_date) > today:
+                what = f"line {line} ({offer.instance_type}): price_date {offer.price_date}"
+                raise wrong(
+                    name, what, f"the day on which you saw the price, up to today ({today})"
+                )
     except CatalogError as error:
         raise wrong(name, f"{error.entry}: {error.field} {error.value}", error.remedy) from None
 

@@ -24,13 +24,16 @@ def _show(arguments: Namespace) -> None:
 
 
 def _list(arguments: Namespace) -> None:
+    wanted = {"count": arguments.count, "commit": arguments.commit}
+    numbers = {name: text and parse_count(text, field=f"--{name}") for name, text in wanted.items()}
     found = api.list_offers(
         api.load_catalog(),
         arguments.accelerators,
         providers=arguments.provider,
         regions=arguments.region,
-        count=parse_count(arguments.count, field="--count") if arguments.count else None,
+        count=numbers["count"],
         spot=arguments.spot,
+        commitment_months=numbers["commit"],
         order=arguments.sort,
     )
     if arguments.csv is not None:

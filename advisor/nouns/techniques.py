@@ -188,7 +188,9 @@ class PoolFacts(Noun):
     source: str
 
 
-class _TechniqueFile(Noun):
+class TechniqueFacts(Noun):
+    """What is published of the techniques."""
+
     speculation: dict[Speculation, SpeculationFacts]
     heads: PublishedHeads
     adapters: AdapterFacts
@@ -197,33 +199,9 @@ class _TechniqueFile(Noun):
 
 
 @cache
-def _facts() -> _TechniqueFile:
-    return read_record(data_path(TECHNIQUES), _TechniqueFile)
-
-
-def speculation_facts() -> dict[Speculation, SpeculationFacts]:
-    """Return the published measurements of every way to speculate."""
-    return _facts().speculation
-
-
-def published_heads() -> PublishedHeads:
-    """Return the EAGLE-3 heads that somebody published."""
-    return _facts().heads
-
-
-def adapter_facts() -> AdapterFacts:
-    """Return the published measurements of servers with LoRA adapters."""
-    return _facts().adapters
-
-
-def pool_facts() -> PoolFacts:
-    """Return what is published of prefill and decode in two pools."""
-    return _facts().pools
-
-
-def traffic_facts() -> TrafficFacts:
-    """Return the bytes of a token on the network."""
-    return _facts().traffic
+def technique_facts() -> TechniqueFacts:
+    """Return what is published of the techniques."""
+    return read_record(data_path(TECHNIQUES), TechniqueFacts)
 
 
 def reserved_rank(stated: Techniques) -> int:
@@ -241,7 +219,7 @@ def reserved_rank(stated: Techniques) -> int:
             remedy="Add adapters, or leave it out.",
             field="adapter_rank",
         )
-    facts = adapter_facts()
+    facts = technique_facts().adapters
     wanted = stated.adapter_rank or facts.rank
     return min(rank for rank in facts.ranks if rank >= wanted)
 
@@ -253,7 +231,7 @@ def widening(stated: Techniques, *, later: bool) -> tuple[float, float]:
     """
     low, high = 1.0, 1.0
     if stated.adapters:
-        slowdown = adapter_facts().slowdown
+        slowdown = technique_facts().adapters.slowdown
         low, high = slowdown.low / slowdown.expected, slowdown.high / slowdown.expected
     if later and stated.speculation:
         drafts = speculated(stated)
@@ -278,7 +256,7 @@ class Speculated(Noun):
 def drafted(stated: Techniques) -> int:
     """Return the tokens drafted for one step: the stated number, or as published."""
     assert stated.speculation is not None
-    return stated.draft_tokens or speculation_facts()[stated.speculation].draft_tokens
+    return stated.draft_tokens or technique_facts().speculation[stated.speculation].draft_tokens
 
 
 def speculated(stated: Techniques) -> Speculated:
@@ -298,7 +276,7 @@ def speculated(stated: Techniques) -> Speculated:
                     field=field,
                 )
         return Speculated()
-    facts = speculation_facts()[stated.speculation]
+    facts = technique_facts().speculation[stated.speculation]
     gain = facts.gain.expected * (facts.tasks.get(stated.text_kind, 1) if stated.text_kind else 1)
     count = drafted(stated)
     times = count / facts.draft_tokens

@@ -10,7 +10,7 @@ from advisor.foundation.formatting import count
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Offer
-from advisor.nouns.techniques import traffic_facts
+from advisor.nouns.techniques import technique_facts
 from advisor.nouns.workload import Serving
 
 
@@ -24,7 +24,7 @@ def balancer_usd_per_month(
     sold = None if offer is None else load_balancers().get(offer.provider)
     if sold is None:
         return 0.0
-    traffic = traffic_facts()
+    traffic = technique_facts().traffic
     per_hour = load_balancer_usd_per_hour(
         usd_per_hour=sold.usd_per_hour,
         usd_per_gb=sold.usd_per_gb,

@@ -22,7 +22,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.serving import Serving
-from advisor.nouns.techniques import pool_facts
+from advisor.nouns.techniques import technique_facts
 from advisor.planning.balancer import balancer_usd_per_month
 from advisor.planning.explain.sentences import renter
 from advisor.planning.placed import placement
@@ -101,7 +101,8 @@ def in_pools(asked: PricedCase, ordinary: Recommendation) -> Recommendation:
         answer = f"{refused.message} {refused.remedy} Without it: {ordinary.answer}"
         return ordinary.changed(answer=answer, pools=refused)
     pools = _described(asked, best, halves)
-    words = f"The plans below are ordinary: each replica reads and writes. {pool_facts().words}"
+    suits = technique_facts().pools.words
+    words = f"The plans below are ordinary: each replica reads and writes. {suits}"
     if not workload.requests_per_s:
         words += f" The users send {rate:.3g} requests/s at the speed of the ordinary plan."
     advice = (Advice(code="pools", severity="info", message=words), *ordinary.advice)

@@ -61,6 +61,10 @@ def show_offers(console: Console, found: OfferList, *, everything: bool = False)
     )
     if len(shown) < many:
         paragraph(console, f"{many - len(shown)} more with --all; --csv writes them.")
+    terms = dict.fromkeys(
+        f"{line.provider}, {line.commitment}" for line in shown if line.commitment
+    )
+    bullets(console, "Prices marked c ask for a commitment", terms)
     for remark in found.remarks:
         paragraph(console, remark)
 
@@ -113,11 +117,12 @@ def _row(item: ProviderPrices) -> tuple[str, ...]:
 
 def _offer(line: OfferLine) -> tuple[str, ...]:
     only_spot = line.on_demand_usd_per_hour is None
+    mark = "s" if only_spot else "c" if line.commitment else ""
     rate = line.network_bytes_per_s
     place = line.provider, line.instance_type, line.region
     return (
         f"{line.accelerators}×{line.accelerator}: {', '.join(filter(None, place))}",
-        f"{line.usd_per_card_hour:,.2f}" + ("s" if only_spot else ""),
+        f"{line.usd_per_card_hour:,.2f}{mark}",
         f"{line.usd_per_gib_hour:,.4f}",
         "-" if rate is None else f"{rate * 8 / 1e9:,.0f}",
         count(line.age_days),

@@ -12,7 +12,9 @@ import pytest
 
 from advisor.architecture.config.class_defaults import class_defaults, default_towers
 from advisor.architecture.config.fields import field_facts
+from advisor.architecture.config.quantization import quantization_facts
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
+from advisor.architecture.mixers.feed_forward import activations
 from advisor.architecture.presets import list_presets, load_preset
 from advisor.architecture.published_models import published_models
 from advisor.architecture.titles import model_title
@@ -57,7 +59,7 @@ from advisor.nouns.images import vision_towers
 from advisor.nouns.precision import number_formats
 from advisor.nouns.software.quality import quality_losses
 from advisor.nouns.software.tools import tool_choice
-from advisor.nouns.techniques import speculation_facts
+from advisor.nouns.techniques import technique_facts
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.probe.checks.training_check import check_models
 
@@ -352,13 +354,15 @@ LOADERS: dict[str, Callable[[], object]] = {
     "model_presets.yaml": presets,
     "published_shapes.csv": published_models,
     "lessons.yaml": lesson_texts,
-    "serving_techniques.yaml": speculation_facts,
+    "serving_techniques.yaml": technique_facts,
     "vision_towers.yaml": vision_towers,
     "model_titles.yaml": lambda: model_title("gpt2"),
     "glossary.yaml": glossary,
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,
     "commands.json": table,
+    "activations.json": activations,
+    "quantization.json": quantization_facts,
     "config_fields.json": field_facts,
     "number_formats.json": number_formats,
     "terms.yaml": term_texts,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.catalog.economy import load_economy
+from advisor.catalog.economy import load_economy, with_commitments
+from advisor.nouns.hardware import Offer
 from advisor.nouns.limits import Constraints
 from advisor.nouns.software.quality import quality_losses
 from advisor.planning.search.systems import allowed_offers
@@ -100,14 +101,34 @@ SPOT = [
 ]
 # gpu-price-feed@3c41e77 (2026-10-04, Vast.ai 2026-10-03): lowest price of a provider and card.
 LOWEST = [
-    ("DigitalOcean", "mi325x", 3.8),
+    ("DigitalOcean", "rtx-4000-ada", 0.76),
     ("Lambda", "gh200-96gb", 2.29),
     ("RunPod", "mi350x", 5.49),
     ("RunPod", "rtx-3080-10gb", 0.17),
     ("RunPod", "rtx-pro-5000-blackwell", 0.82),
     ("Vast.ai", "rtx-3060-12gb", 0.0521),
     ("Vast.ai", "rtx-4090-48gb", 0.3489),
-    ("Verda (DataCrunch)", "gb300", 10.215),
+]
+# gpu-rental-prices@df80f8f, prices and sizes of providers' pages and APIs of 2026-10-10: USD an
+# hour of the instance, vCPUs and memory [GiB] where the page states them.
+OCTOBER = [
+    ("DigitalOcean", "GPU Droplet B300 x8", 89.52, 224, 3584),
+    ("DigitalOcean", "GPU Droplet MI325X x1", 3.8, 20, 164),
+    ("DigitalOcean", "GPU Droplet MI350X x8", 49.28, 192, 2048),
+    ("JarvisLabs", "RTX PRO 6000", 2.19, None, None),
+    ("Koyeb", "serverless RTX PRO 6000", 2.2, None, None),
+    ("Lambda", "gpu_1x_a100_sxm4", 1.99, 30, 220),
+    ("Lambda", "gpu_1x_h100_sxm5", 4.29, 26, 225),
+    ("Lambda", "gpu_8x_v100", 6.32, 88, 448),
+    ("Latitude.sh", "g3.h100.small", 3.37, None, 192),
+    ("Massed Compute", "RTX PRO 4500 Blackwell", 0.92, None, None),
+    ("Massed Compute", "L40Sx8", 8 * 0.97, 142, 768),
+    ("Modal", "serverless NVIDIA RTX PRO 6000 Blackwell Server", 3.0312, None, None),
+    ("RunPod", "1x NVIDIA B200 SXM (HGX) 180GB (Secure)", 7.99, 28, 283),
+    ("RunPod", "1x NVIDIA GeForce RTX 4090 (Secure)", 0.89, 6, 41),
+    ("RunPod", "1x NVIDIA H200 SXM 141GB (Secure)", 5.29, 24, 276),
+    ("Together", "GPU Clusters B300", 79.92, None, None),
+    ("Verda (DataCrunch)", "1x GB300", 10.74, None, None),
 ]
 # US EIA, Electric Power Annual with data for 2023: cents per kWh, residential and commercial.
 TARIFFS = [
@@ -178,6 +199,30 @@ def test_the_lowest_price_is_that_of_the_feed(provider: str, card: str, usd: flo
     assert offer.on_demand_usd_per_hour == pytest.approx(usd)
 
 
+@pytest.mark.parametrize(("provider", "instance", "usd", "vcpus", "memory_gib"), OCTOBER)
+def test_a_price_of_october_is_that_of_the_page(
+    provider: str, instance: str, usd: float, vcpus: int | None, memory_gib: int | None
+) -> None:
+    [offer] = [
+        item
+        for item in load_catalog().offers
+        if (item.provider, item.instance_type) == (provider, instance)
+    ]
+    assert offer.on_demand_usd_per_hour == pytest.approx(usd)
+    assert offer.price_date == "2026-10-10"
+    assert offer.vcpus == vcpus
+    assert offer.host_memory_bytes == (memory_gib and memory_gib * 2**30)
+
+
+def test_latitude_asks_its_price_of_a_month_for_a_month() -> None:
+    """Latitude.sh lists its H100 at 3.37 USD an hour, 1,230 a month and 10,332 a year."""
+    catalog = load_catalog()
+    for months, bill, hours in ((1, 1230, 730), (12, 10332, 8760)):
+        committed = with_commitments(catalog, load_economy(), months)
+        [offer] = [item for item in committed.offers if item.instance_type == "g3.h100.small"]
+        assert offer.on_demand_usd_per_hour == pytest.approx(bill / hours, rel=0.005)
+
+
 @pytest.mark.parametrize(("place", "household", "commercial"), TARIFFS)
 def test_the_tariff_is_that_of_the_table(place: str, household: float, commercial: float) -> None:
     found = load_economy().place(place)
@@ -195,23 +240,26 @@ def test_the_loss_of_quality_is_that_of_the_scoreboard(
 
 
 def test_spot_prices_of_aws_keep_the_day_of_their_list() -> None:
-    """No source of AWS's spot prices is newer than November 2025."""
+    """One of AWS's spot prices was read in October 2026, the others in November 2025."""
     dates = {
         item.price_date
         for item in load_catalog().offers
         if item.provider == "AWS" and item.spot_usd_per_hour
     }
-    assert dates == {"2025-11"}
+    assert dates == {"2025-11", "2026-10-10"}  # the second: p4d.24xlarge in us-east-1
 
 
 def test_a_spot_price_of_last_year_is_no_offer() -> None:
     """AWS's spot prices of November 2025 count only for who names AWS or the card."""
 
-    def spot_of(**limits: object) -> set[str]:
-        asked = Constraints.model_validate({"price_kind": "spot", **limits})
-        return {item.provider for item in allowed_offers(load_catalog(), asked)}
+    def asked(**limits: object) -> list[Offer]:
+        wanted = Constraints.model_validate({"price_kind": "spot", **limits})
+        return list(allowed_offers(load_catalog(), wanted))
 
-    assert "AWS" not in spot_of()
+    def spot_of(**limits: object) -> set[str]:
+        return {item.provider for item in asked(**limits)}
+
+    assert {item.price_date for item in asked() if item.provider == "AWS"} == {"2026-10-10"}
     assert {"Azure", "GCP"} <= spot_of()
     assert spot_of(providers=["AWS"]) == {"AWS"}
     assert "AWS" in spot_of(accelerators=["h100-sxm"])

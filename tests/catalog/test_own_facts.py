@@ -179,3 +179,18 @@ def test_many_offers_are_refused() -> None:
 
     with pytest.raises(InputError, match="offers"):
         parse_own_facts(f"{TABLE.splitlines()[0]}\n{rows}".encode(), name="many.csv")
+
+
+def test_a_price_of_later_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPU_ADVISOR_TODAY", "2026-11-27")
+    file = tmp_path / "offers.csv"
+    for day, outcome in (("2026-11-27", 0), ("2026-11-28", 2), ("2027", 2)):
+        header, row = TABLE.splitlines()
+        file.write_text(f"{header},price_date\n{row},{day}\n", encoding="utf-8")
+        assert cli.main(["prices", "list", "rtx-4090", "--catalog", str(file)]) == outcome
+    told = capsys.readouterr().err
+    assert "line 2 (two cards): price_date 2027" in told
+    assert "up to today (2026-11-27)" in told
+    assert "Correct the file" in told

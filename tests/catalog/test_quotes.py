@@ -17,9 +17,11 @@ EURO = {
     ("Gcore", "1x A100 80GB (Dec 2024 price)"): (1.67, 1.8819),
     ("Hetzner", "GEX44 (monthly 184 EUR)"): (0.25205, 0.2840),
     ("Hetzner", "AX162-R (monthly 238 EUR)"): (0.32603, 0.3674),
+    ("Scaleway", "B300 SXM x8"): (60.0, 67.614),
     ("Scaleway", "H100-1-80G (page)"): (2.8665, 3.2303),
     ("Scaleway", "H100-SXM-8-80G"): (25.3308, 28.5453),
-    ("Scaleway", "L4-1-24G"): (0.79, 0.8903),
+    ("Scaleway", "L4-1-24G"): (0.7875, 0.8874),
+    ("Scaleway", "L40S-1-48G"): (1.47, 1.6565),
     ("Scaleway", "RENDER-S"): (1.2426, 1.4003),
     ("Seeweb", "ECS1GPU7"): (0.85, 0.9579),
 }

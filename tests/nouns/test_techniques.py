@@ -12,7 +12,7 @@ from advisor.nouns.techniques import (
     TextKind,
     reserved_rank,
     speculated,
-    speculation_facts,
+    technique_facts,
     widening,
 )
 from advisor.nouns.workload import Serving
@@ -122,7 +122,7 @@ def test_drafts_without_a_method_are_refused():
 
 
 def test_every_method_has_published_gains():
-    facts = speculation_facts()
+    facts = technique_facts().speculation
     assert set(facts) == set(Speculation)
     for each in facts.values():
         assert each.gain.low <= each.gain.expected <= each.gain.high

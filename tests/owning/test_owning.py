@@ -470,7 +470,7 @@ def test_a_run_on_rented_cards_takes_their_hours() -> None:
 
 def test_the_verdict_names_what_is_rented() -> None:
     """Once "Rent 4x H100 NVL (Koyeb on demand, 1x B200)": what was bought in front of the rent."""
-    found = advisor.own({**serve("llama-3.1-70b"), "owning": {"hours_per_month": 40}})
+    found = advisor.own({**serve("mixtral-8x22b"), "owning": {"hours_per_month": 40}})
     assert found.against is not None
     main = found.rents[found.against]
     assert found.saving_usd is not None

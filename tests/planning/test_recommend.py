@@ -100,12 +100,15 @@ def test_the_frontier_has_no_dominated_point(name: str) -> None:
 
 
 def test_the_cheapest_plan_has_the_least_upper_end_of_all() -> None:
+    """OpenRelay's RTX 4090 of September has a lower upper end, but that price may be more today."""
     result = answer("lora")
-    cheapest = result.plans[0].estimate.cost.rent_usd
-    assert cheapest is not None
-    assert min(item.cost_usd.high for item in result.candidates if item.cost_usd) == pytest.approx(
-        cheapest.high
-    )
+    cheapest = result.plans[0]
+    plans = [plan for ranking in result.rankings for plan in ranking.plans]
+    assert highest_cost(cheapest) == min(map(highest_cost, plans))
+    rent = cheapest.estimate.cost.rent_usd
+    assert rent is not None
+    least = min(item.cost_usd.high for item in result.candidates if item.cost_usd)
+    assert rent.high <= least * cheapest.estimate.cost.price_may_be
 
 
 def test_one_host_s_lowest_ask_is_searched_only_when_named() -> None:

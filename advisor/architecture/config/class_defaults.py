@@ -6,22 +6,13 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from advisor.architecture.config.fields import field_facts
 from advisor.foundation.data_records import check_numbers, checked, read_json
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
 FILE: Final = "config_defaults.json"
 Count = Annotated[int, Field(ge=0, le=10**15)]
-
-IDENTITY: Final = frozenset(
-    {
-        *("hidden_size", "n_embd", "d_model"),
-        *("num_hidden_layers", "n_layer", "n_layers"),
-        *("num_attention_heads", "n_head", "n_heads"),
-        "vocab_size",
-    }
-)
-"""Fields that decide the model's size. A whole configuration without one of them is incomplete."""
 
 BUILT_WHOLE: Final = frozenset({"clip", "siglip"})
 """Families that nest configurations and whose towers are all built."""
@@ -42,8 +33,9 @@ def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping
     inner = str(tables.text_towers.get(model_type, {}).get("model_type"))
     whole = "hidden_size" in own or model_type in BUILT_WHOLE
     fields = own if whole else {**tables.of(inner), **own}
-    kept = IDENTITY if sizes is True else frozenset(sizes or ())
-    return {name: fields[name] for name in fields if name not in IDENTITY or name in kept}
+    identity = field_facts().identity
+    kept = identity if sizes is True else frozenset(sizes or ())
+    return {name: fields[name] for name in fields if name not in identity or name in kept}
 
 
 def text_tower_defaults(model_type: str) -> Mapping[str, object]:

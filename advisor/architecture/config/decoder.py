@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.mixers.feed_forward import ACTIVATIONS
@@ -296,18 +296,38 @@ def experts_shape(
     return ExpertsShape.model_validate({**shape, **settings})
 
 
-def dense_then_routed(
+def sparse_layers(fields: ConfigFields, default: int) -> int:
+    """Return the number of routed layers: of ``mlp_layer_types`` if the file has it."""
+    layers = layer_count(fields)
+    kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
+    return default if kinds is None else kinds.count("sparse")
+
+
+def mixed_layers(
     fields: ConfigFields,
     *,
-    dense: int,
-    routed: ExpertsShape | None,
+    routed: int,
+    width: str = "moe_intermediate_size",
+    shared_width: int | str = 0,
+    shared_experts: int = 0,
     dense_width: int | None = None,
     bias: bool = False,
+    **settings: Any,
 ) -> FeedForwards:
-    """Return first the dense feed-forward layers, then the routed ones; either may be absent."""
+    """Return first the dense feed-forward layers, then the ``routed`` ones; either may be absent.
+
+    ``width`` names the field with an expert's width. Every token visits a layer of
+    ``shared_width``, a number or a field, and ``shared_experts`` of an expert's width. ``bias`` is
+    of dense layers, ``settings`` are those of :func:`experts_shape`.
+    """
     layers: list[FeedForwardShape | ExpertsShape] = []
-    if dense:
+    if dense := layer_count(fields) - routed:
         layers.append(feed_forward_shape(fields, layers=dense, width=dense_width, bias=bias))
-    if routed is not None:
-        layers.append(routed)
+    if routed:
+        wide = fields.count(width)
+        beside = fields.count(shared_width) if isinstance(shared_width, str) else shared_width
+        beside += shared_experts * wide
+        layers.append(
+            experts_shape(fields, layers=routed, width=wide, shared_width=beside, **settings)
+        )
     return tuple(layers)

@@ -26,6 +26,14 @@ class FieldFacts(Noun):
     aliases: dict[str, tuple[str, ...]]
     limits: dict[int, tuple[str, ...]]
     sizes: frozenset[str]
+    identity: frozenset[str]
+    """Whole configurations without one of these, which decide the size, are incomplete."""
+    llama: tuple[str, ...]
+    """A configuration with an unknown ``model_type`` needs these to count as Llama-like."""
+    foreign: tuple[str, ...]
+    """No Llama-like model has these; with one of them, the guess would be wrong."""
+    unchecked: tuple[str, ...]
+    """Of models without a published class to compare: the table follows the fields' names."""
 
 
 @cache

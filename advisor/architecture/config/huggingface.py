@@ -14,7 +14,7 @@ from advisor.architecture.config.class_defaults import (
     default_towers,
     text_tower_defaults,
 )
-from advisor.architecture.config.fields import REMEDY, ConfigFields
+from advisor.architecture.config.fields import REMEDY, ConfigFields, field_facts
 from advisor.architecture.config.quantization import weight_format
 from advisor.architecture.families.registry import (
     Family,
@@ -96,34 +96,6 @@ def _built_by_default(
 
 if TYPE_CHECKING:
     from advisor.architecture.stack.compile import Stack
-
-LLAMA_FIELDS: Final = (
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "vocab_size",
-)
-"""Fields that a configuration with an unknown ``model_type`` needs to count as Llama-like."""
-
-FOREIGN_FIELDS: Final = (
-    "num_experts",
-    "kv_lora_rank",
-    "linear_num_value_heads",
-    "ssm_state_size",
-    "state_size",
-    "layers_block_type",
-    "hybrid_override_pattern",
-    "index_topk",
-    "encoder_layers",
-    "patch_size",
-    "cross_layer_interval",
-)
-"""Fields that no Llama-like model has. With one of them, the guess would be wrong."""
-
-
-UNCHECKED_FIELDS: Final = ("routed_expert_hidden_size", "attn_res_block_size")
-"""Fields of models without a published class to compare: the table follows the fields' names."""
 
 
 def architecture_from_config(
@@ -255,7 +227,7 @@ def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, .
     """Return a note on the sizes that a nested configuration leaves to its class."""
     absent = [
         f"{name} {fields.count(name):,}"
-        for name in ConfigFields(text).missing(LLAMA_FIELDS)
+        for name in ConfigFields(text).missing(field_facts().llama)
         if fields.has(name)
     ]
     return (f"defaults of its class, absent in the config: {', '.join(absent)}",) if absent else ()
@@ -280,12 +252,12 @@ def _prediction_layers(fields: ConfigFields) -> int:
 def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
     """Return the reader of a ``model_type``, and the assumptions for an unknown one."""
     if kind in supported_types():
-        unchecked = [name for name in UNCHECKED_FIELDS if fields.has(name)]
+        unchecked = [name for name in field_facts().unchecked if fields.has(name)]
         note = f"{' and '.join(unchecked)}: interpreted by name, without a published class"
         return family_of(kind), (note,) if unchecked else ()
     if kind in refused_types():
         raise _unsupported(kind)
-    missing = fields.missing(LLAMA_FIELDS)
+    missing = fields.missing(field_facts().llama)
     if missing:
         raise UnsupportedArchitectureError(
             f"model_type is unknown and {', '.join(missing)} "
@@ -295,7 +267,7 @@ def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
             remedy=_suggestion(kind) + REMEDY,
             field="model.config.model_type",
         )
-    foreign = [name for name in FOREIGN_FIELDS if fields.has(name)]
+    foreign = [name for name in field_facts().foreign if fields.has(name)]
     if foreign or fields.flag("is_encoder_decoder", False):
         raise UnsupportedArchitectureError(
             f"model_type is unknown and {(foreign or ['is_encoder_decoder'])[0]} says that it is "

@@ -1,60 +1,52 @@
 """Reads from ``quantization_config`` how a published checkpoint stores its weights."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from advisor.architecture.config.fields import ConfigFields
+from advisor.foundation.data_records import checked, read_json
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 
-SIXTEEN_BIT: Final = {"float16": "fp16", "torch.float16": "fp16", "half": "fp16"}
-"""Formats by ``dtype``. All others, including fp32, are served as bf16."""
+FILE: Final = "quantization.json"
 
-_BY_METHOD: Final = {
-    "fp8": "fp8",
-    "fbgemm_fp8": "fp8",
-    "finegrained_fp8": "fp8",
-    "mxfp4": "mxfp4",
-    "nvfp4": "nvfp4",
-    "eetq": "int8",
-}
-"""Quantisation methods with a single format."""
 
-_WHOLE_BITS: Final = frozenset(
-    {"awq", "gptq", "gptq_marlin", "auto-round", "intel/auto-round", "exl2", "exl3", "hqq"}
-)
-"""Quantisation methods with integers that share scales; ``bits`` states their width."""
+class QuantizationFacts(Noun):
+    """Content of the file, which explains its fields."""
 
-_BY_WORD: Final = (
-    ("fp8", "fp8"),
-    ("float8", "fp8"),
-    ("int8", "int8"),
-    ("fp4", "mxfp4"),
-    ("int4", "w4a16"),
-)
-"""Formats by their names in torchao, quanto and Quark."""
+    about: str
+    sixteen_bit: dict[str, str]
+    methods: dict[str, str]
+    whole_bits: frozenset[str]
+    words: dict[str, str]
+    algorithms: dict[str, str]
+    groups: dict[str, str]
+    experts: dict[str, str]
+    stored: dict[str, tuple[float, int, float]]
+    grouped: frozenset[str]
+    skipped: tuple[str, ...]
+    places: dict[str, tuple[str, ...]]
+    projections: dict[str, tuple[str, ...]]
+    mixers: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+    never: frozenset[str]
+    heads: frozenset[str]
+    stacks: frozenset[str]
 
-_BY_ALGORITHM: Final = {
-    "FP8": "fp8",
-    "NVFP4": "nvfp4",
-    "NVFP4_AWQ": "nvfp4",
-    "W4A16_AWQ": "w4a16",
-    "INT4_AWQ": "w4a16",
-    "INT8_SQ": "int8",
-    "W8A8_SQ_PER_CHANNEL": "int8",
-}
-_BY_GROUP: Final = {
-    ("float", 8): "fp8",
-    ("float", 4): "nvfp4",
-    ("int", 8): "int8",
-    ("int", 4): "w4a16",
-}
+
+@cache
+def quantization_facts() -> QuantizationFacts:
+    """Read what quantised checkpoints call their formats and modules."""
+    content = read_json(data_path(FILE))
+    return checked(QuantizationFacts.model_validate, content, file=FILE)
+
 
 NARROW_BITS: Final = 4
 """Widths that no engine serves count as 4 bits up to this width, and as 8 bits above it."""
 MXFP4_GROUP: Final = 32
 """Weights per scale in MXFP4; NVFP4 has 16 (OCP Microscaling 1.0, table 1)."""
 
-_EXPERTS: Final = {"fp4": "mxfp4"}
-"""Format of routed experts by ``expert_dtype``. The other weights are then in fp8."""
 _MIXED: Final = "weights of mixed formats: computed as {found}, as the {part} are stored"
 _INNER: Final = ("mlp", "ffn", "experts")
 """Parts of the names of feed-forward layers, which hold most of the weights."""
@@ -69,12 +61,12 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
     """
     fields = ConfigFields(config)
     plain = fields.text("dtype", fields.text("torch_dtype", "bfloat16"))
-    sixteen = SIXTEEN_BIT.get(plain, "bf16")
+    sixteen = quantization_facts().sixteen_bit.get(plain, "bf16")
     block = fields.mapping("quantization_config")
     if block is None:
         return sixteen, ()
     found = _quantized(ConfigFields(block))
-    experts = _EXPERTS.get(fields.text("expert_dtype", ""))
+    experts = quantization_facts().experts.get(fields.text("expert_dtype", ""))
     if experts is not None and found == "fp8":
         return experts, (_MIXED.format(part="routed experts", found=experts),)
     if found is not None:
@@ -93,24 +85,27 @@ def _quantized(block: ConfigFields) -> str | None:
     algorithm = block.text("quant_algo", inner.text("quant_algo", "")).upper()
     if algorithm == "MIXED_PRECISION":
         algorithm = block.text("moe_quant_algo", "").upper()
-    if algorithm in _BY_ALGORITHM:
-        return _BY_ALGORITHM[algorithm]
+    facts = quantization_facts()
+    if algorithm in facts.algorithms:
+        return facts.algorithms[algorithm]
     method = block.text("quant_method", "").lower()
     if method == "bitsandbytes":
         if block.flag("load_in_4bit", False):
             return "nf4"
         return "int8" if block.flag("load_in_8bit", False) else None
-    if method in _BY_METHOD:
-        return _BY_METHOD[method]
-    if method in _WHOLE_BITS:
+    if method in facts.methods:
+        return facts.methods[method]
+    if method in facts.whole_bits:
         return "w4a16" if _bits(block) <= NARROW_BITS else "int8"
     said = _said(block)
-    return next((name for word, name in _BY_WORD if word in said), None) or _grouped(block)
+    named = next((name for word, name in facts.words.items() if word in said), None)
+    return named or _grouped(block)
 
 
 def _rounded(block: ConfigFields, found: str) -> tuple[str, ...]:
     """Return a note on a width that no engine supports."""
-    if block.text("quant_method", "").lower() not in _WHOLE_BITS or _bits(block) in {4, 8}:
+    method = block.text("quant_method", "").lower()
+    if method not in quantization_facts().whole_bits or _bits(block) in {4, 8}:
         return ()
     return (f"weights of {_bits(block):g} bits are computed as {found}",)
 
@@ -155,4 +150,5 @@ def _grouped(block: ConfigFields) -> str | None:
     shared = stored.number("group_size", 0, minimum=-1, maximum=1e6)
     if stored.text("type", "int") == "float" and shared == MXFP4_GROUP:
         return "mxfp4" if stored.count("num_bits", 16, maximum=32) == NARROW_BITS else "fp8"
-    return _BY_GROUP.get((stored.text("type", "int"), stored.count("num_bits", 16, maximum=32)))
+    kind, bits = stored.text("type", "int"), stored.count("num_bits", 16, maximum=32)
+    return quantization_facts().groups.get(f"{kind} {bits}")

@@ -24,14 +24,14 @@ def classes(fields: ConfigFields) -> int:
 
 
 def image_stack(fields: ConfigFields, body: nn.Layers, *head: nn.Layer, blocks: int) -> Stack:
-    """Return an image classifier."""
-    side = fields.count("image_size")
+    """Return an image classifier, whose ``head`` ends in a matrix to the classes."""
+    side, outputs = fields.count("image_size"), classes(fields)
     return Stack(
         unit=Unit.IMAGE,
         input=StackInput(width=fields.count("num_channels"), image=side),
-        layers=(*body, nn.section("head", *head, part=Part.HEAD)),
+        layers=(*body, nn.section("head", *head, nn.Linear(out=outputs), part=Part.HEAD)),
         blocks=blocks,
-        outputs=classes(fields),
+        outputs=outputs,
     )
 
 
@@ -81,8 +81,7 @@ def resnet(fields: ConfigFields) -> Stack:
     ``squeeze_reduction`` an SE-ResNet.
     """
     blocks = sum(depth for _, depth in stages(fields))
-    last = nn.Linear(out=classes(fields))
-    return image_stack(fields, resnet_body(fields), MEAN, last, blocks=blocks)
+    return image_stack(fields, resnet_body(fields), MEAN, blocks=blocks)
 
 
 def resnet_body(
@@ -154,9 +153,8 @@ def vgg(fields: ConfigFields) -> Stack:
     )
     wide = (nn.Linear(out=fields.count("hidden_size")), RELU, nn.Dropout())
     start = (nn.Pool(kind="average", kernel=None, out=7), nn.Flatten())
-    last = nn.Linear(out=classes(fields))
     blocks = sum(depth for _, depth in found)
-    return image_stack(fields, body, *start, *wide, *wide, last, blocks=blocks)
+    return image_stack(fields, body, *start, *wide, *wide, blocks=blocks)
 
 
 def regnet(fields: ConfigFields) -> Stack:
@@ -181,8 +179,7 @@ def regnet(fields: ConfigFields) -> Stack:
     for index, (out, depth) in enumerate(found):
         body.append(_stage(index, block(out, 2, width), block(out, 1, out), depth))
         width = out
-    last = nn.Linear(out=classes(fields))
-    return image_stack(fields, tuple(body), MEAN, last, blocks=sum(depth for _, depth in found))
+    return image_stack(fields, tuple(body), MEAN, blocks=sum(depth for _, depth in found))
 
 
 def convnext(fields: ConfigFields) -> Stack:
@@ -200,9 +197,8 @@ def convnext(fields: ConfigFields) -> Stack:
         if index == 0:
             start = (nn.Convolution(out=width, kernel=patch, stride=patch), LAYER_NORM)
         body.append(nn.section(f"stage_{index + 1}", *start, nn.repeat(depth, block)))
-    last = nn.Linear(out=classes(fields))
     blocks = sum(depth for _, depth in found)
-    return image_stack(fields, tuple(body), MEAN, LAYER_NORM, last, blocks=blocks)
+    return image_stack(fields, tuple(body), MEAN, LAYER_NORM, blocks=blocks)
 
 
 def densenet(fields: ConfigFields) -> Stack:
@@ -225,8 +221,7 @@ def densenet(fields: ConfigFields) -> Stack:
             halved = nn.Convolution(out=width, kernel=1, bias=False)
             down = (*before, halved, nn.Pool(kind="average"))
         body.append(nn.section(f"stage_{index + 1}", nn.repeat(depth, *layer), *down))
-    last = nn.Linear(out=classes(fields))
-    return image_stack(fields, tuple(body), *before, MEAN, last, blocks=sum(depths))
+    return image_stack(fields, tuple(body), *before, MEAN, blocks=sum(depths))
 
 
 def unet(fields: ConfigFields) -> Stack:
@@ -245,5 +240,4 @@ def unet(fields: ConfigFields) -> Stack:
         up = nn.Convolution(out=width, kernel=2, stride=2, padding=0, transposed=True)
         joined = nn.Concatenate(name=f"down_{index + 1}")
         layers.append(nn.section(f"up_{index + 1}", up, joined, *double(width)))
-    last = nn.Linear(out=classes(fields))
-    return image_stack(fields, tuple(layers), last, blocks=2 * len(widths) - 1)
+    return image_stack(fields, tuple(layers), blocks=2 * len(widths) - 1)

@@ -289,16 +289,10 @@ def by_step(fields: ConfigFields, *, shared_width: str | None) -> FeedForwards:
     step = fields.count("decoder_sparse_step", 1)
     listed = set(fields.counts("mlp_only_layers", maximum=layers - 1))
     routed = sum(1 for i in range(layers) if i not in listed and (i + 1) % step == 0)
-    if not routed:
-        return parts.dense_then_routed(fields, dense=layers, routed=None)
-    experts = parts.experts_shape(
-        fields,
-        layers=routed,
-        width=fields.count("moe_intermediate_size"),
-        shared_width=fields.count(shared_width) if shared_width else 0,
-        shared_gate=shared_width is not None,
+    gated = shared_width is not None
+    return parts.mixed_layers(
+        fields, routed=routed, shared_width=shared_width or 0, shared_gate=gated
     )
-    return parts.dense_then_routed(fields, dense=layers - routed, routed=experts)
 
 
 def after_dense(
@@ -311,16 +305,13 @@ def after_dense(
     layers = layer_count(fields)
     dense = min(fields.count("first_k_dense_replace", 0, minimum=0), layers)
     period = fields.count("moe_layer_freq", 1)
-    kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
-    if kinds is not None:
-        routed = kinds.count("sparse")
-    else:
-        routed = sum(1 for i in range(dense, layers) if i % period == 0)
-    if not routed:
-        return parts.dense_then_routed(fields, dense=layers, routed=None, bias=bias)
-    wide = fields.count(width)
-    beside = fields.count("n_shared_experts", 0, minimum=0) * wide
-    experts = parts.experts_shape(
-        fields, layers=routed, width=wide, shared_width=beside, shared_bias=bias
+    routed = sum(1 for i in range(dense, layers) if i % period == 0)
+    shared = fields.count("n_shared_experts", 0, minimum=0)
+    return parts.mixed_layers(
+        fields,
+        routed=parts.sparse_layers(fields, routed),
+        width=width,
+        shared_experts=shared,
+        bias=bias,
+        shared_bias=bias,
     )
-    return parts.dense_then_routed(fields, dense=layers - routed, routed=experts, bias=bias)

@@ -5,6 +5,7 @@ is the version of NVIDIA's DeepLearningExamples and MLPerf (Apache-2.0). Work ou
 products (anchors, their matching, suppression of duplicates) is left out.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from advisor.architecture.config.fields import ConfigFields
@@ -33,16 +34,6 @@ stated size."""
 LONGEST_SIDE: Final = 1333 / 800
 """Largest long side divided by the short side, to which Detectron2 and torchvision scale."""
 
-SSD_EXTRA: Final = (
-    (256, 512, 2, 1),
-    (256, 512, 2, 1),
-    (128, 256, 2, 1),
-    (128, 256, 1, 0),
-    (128, 256, 1, 0),
-)
-"""Layers after the backbone: inner and output channels, stride and padding of the second."""
-SSD_BOXES: Final = (4, 6, 6, 6, 4, 4)
-"""Default boxes at each position of each map (arXiv:1512.02325)."""
 RETINA_ANCHORS: Final = 9
 """Three scales by three shapes (arXiv:1708.02002)."""
 RETINA_LEVELS: Final = ("p3", "p4", "p5", "p6", "p7")
@@ -63,23 +54,27 @@ KEYPOINTS: Final = 17
 """Keypoints of a person in COCO."""
 
 
-def ssd(fields: ConfigFields) -> Stack:
+def ssd(
+    fields: ConfigFields, *, extra: Sequence[tuple[int, int, int, int]], boxes: Sequence[int]
+) -> Stack:
     """SSD on a ResNet up to its third stage, which keeps the size of its maps: 38 x 38 for 300.
 
-    Every image is scaled to one size, which fixes the default boxes.
+    Every image is scaled to one size, which fixes the default ``boxes`` at each position of each
+    map. ``extra``: layers after the backbone: inner and output channels, stride and padding of the
+    second.
     """
     labels = classes(fields)
     body: list[nn.Layer] = [*resnet_body(fields, strides=(1, 2, 1, 2))[:4], nn.Save(name="map_1")]
-    for index, (inner, out, stride, padding) in enumerate(SSD_EXTRA):
+    for index, (inner, out, stride, padding) in enumerate(extra):
         convolution = nn.Convolution(out=out, stride=stride, padding=padding, bias=False)
         layers = (*normed(inner, function="relu"), convolution, BATCH_NORM, RELU)
         body += [nn.section(f"extra_{index + 1}", *layers), nn.Save(name=f"map_{index + 2}")]
     heads: list[nn.Layer] = []
-    for number, boxes in enumerate(SSD_BOXES, 1):
+    for number, each in enumerate(boxes, 1):
         heads += [
             nn.Take(name=f"map_{number}"),
-            nn.branch(f"boxes_{number}", nn.Convolution(out=4 * boxes)),
-            nn.branch(f"scores_{number}", nn.Convolution(out=boxes * labels)),
+            nn.branch(f"boxes_{number}", nn.Convolution(out=4 * each)),
+            nn.branch(f"scores_{number}", nn.Convolution(out=each * labels)),
         ]
     return _detector(fields, *body, _head(heads), resized=True)
 

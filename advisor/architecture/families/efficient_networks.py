@@ -1,5 +1,6 @@
 """Networks of inverted bottlenecks: EfficientNet, MobileNetV3 and EfficientDet."""
 
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Final
 
@@ -16,35 +17,6 @@ from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
 from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
-
-SECOND_SMALL: Final = (
-    # A fused block has one 3 x 3 convolution in place of a widening and a depthwise one.
-    (True, 1, 24, 1, 2), (True, 4, 48, 2, 4), (True, 4, 64, 2, 4),
-    (False, 4, 128, 2, 6), (False, 6, 160, 1, 9), (False, 6, 256, 2, 15),
-)  # fmt: skip
-"""Fused, expansion, width, stride and depth (arXiv:2104.00298, table 4)."""
-
-RE: Final[nn.Function] = "relu"
-HS: Final[nn.Function] = "hardswish"
-"""The two functions, by the paper's names."""
-
-MOBILE_LARGE: Final = (
-    (3, 16, 16, 0, RE, 1), (3, 64, 24, 0, RE, 2), (3, 72, 24, 0, RE, 1),
-    (5, 72, 40, 24, RE, 2), (5, 120, 40, 32, RE, 1), (5, 120, 40, 32, RE, 1),
-    (3, 240, 80, 0, HS, 2), (3, 200, 80, 0, HS, 1), (3, 184, 80, 0, HS, 1),
-    (3, 184, 80, 0, HS, 1), (3, 480, 112, 120, HS, 1), (3, 672, 112, 168, HS, 1),
-    (5, 672, 160, 168, HS, 2), (5, 960, 160, 240, HS, 1), (5, 960, 160, 240, HS, 1),
-)  # fmt: skip
-"""Kernel, expanded width, width, squeezed width, function and stride (arXiv:1905.02244, table 1;
-squeezed widths are a quarter of the expanded ones, in multiples of 8)."""
-
-MOBILE_SMALL: Final = (
-    (3, 16, 16, 8, RE, 2), (3, 72, 24, 0, RE, 2), (3, 88, 24, 0, RE, 1),
-    (5, 96, 40, 24, HS, 2), (5, 240, 40, 64, HS, 1), (5, 240, 40, 64, HS, 1),
-    (5, 120, 48, 32, HS, 1), (5, 144, 48, 40, HS, 1), (5, 288, 96, 72, HS, 2),
-    (5, 576, 96, 144, HS, 1), (5, 576, 96, 144, HS, 1),
-)  # fmt: skip
-"""The same, table 2."""
 
 LEVELS: Final = (3, 4, 5, 6, 7)
 
@@ -76,8 +48,7 @@ def efficientnet(fields: ConfigFields) -> Stack:
     """
     body, blocks = efficientnet_stages(fields)
     top = normed(_scaled(fields, fields.count("top_channels")), function="silu")
-    last = nn.Linear(out=classes(fields))
-    return image_stack(fields, body, *top, MEAN, nn.Dropout(), last, blocks=blocks)
+    return image_stack(fields, body, *top, MEAN, nn.Dropout(), blocks=blocks)
 
 
 def _scaled(fields: ConfigFields, width: int) -> int:
@@ -139,8 +110,13 @@ def _added(body: nn.Layers, *, stride: int, width: int, out: int) -> nn.Layers:
     return (nn.residual(*body),) if stride == 1 and width == out else body
 
 
-def efficientnet_v2(fields: ConfigFields) -> Stack:
-    """EfficientNetV2-S: fused inverted bottlenecks first, then those of EfficientNet."""
+def efficientnet_v2(
+    fields: ConfigFields, *, stages: Sequence[tuple[bool, int, int, int, int]]
+) -> Stack:
+    """EfficientNetV2-S: fused inverted bottlenecks first, then those of EfficientNet.
+
+    A fused block has one 3 x 3 convolution in place of a widening and a depthwise one.
+    """
     width = 24
 
     def block(read: int, out: int, step: int, expand: int, fused: bool) -> nn.Layers:
@@ -151,24 +127,33 @@ def efficientnet_v2(fields: ConfigFields) -> Stack:
         return (*normed(read * expand, 3, stride=step, function="silu"), *normed(out))
 
     body = [nn.section("stem", *normed(width, 3, stride=2, function="silu"))]
-    for index, (fused, expand, out, stride, depth) in enumerate(SECOND_SMALL):
+    for index, (fused, expand, out, stride, depth) in enumerate(stages):
         start = block(width, out, stride, expand, fused)
         first = _added(start, stride=stride, width=width, out=out)
         later = nn.repeat(depth - 1, nn.residual(*block(out, out, 1, expand, fused)))
         body.append(nn.section(f"stage_{index + 1}", *first, later))
         width = out
-    top, last = normed(1280, function="silu"), nn.Linear(out=classes(fields))
-    depths = sum(depth for *_, depth in SECOND_SMALL)
-    return image_stack(fields, tuple(body), *top, MEAN, nn.Dropout(), last, blocks=depths)
+    top = normed(1280, function="silu")
+    depths = sum(depth for *_, depth in stages)
+    return image_stack(fields, tuple(body), *top, MEAN, nn.Dropout(), blocks=depths)
 
 
-def mobilenet_v3(fields: ConfigFields) -> Stack:
+Bottleneck = tuple[int, int, int, int, nn.Function, int]
+"""Kernel, expanded width, width, squeezed width, function and stride."""
+
+
+def mobilenet_v3(
+    fields: ConfigFields,
+    *,
+    large: Sequence[Bottleneck],
+    small: Sequence[Bottleneck],
+    tops: Mapping[str, tuple[int, int]],
+) -> Stack:
     """MobileNetV3: inverted bottlenecks for phones, large or small."""
-    large, width = fields.text("size") != "small", 16
+    size, width = "small" if fields.text("size") == "small" else "large", 16
     body = [nn.section("stem", *normed(width, 3, stride=2, function="hardswish"))]
-    for index, (kernel, expanded, out, squeezed, function, stride) in enumerate(
-        MOBILE_LARGE if large else MOBILE_SMALL
-    ):
+    blocks = {"large": large, "small": small}[size]
+    for index, (kernel, expanded, out, squeezed, function, stride) in enumerate(blocks):
         inner = inverted(
             *(width, out, kernel, stride, expanded, squeezed),
             function=function,
@@ -178,10 +163,10 @@ def mobilenet_v3(fields: ConfigFields) -> Stack:
         layers = _added(inner, stride=stride, width=width, out=out)
         body.append(nn.section(f"block_{index + 1}", *layers))
         width = out
-    hidden, last = (1280, 960) if large else (1024, 576)
+    hidden, last = tops[size]
     head = (
         *(*normed(last, function="hardswish"), MEAN, nn.Linear(out=hidden)),
-        *(nn.Activation(function="hardswish"), nn.Dropout(), nn.Linear(out=classes(fields))),
+        *(nn.Activation(function="hardswish"), nn.Dropout()),
     )
     return image_stack(fields, tuple(body), *head, blocks=len(body) - 1)
 

@@ -1,11 +1,12 @@
 """Transformer blocks of encoders, and of decoders that attend to one, as layers."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field
 
 from advisor.architecture.config.decoder import activation
 from advisor.architecture.config.fields import ConfigFields
+from advisor.architecture.mixers.feed_forward import activations
 from advisor.architecture.stack import layers as nn
 from advisor.foundation.noun import Noun
 
@@ -13,16 +14,10 @@ LAYER_NORM: Final = nn.Normalization(kind="layer")
 Count = Annotated[int, Field(ge=1)]
 
 FUNCTIONS: Final[dict[str, nn.Function]] = {
-    "relu": "relu",
-    "relu2": "relu2",
-    "gelu": "gelu",
-    "gelu_pytorch_tanh": "gelu",
-    "gelu_tanh": "gelu",
-    "gelu_new": "gelu_new",
-    "gelu_fast": "gelu_new",
-    "quick_gelu": "quick_gelu",
-    "silu": "silu",
-    "swish": "silu",
+    name: function
+    for function in get_args(nn.Function)
+    if function in activations()
+    for name in activations()[function].names
 }
 """Activation functions by their name in published configurations."""
 

@@ -1,6 +1,7 @@
 """Text encoders: BERT, DistilBERT, MPNet, ELECTRA, ALBERT, DeBERTa and ModernBERT."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config.decoder import FULL, SLIDING, refuse_cross_attention
@@ -54,18 +55,25 @@ def task_head(fields: ConfigFields, pooled: nn.Layers, *whole: str) -> nn.Layers
 
 def distilbert(fields: ConfigFields) -> Stack:
     """DistilBERT: BERT without token types and pooler."""
-    read: dict[str, object] = {
+    sizes = {
         name: fields.count(own, maximum=LIMITS.get(name, DEFAULT_LIMIT))
         for name, own in DISTILLED.items()
     }
-    read |= {
-        "type_vocab_size": 0,
-        "hidden_act": fields.text("activation"),
-        "architectures": list(fields.names("architectures")),
-        "num_labels": label_count(fields),
-        "tie_word_embeddings": fields.flag("tie_word_embeddings"),
-    }
-    return bert(ConfigFields(read), pooler=False)
+    return bert(_as_bert(fields, sizes, fields.text("activation")), pooler=False)
+
+
+def _as_bert(fields: ConfigFields, sizes: Mapping[str, int], function: str) -> ConfigFields:
+    """Return BERT's fields, without token types."""
+    return ConfigFields(
+        {
+            **sizes,
+            "type_vocab_size": 0,
+            "hidden_act": function,
+            "architectures": list(fields.names("architectures")),
+            "num_labels": label_count(fields),
+            "tie_word_embeddings": fields.flag("tie_word_embeddings"),
+        }
+    )
 
 
 def mpnet(fields: ConfigFields) -> Stack:
@@ -74,17 +82,9 @@ def mpnet(fields: ConfigFields) -> Stack:
     sizes["max_position_embeddings"] = fields.count(
         "max_position_embeddings", maximum=MOST_POSITIONS
     )
-    read: dict[str, object] = {
-        **sizes,
-        "type_vocab_size": 0,
-        "hidden_act": fields.text("hidden_act"),
-        "architectures": list(fields.names("architectures")),
-        "num_labels": label_count(fields),
-        "tie_word_embeddings": fields.flag("tie_word_embeddings"),
-    }
     buckets = fields.count("relative_attention_num_buckets")
     distances = (nn.Learned(elements=buckets * sizes["num_attention_heads"]),)
-    return bert(ConfigFields(read), distances=distances)
+    return bert(_as_bert(fields, sizes, fields.text("hidden_act")), distances=distances)
 
 
 def bert(fields: ConfigFields, *, pooler: bool = True, distances: nn.Layers = ()) -> Stack:

@@ -110,35 +110,34 @@ def ernie_moe(fields: ConfigFields) -> TransformerShape:
     last = layers - 1 if last == -1 else min(last, layers - 1)
     period = fields.count("moe_layer_interval")
     routed = sum(1 for i in range(first, last + 1) if (i + 1) % period == 0)
-    experts = None
-    if routed:
-        width = fields.count("moe_intermediate_size")
-        shared = fields.count("moe_num_shared_experts", minimum=0)
-        experts = parts.experts_shape(
-            fields, layers=routed, width=width, shared_width=shared * width, shared_bias=bias
-        )
-        # Only in this family, the correction of the choice is a parameter.
-        experts = experts.changed(router_scales=experts.experts)
-    dense = layers - routed
+    shared = fields.count("moe_num_shared_experts", minimum=0)
+    layered = parts.mixed_layers(
+        fields, routed=routed, shared_experts=shared, bias=bias, shared_bias=bias
+    )
     return parts.decoder(
         fields,
         head_bias=bias,
         attention=[parts.attention_shape(fields, bias=bias)],
-        feed_forward=parts.dense_then_routed(fields, dense=dense, routed=experts, bias=bias),
+        # Only in this family, the correction of the choice is a parameter.
+        feed_forward=[
+            item.changed(router_scales=item.experts) if isinstance(item, ExpertsShape) else item
+            for item in layered
+        ],
     )
 
 
 def arctic(fields: ConfigFields) -> TransformerShape:
     """Arctic: routed experts beside a dense layer as wide as the residual stream."""
-    layers, width = layer_count(fields), fields.count("intermediate_size")
+    layers = layer_count(fields)
     step = fields.count("moe_layer_frequency", maximum=layers)
     routed = layers // step
     beside = fields.flag("parallel_attn_mlp_res")
     if beside and routed < layers:
         fields.refuse("moe_layer_frequency", "is not supported beside a dense layer", step, "1")
     shared = fields.count("hidden_size") if beside else 0
-    experts = parts.experts_shape(fields, layers=routed, width=width, shared_width=shared)
-    layered = parts.dense_then_routed(fields, dense=layers - routed, routed=experts)
+    layered = parts.mixed_layers(
+        fields, routed=routed, width="intermediate_size", shared_width=shared
+    )
     return parts.decoder(fields, feed_forward=layered, extra_norms=int(beside))
 
 
@@ -167,27 +166,26 @@ def _llama4_feed_forward(fields: ConfigFields) -> FeedForwards:
     routed = layers // fields.count("interleave_moe_layer_step")
     if fields.has("moe_layers"):
         routed = len(set(fields.counts("moe_layers", maximum=layers - 1)))
-    width, dense = fields.count("intermediate_size"), fields.count("intermediate_size_mlp")
-    experts = None
-    if routed:
-        experts = parts.experts_shape(fields, layers=routed, width=width, shared_width=width)
-    return parts.dense_then_routed(fields, dense=layers - routed, dense_width=dense, routed=experts)
+    return parts.mixed_layers(
+        fields,
+        routed=routed,
+        width="intermediate_size",
+        shared_experts=1,
+        dense_width=fields.count("intermediate_size_mlp"),
+    )
 
 
 def mimo_v2(fields: ConfigFields) -> TransformerShape:
     """MiMo-V2-Flash: windows with sinks on five of six layers; each kind has its own heads."""
     layers = layer_count(fields)
-    types = fields.texts("layer_types", length=layers, allowed=(FULL, SLIDING))
-    pattern = fields.counts("hybrid_layer_pattern", maximum=1)
-    if types is None and pattern:
-        types = tuple(SLIDING if flag else FULL for flag in pattern)
-    if types is None:
-        types = tuple(FULL if i == 0 or (i + 1) % 6 == 0 else SLIDING for i in range(layers))
-    kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
+    pattern = fields.counts("hybrid_layer_pattern", maximum=1) or [
+        0 if i == 0 or (i + 1) % 6 == 0 else 1 for i in range(layers)
+    ]
+    types = fields.texts("layer_types", length=layers, allowed=(FULL, SLIDING)) or tuple(
+        SLIDING if flag else FULL for flag in pattern
+    )
     listed = fields.counts("moe_layer_freq", maximum=1)
-    routed = kinds.count("sparse") if kinds is not None else layers - 1
-    if kinds is None and listed:
-        routed = sum(listed)
+    routed = parts.sparse_layers(fields, sum(listed) if listed else layers - 1)
     for name, found in (("hybrid_layer_pattern", len(types)), ("moe_layer_freq", len(listed))):
         fields.must_match(name, found or layers, layers)
     attention = [
@@ -195,9 +193,7 @@ def mimo_v2(fields: ConfigFields) -> TransformerShape:
         for kind in (FULL, SLIDING)
         if types.count(kind)
     ]
-    width = fields.count("moe_intermediate_size")
-    experts = parts.experts_shape(fields, layers=routed, width=width) if routed else None
-    layered = parts.dense_then_routed(fields, dense=layers - routed, routed=experts)
+    layered = parts.mixed_layers(fields, routed=routed)
     return parts.decoder(fields, attention=attention, feed_forward=layered)
 
 
@@ -237,23 +233,15 @@ def step3(fields: ConfigFields) -> TransformerShape:
         fields, windows=windows, query_key_norm="head", output_gate="head"
     )
     dense = min(fields.count("first_k_dense_replace", 3, minimum=0), layers)
-    kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
-    if kinds is not None:
-        dense = kinds.count("dense")
-    elif fields.is_text("moe_layers_enum"):
+    if fields.is_text("moe_layers_enum"):
         listed = {item.strip() for item in fields.text("moe_layers_enum", "").split(",")}
         dense = sum(str(index) not in listed for index in range(layers))
-    experts = None
-    if dense < layers:
-        width, shared = fields.count("moe_intermediate_size"), fields.count("share_expert_dim")
-        experts = parts.experts_shape(
-            fields, layers=layers - dense, width=width, shared_width=shared
-        )
+    routed = parts.sparse_layers(fields, layers - dense)
     return parts.decoder(
         fields,
         norm=parts.FP32_SCALED_NORM,
         attention=_step_attention(fields, shape),
-        feed_forward=parts.dense_then_routed(fields, dense=dense, routed=experts),
+        feed_forward=parts.mixed_layers(fields, routed=routed, shared_width="share_expert_dim"),
     )
 
 

@@ -38,8 +38,8 @@ def longcat(fields: ConfigFields) -> TransformerShape:
     visited = round(experts.active * experts.experts / (experts.experts + empty))
     scales = empty * (fields.count("hidden_size") + bias)
     routed = experts.changed(active=max(visited, 1), router_scales=scales)
-    layered = parts.dense_then_routed(fields, dense=2 * blocks, routed=routed)
-    return parts.decoder(fields, attention=[attention], feed_forward=layered)
+    dense = parts.feed_forward_shape(fields, layers=2 * blocks)
+    return parts.decoder(fields, attention=[attention], feed_forward=[dense, routed])
 
 
 def mistral_large4(fields: ConfigFields) -> TransformerShape:
@@ -94,10 +94,7 @@ def minimax_m3(fields: ConfigFields) -> TransformerShape:
     if types is not None:
         sparse = types.count("minimax_m3_sparse")
     listed = fields.counts("moe_layer_freq", maximum=1)
-    kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
-    routed = sum(listed) if listed else layers
-    if kinds is not None:
-        routed = kinds.count("sparse")
+    routed = parts.sparse_layers(fields, sum(listed) if listed else layers)
     if sparse > layers or routed > layers:
         fields.fail(
             "config field moe_layer_freq or sparse_attention_freq does not match the layers",
@@ -108,21 +105,16 @@ def minimax_m3(fields: ConfigFields) -> TransformerShape:
     full = parts.attention_shape(fields, layers=layers - sparse, query_key_norm="head")
     indexer = _block_indexer(fields, nested, sparse) if sparse else None
     picking = parts.attention_shape(fields, layers=sparse, query_key_norm="head", indexer=indexer)
-    experts = None
-    if routed:
-        experts = parts.experts_shape(
-            fields,
-            layers=routed,
-            width=fields.count("intermediate_size"),
-            shared_width=fields.count("shared_intermediate_size", minimum=0),
-            clamped=True,
-        )
-    dense, wide = layers - routed, fields.count("dense_intermediate_size")
-    return parts.decoder(
+    layered = parts.mixed_layers(
         fields,
-        norm=parts.FP32_SCALED_NORM,
-        attention=[full, picking],
-        feed_forward=parts.dense_then_routed(fields, dense=dense, dense_width=wide, routed=experts),
+        routed=routed,
+        width="intermediate_size",
+        shared_width=fields.count("shared_intermediate_size", minimum=0),
+        dense_width=fields.count("dense_intermediate_size"),
+        clamped=True,
+    )
+    return parts.decoder(
+        fields, norm=parts.FP32_SCALED_NORM, attention=[full, picking], feed_forward=layered
     )
 
 

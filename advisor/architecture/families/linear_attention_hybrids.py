@@ -44,10 +44,9 @@ def _gated_delta(
 def gated_hybrid(fields: ConfigFields, *, routed: bool) -> TransformerShape:
     """Qwen3-Next to 3.6: gated delta layers, with gated attention on every fourth layer."""
     layers = layer_count(fields)
-    types = fields.texts("layer_types", length=layers, allowed=(FULL, LINEAR))
-    if types is None:
-        period = fields.count("full_attention_interval", 4)
-        types = tuple(parts.every_nth_full(layers, period, other=LINEAR))
+    types = fields.texts("layer_types", length=layers, allowed=(FULL, LINEAR)) or tuple(
+        parts.every_nth_full(layers, fields.count("full_attention_interval", 4), other=LINEAR)
+    )
     attention = parts.attention_shape(
         fields,
         layers=types.count(FULL),
@@ -165,9 +164,9 @@ def _into_latent(
 def glm5_next(fields: ConfigFields) -> TransformerShape:
     """GLM-5.3 Flash: delta-rule layers; every fourth layer picks pools of keys."""
     layers = layer_count(fields)
-    types = fields.texts("layer_types", length=layers, allowed=(LINEAR, INDEXED, FULL))
-    if types is None:
-        types = tuple(LINEAR if index % 4 != 3 else INDEXED for index in range(layers))
+    types = fields.texts("layer_types", length=layers, allowed=(LINEAR, INDEXED, FULL)) or tuple(
+        LINEAR if index % 4 != 3 else INDEXED for index in range(layers)
+    )
     nested = ConfigFields(fields.mapping("linear_attn_config") or {})
     attending = [index for index in range(layers) if types[index] != LINEAR]
     recurrent = layers - len(attending)
@@ -198,11 +197,7 @@ def lfm2_moe(fields: ConfigFields) -> TransformerShape:
     """LFM 2 MoE: LFM 2 with routed experts after the first layers."""
     layers = layer_count(fields)
     dense = fields.count("num_dense_layers", minimum=0, maximum=layers)
-    width = fields.count("moe_intermediate_size")
-    experts = None
-    if dense < layers:
-        experts = parts.experts_shape(fields, layers=layers - dense, width=width)
-    return _convolved(fields, parts.dense_then_routed(fields, dense=dense, routed=experts))
+    return _convolved(fields, parts.mixed_layers(fields, routed=layers - dense))
 
 
 def lfm2(fields: ConfigFields) -> TransformerShape:

@@ -38,7 +38,7 @@ class Family(DecoderSettings):
     """Sizes that a whole file may leave to its class. A file without the others is incomplete."""
     reader: Annotated[str, Field(pattern=r"^\w+\.\w+$")] | None = None
     """Module of this package and function in it, as ``module.function``."""
-    constants: dict[str, bool | int | str | None] = Field(default_factory=dict)
+    constants: dict[str, object] = Field(default_factory=dict)
     """Arguments of the reader by which this family differs from others with the same reader."""
 
     @model_validator(mode="after")

@@ -1,5 +1,6 @@
 """State-space models, pure and mixed with attention: Mamba, Jamba, Nemotron-H."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config import decoder as parts
@@ -144,22 +145,26 @@ def _state_space_duality(
 ) -> StateSpaceDuality:
     """Return Mamba-2 layers; ``own`` precedes the names of the fields for heads."""
     heads = fields.count(f"{own}num_heads")
-    groups = fields.count("n_groups")
-    fields.must_divide("n_groups", groups, heads)
-    bias = fields.flag("use_bias")
-    return StateSpaceDuality(
+    fields.must_divide("n_groups", fields.count("n_groups"), heads)
+    names = {"state_size": state, "groups": "n_groups", "kernel": "conv_kernel"}
+    names |= {"chunk": "chunk_size", "bias": "use_bias", "kernel_bias": "use_conv_bias"}
+    return _dual(
+        fields,
+        names,
         layers=layers,
         heads=heads,
         head_dim=fields.count(f"{own}head_dim"),
-        state_size=fields.count(state),
-        groups=groups,
-        kernel=fields.count("conv_kernel"),
-        chunk=fields.count("chunk_size"),
-        bias=bias,
-        output_bias=bias,
-        kernel_bias=fields.flag("use_conv_bias"),
         state_bytes_per_element=state_bytes,
     )
+
+
+def _dual(fields: ConfigFields, names: Mapping[str, str], **shape: object) -> StateSpaceDuality:
+    """Return Mamba-2 layers from their ``shape`` and the fields with the other ``names``."""
+    read: dict[str, object] = {
+        name: fields.flag(field) if name.endswith("bias") else fields.count(field)
+        for name, field in names.items()
+    }
+    return StateSpaceDuality.model_validate({**read, "output_bias": read["bias"], **shape})
 
 
 def layer_kinds(fields: ConfigFields, default: list[str]) -> list[str]:
@@ -177,10 +182,8 @@ def jamba(fields: ConfigFields) -> TransformerShape:
     layers = layer_count(fields)
     full = _periodic(fields, "attn_layer")
     routed = _periodic(fields, "expert_layer")
-    width = fields.count("intermediate_size")
     if fields.count("num_experts") == 1:
         routed = 0
-    experts = parts.experts_shape(fields, layers=routed, width=width) if routed else None
     scan = SelectiveScan(
         layers=layers - full,
         channels=fields.count("hidden_size") * fields.count("mamba_expand"),
@@ -195,7 +198,7 @@ def jamba(fields: ConfigFields) -> TransformerShape:
         fields,
         attention=[parts.attention_shape(fields, layers=full, rotary=False)],
         other_mixers=[scan],
-        feed_forward=parts.dense_then_routed(fields, dense=layers - routed, routed=experts),
+        feed_forward=parts.mixed_layers(fields, routed=routed, width="intermediate_size"),
     )
 
 
@@ -213,19 +216,10 @@ def _duality(fields: ConfigFields, layers: int) -> StateSpaceDuality:
     if fields.has("mamba_d_ssm"):
         channels = fields.count("mamba_d_ssm")
     fields.must_divide("mamba_n_heads", heads, channels, "the inner width")
-    bias = fields.flag("mamba_proj_bias")
-    return StateSpaceDuality(
-        layers=layers,
-        heads=heads,
-        head_dim=channels // heads,
-        state_size=fields.count("mamba_d_state"),
-        groups=fields.count("mamba_n_groups"),
-        kernel=fields.count("mamba_d_conv"),
-        chunk=fields.count("mamba_chunk_size"),
-        bias=bias,
-        output_bias=bias,
-        kernel_bias=fields.flag("mamba_conv_bias"),
-    )
+    names = {"state_size": "d_state", "groups": "n_groups", "kernel": "d_conv"}
+    names |= {"chunk": "chunk_size", "bias": "proj_bias", "kernel_bias": "conv_bias"}
+    prefixed = {name: f"mamba_{field}" for name, field in names.items()}
+    return _dual(fields, prefixed, layers=layers, heads=heads, head_dim=channels // heads)
 
 
 def falcon_h1(fields: ConfigFields) -> TransformerShape:

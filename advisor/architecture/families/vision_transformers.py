@@ -45,6 +45,20 @@ def _pixels(fields: ConfigFields) -> _Pixels:
     return _Pixels(image, patches, (side // patch) ** 2)
 
 
+def _encoder(
+    pixels: _Pixels, shape: BlockShape, vision: nn.Layers, head: nn.Layers, outputs: int = 1
+) -> Stack:
+    """Return an image encoder with its head."""
+    return Stack(
+        unit=Unit.IMAGE,
+        input=pixels.image,
+        layers=(nn.section("vision", *vision), nn.section("head", *head, part=Part.HEAD)),
+        blocks=shape.layers,
+        hidden_size=shape.hidden_size,
+        outputs=outputs,
+    )
+
+
 def eva02(fields: ConfigFields) -> Stack:
     """EVA-02: a vision transformer with gated, normalised feed-forward layers, as in timm."""
     pixels, outputs, shape = _pixels(fields), classes(fields), block_shape(fields)
@@ -56,17 +70,8 @@ def eva02(fields: ConfigFields) -> Stack:
         nn.residual(LAYER_NORM, *up, nn.Linear(out=hidden, target="down")),
     )
     positions = nn.Learned(elements=(pixels.number + 1) * hidden)
-    return Stack(
-        unit=Unit.IMAGE,
-        input=pixels.image,
-        layers=(
-            nn.section("vision", pixels.patches, nn.ExtraTokens(), positions, blocks),
-            nn.section("head", MEAN, LAYER_NORM, nn.Linear(out=outputs), part=Part.HEAD),
-        ),
-        blocks=shape.layers,
-        hidden_size=hidden,
-        outputs=outputs,
-    )
+    vision = (pixels.patches, nn.ExtraTokens(), positions, blocks)
+    return _encoder(pixels, shape, vision, (MEAN, LAYER_NORM, nn.Linear(out=outputs)), outputs)
 
 
 def vit(fields: ConfigFields) -> Stack:
@@ -128,39 +133,20 @@ def _classifier(
     if meaned and outputs > 1:
         head = (nn.branch("mean", MEAN), *head)
     shape = shape.changed(input_bias=fields.flag("qkv_bias"))
-    return Stack(
-        unit=Unit.IMAGE,
-        input=pixels.image,
-        layers=(
-            nn.section(
-                "vision",
-                pixels.patches,
-                *((nn.Learned(elements=masked),) if masked else ()),
-                nn.ExtraTokens(tokens=tokens),
-                nn.Learned(elements=(pixels.number + positions) * hidden),
-                *(*transformer_blocks(shape), LAYER_NORM),
-            ),
-            nn.section("head", *head, part=Part.HEAD),
-        ),
-        blocks=shape.layers,
-        hidden_size=hidden,
-        outputs=outputs,
+    vision = (
+        pixels.patches,
+        *((nn.Learned(elements=masked),) if masked else ()),
+        nn.ExtraTokens(tokens=tokens),
+        nn.Learned(elements=(pixels.number + positions) * hidden),
+        *(*transformer_blocks(shape), LAYER_NORM),
     )
+    return _encoder(pixels, shape, vision, head, outputs)
 
 
 def siglip_vision(fields: ConfigFields) -> Stack:
     """SigLIP's image encoder: patches without a class token, pooled by one query."""
     pixels, shape = _pixels(fields), block_shape(fields)
-    return Stack(
-        unit=Unit.IMAGE,
-        input=pixels.image,
-        layers=(
-            nn.section("vision", *_siglip_seeing(pixels, shape)),
-            nn.section("head", *_siglip_pooled(shape), part=Part.HEAD),
-        ),
-        blocks=shape.layers,
-        hidden_size=shape.hidden_size,
-    )
+    return _encoder(pixels, shape, _siglip_seeing(pixels, shape), _siglip_pooled(shape))
 
 
 def _siglip_seeing(pixels: _Pixels, shape: BlockShape) -> nn.Layers:
@@ -273,5 +259,4 @@ def swin(fields: ConfigFields) -> Stack:
             width *= 2
             merged = (nn.Merge(), LAYER_NORM, nn.Linear(out=width, bias=False))
         body.append(nn.section(f"stage_{index + 1}", blocks, *merged))
-    last = nn.Linear(out=classes(fields))
-    return image_stack(fields, tuple(body), LAYER_NORM, MEAN, last, blocks=sum(depths))
+    return image_stack(fields, tuple(body), LAYER_NORM, MEAN, blocks=sum(depths))

@@ -1,6 +1,7 @@
 """Operator rows of feed-forward layers, dense and routed, and costs of activation functions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape
@@ -21,7 +22,9 @@ from advisor.architecture.table.rows import (
     kept,
     linear_input,
 )
+from advisor.foundation.data_records import checked, read_json
 from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 
 ROUTING_BYTES_PER_VISIT: Final = 34.0
 """Bytes of indices and weights that eager routing keeps per token and visited expert. An exact fit
@@ -181,13 +184,16 @@ def _by_stack(
 
 
 class Activation(Noun):
-    """The cost of an activation function whose operations run one by one."""
+    """An activation function, and its cost where its operations run one by one."""
 
-    title: str
+    names: tuple[str, ...]
+    """In published configurations."""
+    gates: tuple[str, ...] = ()
+    """Names that only gates have."""
     keeps_input: bool = True
     """False if the gradient needs only the output (ReLU)."""
     stream_intermediates: int = 0
-    """Additional tensors kept in the stream's format (autocast computes powers in fp32)."""
+    """Additional tensors kept in the stream's format."""
     compute_intermediates: int = 0
     passes: float = 2.0
     launches: int = 1
@@ -195,39 +201,22 @@ class Activation(Noun):
     """Number of learned scalars."""
 
 
-_TANH_CHAIN = Activation(
-    title="GELU written out in Python",
-    # Input of the cube, tanh and its sum with one; half of the input.
-    stream_intermediates=3,
-    compute_intermediates=1,
-    passes=18.0,
-    launches=8,
-)
-_GELU = Activation(title="GELU")
-_SILU = Activation(title="SiLU")
-_RELU = Activation(title="ReLU", keeps_input=False)
-# The square's gradient needs the ReLU's output, which stands for its input.
-_SQUARED_RELU = Activation(title="squared ReLU", passes=4.0, launches=2)
-# Kernel by kernel both branches (8 and 14 passes), what they share, their choice; each branch
-# learns a scalar (Huang and Schlag 2024, arXiv:2411.13010).
-_XIELU = Activation(title="xIELU", passes=29.0, launches=12, parameters=2)
-_QUICK_GELU = Activation(title="GELU by a sigmoid", compute_intermediates=1, passes=6.0, launches=3)
+class Activations(Noun):
+    """Content of the file."""
 
-ACTIVATIONS: Final[dict[str, Activation]] = {
-    "silu": _SILU,
-    # Gates of the same passes with other constants: MiniMax-M3 and Kimi K3.
-    "swigluoai": _SILU,
-    "situ": _SILU,
-    "swish": _SILU,
-    "gelu": _GELU,
-    "gelu_pytorch_tanh": _GELU,
-    "gelu_tanh": _GELU,
-    "gelu_new": _TANH_CHAIN,
-    "gelu_fast": _TANH_CHAIN,
-    "relu": _RELU,
-    "relu2": _SQUARED_RELU,
-    "quick_gelu": _QUICK_GELU,
-    "xielu": _XIELU,
+    about: str
+    functions: dict[str, Activation]
+
+
+@cache
+def activations() -> Mapping[str, Activation]:
+    """Read the activation functions."""
+    content = read_json(data_path("activations.json"))
+    return checked(Activations.model_validate, content, file="activations.json").functions
+
+
+ACTIVATIONS: Final = {
+    name: item for item in activations().values() for name in (*item.names, *item.gates)
 }
 """Activation functions by their name in published configurations."""
 

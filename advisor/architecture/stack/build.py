@@ -52,16 +52,6 @@ class Signal:
         """Number of elements in one sample."""
         return self.width * self.positions
 
-    def like(self, other: Signal) -> bool:
-        """Return whether the layers that follow would have the same rows."""
-        return (self.width, self.grid, self.format, self.kept, self.gradient) == (
-            other.width,
-            other.grid,
-            other.format,
-            other.kept,
-            other.gradient,
-        )
-
 
 @dataclass(slots=True)
 class Build:

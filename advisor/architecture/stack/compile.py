@@ -1,6 +1,7 @@
 """Compiles a list of layers and the size of an input to the operator table."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 from typing import Annotated, Any, Final, Literal
 
@@ -246,15 +247,14 @@ def _repeat(layer: vocabulary.Repeat, build: Build) -> None:
 
 def _repeat_rows(layer: vocabulary.Repeat, left: int, build: Build) -> None:
     while left:
-        signal = build.signal
-        before = Signal(signal.width, signal.grid, signal.format, set(signal.kept), signal.gradient)
+        before = replace(build.signal, kept=set(build.signal.kept))
         start = len(build.rows)
         opens = _opens_segment(layer, build)
         run(layer.layers, build)
         if opens:
             build.close_segment(start, before)
-        if build.signal.like(before):
-            # From here on all are alike.
+        if build.signal == before:
+            # The layers that follow have the same rows.
             build.repeat_rows(start, left)
             return
         left -= 1

@@ -36,11 +36,10 @@ class Word(NamedTuple):
 WORDS: Final[dict[str, Word]] = {
     "conv": Word(vocabulary.Convolution, scalar="out"),
     "linear": Word(vocabulary.Linear, scalar="out"),
-    "batch_norm": Word(vocabulary.Normalization, {"kind": "batch"}),
-    "layer_norm": Word(vocabulary.Normalization, {"kind": "layer"}),
-    "group_norm": Word(vocabulary.Normalization, {"kind": "group"}),
-    "rms_norm": Word(vocabulary.Normalization, {"kind": "rms"}),
-    "frozen_norm": Word(vocabulary.Normalization, {"kind": "frozen"}),
+    **{
+        f"{kind}_norm": Word(vocabulary.Normalization, {"kind": kind})
+        for kind in ("batch", "layer", "group", "rms", "frozen")
+    },
     **{
         name: Word(vocabulary.Activation, {"function": name})
         for name in (

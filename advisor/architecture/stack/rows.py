@@ -4,6 +4,7 @@ The tensors kept for the backward pass follow PyTorch: products, norms, GELU and
 input, ReLU and sigmoid their output, maxima an index of eight bytes, dropout a mask of one byte.
 """
 
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -196,8 +197,7 @@ def pool(layer: vocabulary.Pool, build: Build) -> None:
 def flatten(layer: vocabulary.Flatten, build: Build) -> None:
     """Turn positions into features; nothing is computed or copied."""
     del layer
-    signal = build.signal
-    build.signal = Signal(signal.elements, (), signal.format, signal.kept, signal.gradient)
+    build.signal = replace(build.signal, width=build.signal.elements, grid=())
 
 
 def dropout(layer: vocabulary.Dropout, build: Build) -> None:

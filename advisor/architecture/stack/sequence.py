@@ -204,21 +204,15 @@ def concatenate(layer: vocabulary.Concatenate, build: Build) -> None:
     """Append a copy of two tensors side by side."""
     signal, other = build.signal, build.saved_signal(layer.name)
     form = STREAM if STREAM in (signal.format, other.format) else COMPUTE
-    if layer.along == "channels":
-        if signal.grid != other.grid:
-            build.fail(
-                "a saved tensor and the tensor that it extends differ in size",
-                other.grid,
-                f"{signal.grid}",
-            )
+    channels = layer.along == "channels"
+    sides = [(item.grid if channels else item.width) for item in (other, signal)]
+    if sides[0] != sides[1]:
+        what = "size" if channels else "width"
+        saved = "a saved tensor and the tensor that it extends"
+        build.fail(f"{saved} differ in {what}", sides[0], f"{sides[1]}")
+    if channels:
         result = Signal(signal.width + other.width, signal.grid, form)
     else:
-        if signal.width != other.width:
-            build.fail(
-                "a saved tensor and the tensor that it extends differ in width",
-                other.width,
-                f"{signal.width:,}",
-            )
         result = Signal(signal.width, (signal.positions + other.positions,), form)
     build.memory_bound("concatenate", moved=2.0 * result.elements)
     build.put(result)

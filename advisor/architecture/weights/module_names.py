@@ -9,56 +9,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from advisor.architecture.config.quantization import quantization_facts
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 
 LINEAR: Final = "Linear"
 HEAD: Final = "lm_head"
 
 ATTENTION, MIXER, EXPERTS, SHARED, DENSE = "attention", "mixer", "experts", "shared", "dense"
-_FEED_FORWARD: Final = (DENSE, EXPERTS, SHARED)
-
-_MIXERS: Final = ("linear_attn", "mamba")
-"""Words for recurrences. Files without them name every mixer attention (Kimi, DeepSeek V4)."""
-
-_PLACES: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("self_attn", "attn", "attention", "self_attention"), (ATTENTION,)),
-    **dict.fromkeys(_MIXERS, (MIXER,)),
-    **dict.fromkeys(("mlp", "ffn", "feed_forward", "block_sparse_moe", "moe"), _FEED_FORWARD),
-    **dict.fromkeys(("shared_expert", "shared_experts", "shared_mlp"), (SHARED,)),
-    "experts": (EXPERTS,),
-    "mixer": (ATTENTION, MIXER, *_FEED_FORWARD),
-}
-"""Kinds of rows by the words for them."""
-
-_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "q_proj": ("q",),
-    "k_proj": ("k",),
-    "v_proj": ("v",),
-    "o_proj": ("o",),
-    "qkv_proj": ("q", "k", "v"),
-    "gate_proj": ("gate",),
-    "up_proj": ("up",),
-    "down_proj": ("down",),
-    "gate_up_proj": ("gate", "up"),
-    "w1": ("gate",),
-    "w3": ("up",),
-    "w2": ("down",),
-    "in_proj_qkv": ("query_key_value",),
-    "in_proj_qkvz": ("query_key_value", "gate"),
-    "in_proj_z": ("gate",),
-    "in_proj_a": ("decay",),
-    "in_proj_b": ("write_strength",),
-    "in_proj": ("input",),
-    "out_proj": ("o", "output"),
-}
-"""Adapter targets, or last words of row names, by the names of projections."""
-
-_ELSEWHERE: Final = ("vision", "visual", "mm_projector", "mtp", "multi_modal", "audio", "embed")
-"""Prefixes of words for modules that are not in the table, or never quantised."""
-_NEVER: Final = frozenset({"gate", "router", "norm"})
-"""Words for routers and norms, which are never quantised."""
-_HEADS: Final = frozenset({"lm_head", "head", "embed_out"})
-_STACKS: Final = frozenset({"layers", "blocks", "h", "block"})
 _MOST_WORDS: Final = 64
 
 
@@ -92,7 +49,7 @@ def coverage(names: Iterable[str], operators: Sequence[Operator]) -> Coverage:
     """Read a quantised file's module names: names, globs, or regular expressions after ``re:``."""
     names, depth = tuple(names), _depth(operators)
     found = Coverage(depth=depth)
-    apart = any(word in name for name in names for word in _MIXERS)
+    apart = any(word in name for name in names for word in quantization_facts().mixers)
     for given in names:
         if given == LINEAR:
             found.linear = True
@@ -104,9 +61,10 @@ def coverage(names: Iterable[str], operators: Sequence[Operator]) -> Coverage:
 
 def _add(found: Coverage, name: str, depth: dict[str, int], *, apart: bool) -> None:
     words = [word.strip("*^$") for word in name.split(".")][:_MOST_WORDS]
-    if any(word.startswith(_ELSEWHERE) for word in words):
+    facts = quantization_facts()
+    if any(word.startswith(facts.elsewhere) for word in words):
         return
-    if words[-1] in _HEADS:
+    if words[-1] in facts.heads:
         found.head = True
         return
     index = _index(name)
@@ -126,19 +84,19 @@ def _meaning(
     """Return the kinds of rows and projections of a name, and whether the name is understood."""
     kinds: tuple[str, ...] = tuple(depth)
     projections: tuple[str, ...] = ()
-    started = False
+    started, facts = False, quantization_facts()
     for word in words:
-        if word in _PLACES:
-            meant = _PLACES[word]
+        if word in facts.places:
+            meant = facts.places[word]
             if meant == (ATTENTION,) and not apart:
                 meant = (ATTENTION, MIXER)
             kinds, started = tuple(kind for kind in meant if kind in depth), True
-        elif word in _PROJECTIONS:
-            projections, started = _PROJECTIONS[word], True
+        elif word in facts.projections:
+            projections, started = facts.projections[word], True
             if len(kinds) > 1:
                 # Projections of experts are named after them.
                 kinds = tuple(kind for kind in kinds if kind not in {EXPERTS, SHARED})
-        elif word in _NEVER or (started and word and not word.isdecimal()):
+        elif word in facts.never or (started and word and not word.isdecimal()):
             return (), (), False
     whole = started or not words[-1] or words[-1].isdecimal()
     return kinds, projections, whole
@@ -148,7 +106,7 @@ def _index(name: str) -> str | None:
     """Return the word after ``layers``, if it is a number or the beginning of one."""
     words = name.split(".")
     for before, word in pairwise(words):
-        if before.strip("*^") in _STACKS and word.rstrip("*$").isdecimal():
+        if before.strip("*^") in quantization_facts().stacks and word.rstrip("*$").isdecimal():
             return word.rstrip("$")
     return None
 

@@ -5,6 +5,7 @@ from math import ceil
 from typing import Final
 
 from advisor.architecture.config.fields import ConfigFields
+from advisor.architecture.config.quantization import quantization_facts
 from advisor.architecture.table.operators import Division, Operator, OperatorKind
 from advisor.architecture.weights.module_names import HEAD, LINEAR, Coverage, coverage
 from advisor.foundation.record import record
@@ -23,19 +24,7 @@ HQQ_GROUP: Final = 64
 DEFAULT_GROUP: Final = 128
 """Group size of AWQ, GPTQ and AutoRound if the file does not state it."""
 
-SKIPPED: Final = ("modules_to_not_convert", "ignore", "llm_int8_skip_modules", "ignored_layers")
-"""Fields in which methods list the modules that stay at 16 bits."""
-
-_GROUPED: Final = frozenset({"awq", "gptq", "gptq_marlin", "auto-round", "intel/auto-round"})
 _FP8: Final = frozenset({"fp8", "finegrained_fp8"})
-_BY_ALGORITHM: Final = {
-    "NVFP4": (4.0, 16, 8.0),
-    "W4A16_NVFP4": (4.0, 16, 8.0),
-    "FP8": (8.0, 0, 0.0),
-    "MXFP8": (8.0, 32, 8.0),
-    "MXFP4": (4.0, 32, 8.0),
-}
-"""Bits of a weight, weights and bits of a scale."""
 
 
 @record
@@ -125,7 +114,7 @@ def _requantized(block: ConfigFields) -> bool:
 
 def _skipped(block: ConfigFields) -> tuple[str, ...]:
     """Return the modules that stay at 16 bits; GPTQModel marks them with ``-:``."""
-    listed = [name for field in SKIPPED for name in block.names(field)]
+    listed = [name for field in quantization_facts().skipped for name in block.names(field)]
     dynamic = block.mapping("dynamic") or {}
     return (*listed, *(name[2:] for name in dynamic if name.startswith("-:")))
 
@@ -146,7 +135,7 @@ def _parts(block: ConfigFields) -> tuple[StoredPart, ...]:
 
 def _single(method: str, block: ConfigFields) -> StoredFormat | None:
     """Return the single format of a method without groups of modules."""
-    if method in _GROUPED:
+    if method in quantization_facts().grouped:
         bits = block.number("bits", 4, minimum=1, maximum=32)
         zero = 0.0 if method == "awq" and not block.flag("zero_point", True) else bits
         return StoredFormat(
@@ -174,7 +163,8 @@ def _single(method: str, block: ConfigFields) -> StoredFormat | None:
     if method == "mxfp4" and _skipped(block):
         return StoredFormat(4, 32, 8)
     algorithm = block.text("quant_algo", "").upper()
-    return StoredFormat(*_BY_ALGORITHM[algorithm]) if algorithm in _BY_ALGORITHM else None
+    stored = quantization_facts().stored.get(algorithm)
+    return StoredFormat(*stored) if stored else None
 
 
 def _group(block: ConfigFields, default: int) -> int:
@@ -219,8 +209,9 @@ def _listed(block: ConfigFields) -> tuple[StoredPart, ...]:
         if isinstance(stated, Mapping):
             algorithm = ConfigFields(stated).text("quant_algo", "").upper()
             modules.setdefault(algorithm, []).append(name)
+    stored = quantization_facts().stored
     return tuple(
-        StoredPart(StoredFormat(*_BY_ALGORITHM[algorithm]), tuple(names))
+        StoredPart(StoredFormat(*stored[algorithm]), tuple(names))
         for algorithm, names in modules.items()
-        if algorithm in _BY_ALGORITHM
+        if algorithm in stored
     )

@@ -25,7 +25,7 @@ from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.techniques import adapter_facts, reserved_rank, speculated
+from advisor.nouns.techniques import reserved_rank, speculated, technique_facts
 from advisor.nouns.workload import Serving
 
 SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
@@ -96,7 +96,9 @@ class ServingLoad(Columns):
             beams=np.array([float(workload.beam_size)]),
             drafting=np.array([drafts.overhead]),
             adapter_rank=np.array([float(reserved_rank(workload) * (workload.adapters or 0))]),
-            slowdown=np.array([adapter_facts().slowdown.expected if workload.adapters else 1.0]),
+            slowdown=np.array(
+                [technique_facts().adapters.slowdown.expected if workload.adapters else 1.0]
+            ),
             image_flops=np.array([images.flops / read if images else 0.0]),
             image_host_s=np.array([images.host_s if images else 0.0]),
             tower_bytes=np.array([images.tower_bytes if images else 0.0]),

@@ -2,7 +2,7 @@
 
 from advisor.architecture.presets import hub_ids_beside
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.nouns.techniques import published_heads
+from advisor.nouns.techniques import technique_facts
 
 
 def heads_of(model: ModelArchitecture) -> dict[str, str]:
@@ -19,7 +19,7 @@ def heads_of(model: ModelArchitecture) -> dict[str, str]:
     if model.hub_id is None:
         return {}
     names = {name.lower() for name in (model.hub_id, *hub_ids_beside(model.hub_id))}
-    facts = published_heads()
+    facts = technique_facts().heads
     programs = {"vllm": facts.vllm, "sglang": facts.sglang}
     return {
         program: heads

@@ -33,13 +33,7 @@ from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.quality import quality_words
-from advisor.nouns.techniques import (
-    Speculation,
-    adapter_facts,
-    reserved_rank,
-    speculated,
-    speculation_facts,
-)
+from advisor.nouns.techniques import Speculation, reserved_rank, speculated, technique_facts
 from advisor.nouns.workload import Serving
 
 PAGE_BYTES = 4096
@@ -148,7 +142,7 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
             "which an engine with a prefix cache reads and keeps once"
         )
     if workload.speculation is not None:
-        facts, drafts = speculation_facts()[workload.speculation], speculated(workload)
+        facts, drafts = technique_facts().speculation[workload.speculation], speculated(workload)
         yield (
             f"{facts.title}: a step checks {drafts.verified:.0f} tokens of each sequence and "
             f"yields {drafts.accepted:.1f}; published gain of one stream {facts.gain.low:g} to "
@@ -195,7 +189,7 @@ def _adapter_note(
 ) -> Iterator[str]:
     if not workload.adapters:
         return
-    facts, rank = adapter_facts(), reserved_rank(workload)
+    facts, rank = technique_facts().adapters, reserved_rank(workload)
     held = adapters_bytes(
         ServedModel.of(architecture, weight_format=weight_format, cache_bytes=SIXTEEN_BIT_BYTES),
         ServingLoad.of(workload),

@@ -20,7 +20,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tools import Tool, known_tools, tool_choice, usual_tools
-from advisor.nouns.techniques import Speculation, speculation_facts
+from advisor.nouns.techniques import Speculation, technique_facts
 from advisor.nouns.workload import Serving
 
 CLUSTERS: Final = (Format.SLURM, Format.KUBERNETES, Format.SKYPILOT, Format.DSTACK)
@@ -244,7 +244,9 @@ def _techniques(
         own = method in (Speculation.NGRAM, Speculation.MTP)
         why = f"{program.title} lacks that here" if own else "a case names no weights for them"
         why = headless or why
-        differences.append(f"Nothing is drafted with {speculation_facts()[method].title}: {why}.")
+        differences.append(
+            f"Nothing is drafted with {technique_facts().speculation[method].title}: {why}."
+        )
     if workload.step_tokens and not program.steps:
         update["step_tokens"] = None
         differences.append(f"{program.title} takes no limit on the tokens of one step.")

@@ -35,7 +35,7 @@ from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.tools import usual_tools
-from advisor.nouns.techniques import Speculation, speculation_facts
+from advisor.nouns.techniques import Speculation, technique_facts
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
@@ -134,7 +134,7 @@ def _offers(
         elif published is not None:
             methods = {Speculation.EAGLE3: f", {published}"} | methods
         for method, heads in methods.items():
-            title = speculation_facts()[method].title
+            title = technique_facts().speculation[method].title
             yield (
                 f"speculative decoding with {title}{heads} (--speculation {method})",
                 {"speculation": method},
