@@ -97,15 +97,16 @@ class Serving(Sized, Techniques):
         default=Arrivals.POISSON,
     )
     input_tokens_p95: Length | None = asked(
-        "length that 95 % of the prompts stay under; then --input-tokens is the mean",
+        "length that 95 % of the prompts stay under; then --input-tokens is the mean, and the same "
+        "number says that all are alike",
         "--input-tokens-p95",
         "Prompt tokens, 95 %",
         reads=Reads.LENGTH,
         networks=WRITING,
-        blank="All alike",
-        needs="requests_per_s",
+        blank="Not stated",
     )
-    """Lengths are log-normal. None: all are equal."""
+    """Lengths are log-normal. None: all are equal at a rate of requests, and vary as people's do
+    among users at once."""
     output_tokens_p95: Length | None = asked(
         "length that 95 % of the answers stay under; then --output-tokens is the mean",
         "--output-tokens-p95",

@@ -121,7 +121,10 @@ def _rate(workload: Serving, plan: Plan | None, limits: Constraints) -> float:
 def _halves(workload: Serving) -> tuple[Serving, Serving]:
     """Return a full step of prompts, as one replica reads them, and the answers to all of them."""
     together = (workload.step_tokens or STEP) // (workload.input_tokens - workload.cached_tokens)
-    unused = "requests_per_s demand output_tokens_p95 acceptance text_kind speculation draft_tokens"
+    unused = (
+        "requests_per_s demand input_tokens_p95 output_tokens_p95 acceptance text_kind speculation "
+        "draft_tokens"
+    )
     update = {"concurrency": max(int(together), 1), "output_tokens": 1, "spare_replicas": 0}
     reading = workload.changed(**dict.fromkeys(unused.split()), **update)
     images = dict.fromkeys(("images_per_request", "image_work"))

@@ -21,7 +21,9 @@ from tests.properties.test_serving_properties import Deployed
 STREAM = {"input_tokens": 512, "output_tokens": 256, "concurrency": 1}
 
 # Speed of one stream over plain decoding. Spec-Bench Leaderboard.md @fd2c1cd, Vicuna 7B, A100;
-# SafeAILab/EAGLE issue 228 (Qwen3 8B, H200); LottoLottoLotto/4x3090-llm-benchmarks (RTX 3090).
+# SafeAILab/EAGLE issue 228 (Qwen3 8B, H200); LottoLottoLotto/4x3090-llm-benchmarks (RTX 3090);
+# angelslim.readthedocs.io, speculative decoding (Qwen3 8B under vLLM: all and GSM8K);
+# docs.sglang.io, speculative decoding (Llama 3.1 8B, H100).
 MEASURED = [
     ("eagle", None, 2.36),
     ("eagle", "chat", 2.84),
@@ -34,8 +36,17 @@ MEASURED = [
     ("draft", None, 1.93),
     ("draft", None, 1.24),
     ("eagle3", None, 1.96),
-    ("eagle3", "maths", 3.42),
+    ("eagle3", None, 1.70),
+    ("eagle3", "maths", 1.72),
+    ("eagle3", None, 2.36),
 ]
+
+
+def test_servers_draft_a_chain_for_eagle_3():
+    # vLLM and published heads: three tokens after one another, no tree.
+    drafts = speculated(Serving.model_validate({"speculation": "eagle3"}))
+    assert drafts.verified == 4
+    assert drafts.accepted < 4
 
 
 @pytest.mark.parametrize(("method", "kind", "gain"), MEASURED)

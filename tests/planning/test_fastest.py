@@ -1,4 +1,4 @@
-"""The fastest plan is one that people buy: twice the cost must save over 10 % of the best value."""
+"""The fastest plan is one that people buy: each cost of the best value saves 10 % of its time."""
 
 import pytest
 
@@ -46,6 +46,9 @@ def options(*points: tuple[float, float]) -> list[Option]:
         ([(100, 10), (150, 9.6)], (100, 10)),
         # 17 % for half as much again is worth it.
         ([(100, 10), (150, 8.3)], (150, 8.3)),
+        # Each doubling saves over 10 % of the best value's time, but the last ones cost two, four
+        # and eight times the best value: nobody buys 64 B200 for 64 users of DeepSeek-V3.
+        ([(100, 100), (200, 70), (400, 55), (800, 42), (1600, 31)], (200, 70)),
         # Owned cards cost nothing.
         ([(0, 10), (0, 9.9), (0, 5)], (0, 5)),
     ],

@@ -238,3 +238,15 @@ def test_finite_burst_is_slower_than_the_full_engine():
     running = int(burst.running[0])
     full = Deployed().under({**load, "concurrency": running})
     assert 1000 * 202 / burst.whole_s[0] < full.output_tokens_per_s[0]
+
+
+def test_prompts_wait_longer_the_more_they_vary() -> None:
+    """Kingman: half of the squared variation of the prompts adds to that of their arrivals."""
+    load = {"input_tokens": 2048, "output_tokens": 128, "concurrency": 64}
+    alike, spread, wide, unstated = (
+        float(Deployed().under(load | {"input_tokens_p95": high}).ttft_s[0])
+        for high in (2048, 4096, 7000, None)
+    )
+    assert alike < spread < wide
+    # As much as exponential times vary, unless a case says more.
+    assert alike < unstated < wide

@@ -131,9 +131,6 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         # Only the first round of a closed loop starts together.
         rounds = integer(row, "burst_requests", 1) / integer(row, "concurrency", 1)
         found["start_wave"] = 1 / max(rounds, 1.0)
-    if not cell(row, "lengths"):
-        # Prompts whose lengths nobody states vary as those of people do.
-        found["loop_variation"] = 1.0
     if cell(row, "lengths") != EQUAL:
         found["prompts_in_step"] = 0.0
     if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
@@ -238,6 +235,8 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
     if cell(row, "cached_tokens"):
         cached = min(integer(row, "cached_tokens", 1), counts["input_tokens"] - 1)
         load = replace(load, cached_tokens=np.array([float(cached)]))
+    if cell(row, "lengths") and kind != BURST:
+        load = replace(load, prompt_scv=np.zeros(1))
     if kind not in (SATURATED, BURST):
         return load
     times = serving_times(
@@ -277,7 +276,6 @@ def benchmark_times(
     engine, candidates, at = deployment.engine, deployment.candidates, deployment.percentile
     if kind == BURST:
         return burst_times(deployment.served, load, candidates, calibration, engine, at)
-    load = replace(load, variation=np.atleast_1d(engine.loop_variation))
     times = serving_times(deployment.served, load, candidates, calibration, engine)
     if kind != ONLINE:
         bare_s = times.ttft_s - engine.request_overhead_s

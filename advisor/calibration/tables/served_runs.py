@@ -20,7 +20,7 @@ from advisor.calibration.tables.deployments import (
     row_node,
 )
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
-from advisor.calibration.tables.serving_rows import FIRST, TOKEN, WHOLE
+from advisor.calibration.tables.serving_rows import FIRST, LATENCY, TOKEN, WHOLE, measures
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
@@ -187,21 +187,11 @@ def measured_s(row: Row, load: ServingLoad) -> Mapping[str, float]:
         for column in ("primary_quantity", "secondary_quantity")
         if (value := number(row, name := cell(row, column))) is not None and value > 0
     }
-    found = {}
-    if "tpot_ms" in measured:
-        found[TOKEN] = measured["tpot_ms"] * MILLISECOND
-    if "ttft_ms" in measured:
-        found[FIRST] = measured["ttft_ms"] * MILLISECOND
-    requests = float(load.concurrency[0])
-    if "decode_tokens_per_s" in measured:
-        found[TOKEN] = requests / measured["decode_tokens_per_s"]
-    if "prefill_tokens_per_s" in measured:
-        new_tokens = float(load.input_tokens[0] - load.cached_tokens[0])
-        found[FIRST] = requests * new_tokens / measured["prefill_tokens_per_s"]
-    if "total_output_tokens_per_s" in measured:
-        tokens = requests * float(load.output_tokens[0])
-        found[WHOLE] = tokens / measured["total_output_tokens_per_s"]
-    return found
+    return {
+        what: tokens / measured[quantity] if tokens else measured[quantity] * MILLISECOND
+        for quantity, (what, tokens) in measures(load).items()
+        if quantity in measured and quantity != LATENCY
+    }
 
 
 def readings_of(packs: Iterable[Pack]) -> tuple[Reading, ...]:

@@ -116,13 +116,14 @@ def _image_rate(row: Row, engine: Engine, calibration: Calibration, stack: str) 
 MIDDLE: Final = 0.5
 """Share of the requests before the mean one."""
 
+LATENCY: Final = "latency_ms"
 QUANTITIES: Final = (
     "tpot_ms",
     "ttft_ms",
     "total_output_tokens_per_s",
     "decode_tokens_per_s",
     "prefill_tokens_per_s",
-    "latency_ms",
+    LATENCY,
 )
 BURST_TIME: Final = "serving_burst"
 """Name of the interval for the times of finite bursts."""
@@ -194,28 +195,34 @@ def _quantities(
     load: ServingLoad, times: BenchmarkTimes, deployment: Deployment, engine: Engine, kind: str
 ) -> Mapping[str, Range]:
     """Return every quantity of a serving table in its unit."""
-    calibration = engine.calibration
-    concurrency = float(load.concurrency[0])
-
-    def around(value: float, what: str) -> Range:
-        name = interval_name(kind, what, deployment)
+    seconds = {FIRST: times.first_s, TOKEN: times.token_s, WHOLE: times.whole_s}
+    found = {}
+    for quantity, (what, tokens) in measures(load).items():
         interval = engine_interval(
-            calibration, name, deployment.engine_name, measured=deployment.measured
+            engine.calibration,
+            interval_name(kind, what, deployment),
+            deployment.engine_name,
+            measured=deployment.measured,
         )
-        return interval.around(value, widening=deployment.widening)
+        time = interval.around(float(seconds[what][0]), widening=deployment.widening)
+        found[quantity] = time.reciprocal(tokens) if tokens else time.scaled(1 / MILLISECOND)
+    return found
 
-    token = around(float(times.token_s[0]), TOKEN)
-    first = around(float(times.first_s[0]), FIRST)
-    whole = around(float(times.whole_s[0]), WHOLE)
+
+def measures(load: ServingLoad) -> Mapping[str, tuple[str, float]]:
+    """Return which time each quantity of a table states, and the tokens of a rate.
+
+    The tokens that pass in the time; 0 for a quantity that is a time.
+    """
+    requests = float(load.concurrency[0])
+    new_tokens = float(load.input_tokens[0] - load.cached_tokens[0])
     return {
-        "tpot_ms": token.scaled(1 / MILLISECOND),
-        "ttft_ms": first.scaled(1 / MILLISECOND),
-        "total_output_tokens_per_s": whole.reciprocal(concurrency * float(load.output_tokens[0])),
-        "decode_tokens_per_s": token.reciprocal(concurrency),
-        "prefill_tokens_per_s": first.reciprocal(
-            concurrency * float(load.input_tokens[0] - load.cached_tokens[0])
-        ),
-        "latency_ms": whole.scaled(1 / MILLISECOND),
+        "tpot_ms": (TOKEN, 0.0),
+        "ttft_ms": (FIRST, 0.0),
+        "total_output_tokens_per_s": (WHOLE, requests * float(load.output_tokens[0])),
+        "decode_tokens_per_s": (TOKEN, requests),
+        "prefill_tokens_per_s": (FIRST, requests * new_tokens),
+        LATENCY: (WHOLE, 0.0),
     }
 
 

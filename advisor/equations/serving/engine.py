@@ -111,34 +111,6 @@ def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) 
     return experts * (1 - (1 - active_experts / experts) ** tokens)
 
 
-def filled_in_order(need: float, capacities: Sequence[float]) -> tuple[float, ...]:
-    r"""Amounts of a need in places of which the first is filled before the next. [bytes]
-
-    Parameters
-    ----------
-    need : float
-        What all places hold together; more than they can fills each. [bytes]
-    capacities : sequence of float
-        What each place takes, in the order of filling. [bytes]
-
-    Notes
-    -----
-    .. math:: a_i = \min(C_i,\; (N - \sum_{j<i} C_j)_+)
-
-    Leaves out that layers are whole.
-
-    Examples
-    --------
-    >>> filled_in_order(30.0, [24.0, 12.0])
-    (24.0, 6.0)
-    """
-    left, taken = need, []
-    for capacity in capacities:
-        taken.append(min(capacity, max(left, 0.0)))
-        left -= capacity
-    return tuple(taken)
-
-
 def rate_in_turn(amounts: Sequence[float], rates: Sequence[float]) -> float:
     r"""Rate of the whole of work whose parts pass through places one after the other. [units/s]
 

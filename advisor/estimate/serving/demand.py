@@ -18,6 +18,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, Phase
 from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
 from advisor.equations.serving.engine import cache_share
+from advisor.equations.serving.queueing import log_normal_scv
 from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format
@@ -51,8 +52,8 @@ class ServingLoad(Columns):
     """Tokens of the prompt that the cache holds already: only the others are computed."""
     shared_tokens: Floats = field(default_factory=lambda: np.zeros(1))
     """Tokens that every prompt begins with; an engine that shares prefixes keeps them once."""
-    variation: Floats = field(default_factory=lambda: np.ones(1))
-    """Of arrivals and prompts, see ``equations.serving.engine.prefill_wait_s``."""
+    prompt_scv: Floats = field(default_factory=lambda: np.full(1, np.nan))
+    """Squared coefficient of variation of the prompts' lengths; nan if nobody states them."""
     step_tokens: Floats = field(default_factory=lambda: np.full(1, np.inf))
     """Tokens of one engine step; infinite for the engine's own limit."""
     verified: Floats = field(default_factory=lambda: np.ones(1))
@@ -90,6 +91,7 @@ class ServingLoad(Columns):
             concurrency=np.array([float(workload.concurrency)]),
             cached_tokens=np.array([workload.cached_tokens]),
             shared_tokens=np.array([float(workload.shared_prefix_tokens or 0)]),
+            prompt_scv=np.array([_prompt_scv(workload)]),
             step_tokens=np.array([float(workload.step_tokens or np.inf)]),
             verified=np.array([drafts.verified * workload.beam_size]),
             accepted=np.array([drafts.accepted]),
@@ -129,6 +131,14 @@ class ServingLoad(Columns):
     def per_engine(self, layout: LayoutArrays) -> Floats:
         """Return the requests in flight on the busiest data-parallel rank."""
         return np.ceil(self.concurrency / layout.data)
+
+
+def _prompt_scv(workload: Serving) -> float:
+    """Return the variation of the prompts of users at once; a rate has a queue of its own."""
+    high = workload.input_tokens_p95
+    if high is None or workload.requests_per_s is not None:
+        return np.nan
+    return log_normal_scv(ratio=high / workload.input_tokens)
 
 
 @record

@@ -136,6 +136,15 @@ def _technique_notes(workload: Serving, architecture: ModelArchitecture) -> Iter
             f"{percent(workload.prefix_hit_share)} of each prompt is in the prefix cache (stated); "
             "the memory counts every request in full, but for a stated --shared-prefix"
         )
+    if workload.input_tokens_p95 and workload.requests_per_s is None:
+        alike = workload.input_tokens_p95 == workload.input_tokens
+        yield (
+            "all prompts are alike (stated): each waits for the others as in the benchmarks of the "
+            "engine"
+            if alike
+            else f"95 % of the prompts have under {workload.input_tokens_p95:,} tokens (stated); "
+            "the wait for other prompts grows with their variation"
+        )
     if workload.shared_prefix_tokens:
         yield (
             f"all prompts begin with the same {workload.shared_prefix_tokens:,} tokens (stated), "

@@ -154,7 +154,10 @@ def serving_times(
         routed_s = served.routed_layers * engine.routed_request_overhead_s
         arrival_s = engine.request_overhead_s + routed_s + load.image_host_s
         gathered_s = engine.gathering_steps * at_once.alone_s
-        ttft, latency = _answer_s(at_once, prompt, load, tpot, arrival_s + gathered_s)
+        known = engine.loop_variation + load.prompt_scv / 2
+        variation = np.where(np.isnan(load.prompt_scv), 1.0, known)
+        before_s = arrival_s + gathered_s
+        ttft, latency = _answer_s(at_once, prompt, load, tpot, before_s, variation)
         # Infinite steps have no difference, so a missing link makes every time infinite.
         ttft, tpot, latency = (
             np.where(np.isfinite(at_once.mixed_s), time, np.inf) for time in (ttft, tpot, latency)
@@ -323,7 +326,12 @@ def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:
 
 
 def _answer_s(
-    at_once: _Engine, prompt: _Prompt, load: ServingLoad, tpot: Floats, arrival_s: Floats
+    at_once: _Engine,
+    prompt: _Prompt,
+    load: ServingLoad,
+    tpot: Floats,
+    arrival_s: Floats,
+    variation: Floats,
 ) -> tuple[Floats, Floats]:
     """Return the times to the first and to the last token."""
     further = load.output_tokens - 1
@@ -336,7 +344,7 @@ def _answer_s(
             concurrency=requests,
             service_s=prompt.service_s,
             generation_s=generation - hindered,
-            variation=load.variation,
+            variation=variation,
         )
         for requests in (at_once.running, at_once.asked)
     )

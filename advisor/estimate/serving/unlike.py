@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.equations.serving.engine import filled_in_order, rate_in_turn
+from advisor.equations.serving.engine import rate_in_turn
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.hardware.rates import matmul_peak
@@ -33,10 +33,10 @@ def bytes_by_card(
     tokens = np.array([float(workload.input_tokens + workload.output_tokens)])
     each = cached_bytes_per_sequence(served, LayoutArrays.of(ParallelLayout()), tokens)
     weights = architecture.total_parameters * mean_bytes_per_parameter(architecture, form)
-    return filled_in_order(
-        weights + workload.concurrency * float(each[0]),
-        [card.usable_share * part.memory_reported_bytes for part in card.parts],
-    )
+    need = weights + workload.concurrency * float(each[0])
+    rooms = np.array([card.usable_share * part.memory_reported_bytes for part in card.parts])
+    filled = np.clip(need - (np.cumsum(rooms) - rooms), 0.0, rooms)
+    return tuple(filled.tolist())
 
 
 def working_card(

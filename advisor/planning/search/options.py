@@ -28,8 +28,8 @@ from advisor.planning.spot import Interruptions, upper_factor
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
-WORTH_DOUBLE = 0.1
-"""Share of the best value's time that twice the cost has to save."""
+WORTH = 0.1
+"""Share of the best value's time that its cost, spent once more, has to save."""
 
 
 class Miss(NamedTuple):
@@ -284,26 +284,19 @@ def frontier(options: Iterable[Option]) -> list[Option]:
 def best_option(options: Sequence[Option], objective: Objective) -> Option | None:
     """Return the best option under an objective, or None if there is none.
 
-    The fastest is one that people buy: from the best value on, the cost doubles as long as that
-    saves more than 10 % of the best value's time. (10 % of the time reached would buy DeepSeek-V3
-    for 64 users five doublings, to 256 cards, each for ever fewer seconds.) Of options that differ
-    by less than ``NEAR_FASTEST`` it is the cheapest: a few percent of speed lie far inside every
-    range. The frontier shows what lies beyond.
+    The fastest is one that people buy: each further cost of the best value, spent on top of it,
+    saves more than ``WORTH`` of its time. Twice the cost has to save a tenth, eight times the cost
+    seven tenths. The frontier shows what lies beyond.
     """
     if not options:
         return None
     if objective is not Objective.FASTEST:
         return min(options, key=RANKED_BY[objective])
     best = min(options, key=RANKED_BY[Objective.BEST_VALUE])
-    worth = WORTH_DOUBLE * best.time_high
-    while True:
-        reached = [item for item in options if item.cost_high_usd <= 2 * best.cost_high_usd]
-        least = min(item.time_high for item in reached)
-        near = [item for item in reached if item.time_high <= NEAR_FASTEST * least]
-        next_best = min(near, key=RANKED_BY[Objective.CHEAPEST])
-        if best.time_high - next_best.time_high <= worth:
-            return best
-        best = next_best
+    price = WORTH * best.time_high / best.cost_high_usd if best.cost_high_usd > 0 else 0.0
+    return min(
+        options, key=lambda item: (item.time_high + price * item.cost_high_usd, item.cost_high_usd)
+    )
 
 
 def best_of_systems(options: Sequence[Option]) -> list[Option]:
@@ -312,12 +305,8 @@ def best_of_systems(options: Sequence[Option]) -> list[Option]:
         return []
     columns = [(item.system, item.cost_usd, item.time, item.value) for item in options]
     system, cost, time, value = np.array(columns, dtype=np.float64).T
-    least = np.full(int(system.max()) + 1, np.inf)
-    np.minimum.at(least, system.astype(np.intp), time)
-    # Outside the near fastest, cost no longer decides which is the fastest.
-    far = time > NEAR_FASTEST * least[system.astype(np.intp)]
     chosen = []
-    for keys in ((time, cost), (time, cost, far), (cost, value)):
+    for keys in ((time, cost), (cost, time), (cost, value)):
         order = np.lexsort((*keys, system))
         first = np.diff(system[order], prepend=-1.0) > 0
         chosen.extend(order[first].tolist())

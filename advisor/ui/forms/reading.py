@@ -55,7 +55,7 @@ SOUND: Final = "audio_hours"
 DAY: Final = "demand_shape"
 OF_DAY: Final = ("peak_requests", "growth", "min_replicas")
 """Inputs that mean something with a day."""
-OF_RATE: Final = ("arrivals", "input_tokens_p95", "output_tokens_p95", "at")
+OF_RATE: Final = ("arrivals", "output_tokens_p95", "at")
 """Inputs that mean something with a rate of requests."""
 MAX_KEPT_CHARACTERS: Final = 200_000
 """Of a ``config.json``, what a session keeps; published ones are longer by their labels alone."""
