@@ -209,7 +209,8 @@ def _build(
 
     preset = _load().presets[name]
     return architecture_from_config(
-        preset.config | dict(other),
+        preset.config
+        | {key: [*value] if isinstance(value, tuple) else value for key, value in other},
         name=name,
         hub_id=preset.hub[0] if preset.hub else None,
         source="preset",

@@ -199,6 +199,13 @@ def test_a_row_states_the_vocabulary_that_ran(engine: Engine) -> None:
     assert padded.total_parameters - engine.architecture(RUN | GPT2).total_parameters == 47 * 768
 
 
+def test_a_row_names_a_class_with_a_head_over_the_vocabulary(engine: Engine) -> None:
+    row = RUN | {"architecture_key": "bert-base", "model_class": "BertForMaskedLM"}
+
+    # num_parameters() of transformers 5.23 for google-bert/bert-base-uncased.
+    assert engine.architecture(row).total_parameters == 109_514_298
+
+
 # Facts of the software that no case asks for, beside the fields of a case.
 FACTS = (
     "timed_software",

@@ -80,13 +80,9 @@ def validate(path: str | Path, configs: str | Path | None = None) -> ValidationR
 
     Raises InputError if the file cannot be read or has no known kind, or ``configs`` is no folder.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV file with the columns that docs/accuracy.md lists; its kind is recognised by them.
-    configs : str or Path, optional
-        Folder of Hugging Face configurations named ``org__name.json``, for models that are not
-        among the presets.
+    ``path``: CSV file with the columns that docs/accuracy.md lists; its kind is recognised by them.
+    ``configs``: folder of Hugging Face configurations named ``org__name.json``, for models that are
+    not among the presets.
     """
     stored = {} if configs is None else stored_configs(Path(configs))
     rows = read_table(Path(path))

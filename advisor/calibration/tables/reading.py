@@ -124,14 +124,16 @@ def number(row: Row, column: str) -> float | None:
     except ValueError:
         value = math.inf
     if not math.isfinite(value) or abs(value) > LARGEST:
-        raise InputError(
-            f"{column} is no usable number",
-            value=text,
-            allowed=f"a finite number up to {LARGEST:.0e}, or nothing",
-            remedy="Correct the cell.",
-            field=column,
-        )
+        allowed = f"a finite number up to {LARGEST:.0e}, or nothing"
+        raise _unusable(f"{column} is no usable number", row, column, allowed)
     return value
+
+
+def _unusable(
+    what: str, row: Row, column: str, allowed: str, remedy: str = "Correct the cell."
+) -> InputError:
+    text = cell(row, column) or None
+    return InputError(what, value=text, allowed=allowed, remedy=remedy, field=column)
 
 
 def integer(row: Row, column: str, default: int) -> int:
@@ -143,13 +145,8 @@ def integer(row: Row, column: str, default: int) -> int:
     if value is None:
         return default
     if value < 1 or value != int(value):
-        raise InputError(
-            f"{column} is no count",
-            value=cell(row, column),
-            allowed="a whole number of 1 or more, or nothing",
-            remedy="Correct the cell.",
-            field=column,
-        )
+        allowed = "a whole number of 1 or more, or nothing"
+        raise _unusable(f"{column} is no count", row, column, allowed)
     return int(value)
 
 
@@ -160,13 +157,8 @@ def needed(row: Row, column: str) -> int:
     """
     value = integer(row, column, 0)
     if not value:
-        raise InputError(
-            f"the row has no {column}",
-            value=None,
-            allowed="a whole number of 1 or more",
-            remedy="Fill the cell.",
-            field=column,
-        )
+        allowed = "a whole number of 1 or more"
+        raise _unusable(f"the row has no {column}", row, column, allowed, "Fill the cell.")
     return value
 
 
@@ -183,13 +175,8 @@ def release(row: Row, column: str, default: Release) -> Release:
     text = cell(row, column)
     found = re.match(r"(\d{1,6})\.(\d{1,6})", text)
     if text and not found:
-        raise InputError(
-            f"{column} is no release",
-            value=text,
-            allowed="a release such as 0.41, or nothing",
-            remedy="Correct the cell.",
-            field=column,
-        )
+        allowed = "a release such as 0.41, or nothing"
+        raise _unusable(f"{column} is no release", row, column, allowed)
     return (int(found[1]), int(found[2])) if found else default
 
 
@@ -203,13 +190,8 @@ def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
     """
     text = cell(row, column).lower()
     if text not in options:
-        raise InputError(
-            f"unknown {column}",
-            value=text,
-            allowed=", ".join(name or "nothing" for name in options),
-            remedy="Use one of the allowed words.",
-            field=column,
-        )
+        allowed = ", ".join(name or "nothing" for name in options)
+        raise _unusable(f"unknown {column}", row, column, allowed, "Use one of the allowed words.")
     return options[text]
 
 
