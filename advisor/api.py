@@ -117,7 +117,7 @@ def recommend(
     catalog: Catalog | None = None,
     on_sentence: Callable[[str], object] = lambda _: None,
     fewest: bool = True,
-    neighbours: bool = True,
+    brief: bool = False,
 ) -> Recommendation:
     """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
 
@@ -129,8 +129,9 @@ def recommend(
         Receives the answer in one sentence once, as soon as it is known.
     fewest : bool, optional
         Also find the smallest number of each accelerator that meets the deadline.
-    neighbours : bool, optional
-        Also evaluate the layouts near those of the plans.
+    brief : bool, optional
+        Leave out the fewest, the layouts near those of the plans, plans after the second of the
+        asked objective, and, where a plan exists, why the others lost.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def recommend(
         If the case names something unknown or cannot be computed.
     """
     asked = prepared(case, catalog, searching=True)
-    return _recommend(asked, on_sentence=on_sentence, fewest=fewest, neighbours=neighbours)
+    return _recommend(asked, on_sentence=on_sentence, fewest=fewest, brief=brief)
 
 
 def estimate(

@@ -6,6 +6,7 @@ A configuration that does not fit or is too slow is not an exception but a ``Rej
 No message is longer than ``MAX_MESSAGE`` or contains a control character.
 """
 
+import re
 from enum import Enum
 from itertools import islice
 from math import log10
@@ -19,6 +20,9 @@ MAX_PART: Final = 180
 """Longest description of the problem, and longest remedy. [characters]"""
 MAX_FIELD: Final = 160
 """Longest path of an input. [characters]"""
+OF_THE_COMMAND_LINE: Final = re.compile(
+    r" \((?:--|host\.)[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
+)
 _MAX_BITS: Final = 256
 _MAX_ITEMS: Final = 12
 _MAX_LEVELS: Final = 3
@@ -164,3 +168,14 @@ class _Words(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def without_options(text: str) -> str:
+    """Return a message without the options of the command line, for the page and reports.
+
+    Examples
+    --------
+    >>> without_options("sequences of 4,096 tokens (--sequence)")
+    'sequences of 4,096 tokens'
+    """
+    return OF_THE_COMMAND_LINE.sub("", text)

@@ -188,7 +188,7 @@ def effects_finding(frame: pd.DataFrame) -> str:
     return (
         f"{top['title']} matters most: from {top['low_text']} to {top['high_text']} it moves the "
         f"saving from {_signed(top['low_usd'])} to {_signed(top['high_usd'])}. "
-        f"Within such ends, {flips} of {len(frame)} inputs turn the answer alone."
+        f"Between their ends, {flips or 'none'} of the {len(frame)} inputs turns the answer alone."
     )
 
 

@@ -7,6 +7,7 @@ from advisor.foundation.formatting import memory, money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
+from advisor.foundation.rounding import round_significant
 
 
 class ApiOption(Noun):
@@ -197,7 +198,7 @@ class Curve(Noun):
         words = _WORDS[self.variable]
         if not self.limit:
             return f"No {words.tried} that was tried fits in {memory(self.usable_bytes)}."
-        text = words.some_fit.format(size=f"{self.limit:,}")
+        text = words.some_fit.format(size=f"{round_significant(self.limit, 3, 'down'):,.0f}")
         if self.open_ended:
             text = f"Every {words.tried} that was tried fits, up to {self.limit:,}{words.unit}."
         if self.knee is not None and words.larger:

@@ -308,7 +308,7 @@ def _used(time: StepTime, run: TrainingRun) -> str:
     """Say which of the two numbers for a run deadline and cost use."""
     steps, whole = (hours.scaled(HOUR_S) for hours in (time.benchmark_hours, time.run_hours))
     return (
-        f"deadline and cost use {duration(whole)}, which whole runs deliver (operator: "
+        f"deadline and cost use {duration(whole)}, which whole runs deliver (--operator "
         f"{run.operator.value}); in a tuned benchmark the steps alone take {duration(steps)}"
     )
 

@@ -3,12 +3,13 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import in_letters, model_title
 from advisor.catalog.offer_list import OfferLine, OfferList
+from advisor.errors import without_options
 from advisor.estimate.configuration import METHOD_WORDS
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
@@ -138,7 +139,7 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
     words = {"warning": "Check", "info": "Note"}
     advice = tuple(f"{words[item.severity]}: {item.message}" for item in answer.advice)
     parts.append(Section("Advice", items=advice))
-    parts += _rests_on(answer.assumptions, answer.references)
+    parts += _rests_on(answer.assumed, answer.references)
     return Report(_asked(answer), answer.answer, made, link, tuple(parts))
 
 
@@ -224,8 +225,19 @@ def _rests_on(assumptions: Sequence[str], references: Sequence[str]) -> list[Sec
 
 
 def _filled(report: Report) -> Iterator[Section]:
-    """Yield the sections that are not empty."""
-    return (part for part in report.sections if part.rows or part.items)
+    """Yield the sections that are not empty, without options of the command line."""
+    for part in report.sections:
+        if part.rows or part.items:
+            yield replace(
+                part,
+                paragraphs=_plain(part.paragraphs),
+                rows=tuple(map(_plain, part.rows)),
+                items=_plain(part.items),
+            )
+
+
+def _plain(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(without_options, texts))
 
 
 def _markdown(report: Report) -> str:

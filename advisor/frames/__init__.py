@@ -76,7 +76,6 @@ from advisor.frames.ownership import (
 from advisor.frames.picks import (
     OBJECTIVE_TITLES,
     Pick,
-    able,
     filtered,
     nearest_misses,
     picks,

@@ -4,9 +4,10 @@ from typing import Final
 
 import pandas as pd
 
+from advisor.errors import without_options
 from advisor.foundation.record import record
 from advisor.nouns.limits import Objective
-from advisor.planning.results import Plan, Recommendation, RejectionCode
+from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
 
 OBJECTIVE_TITLES: Final = {
     Objective.CHEAPEST: "Cheapest",
@@ -60,21 +61,10 @@ def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
         key=lambda item: (order.index(item.code), item.accelerator_name.lower()),
     )
     rows = [
-        (item.accelerator_name, item.code.label.capitalize(), item.message, item.remedy)
+        (item.accelerator_name, item.code.label.capitalize(), item.message, _remedy(item))
         for item in ranked
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def able(recommendation: Recommendation) -> int:
-    """Return how many accelerators do the work within the limits."""
-    planned = {item.estimate.accelerator for each in recommendation.rankings for item in each.plans}
-    beaten = {
-        item.accelerator
-        for item in recommendation.rejections
-        if item.code is RejectionCode.DOMINATED
-    }
-    return len(planned | beaten)
 
 
 def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tuple[str, str]]:
@@ -84,7 +74,11 @@ def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tupl
     """
     missed = [item for item in recommendation.rejections if item.code in MISSES]
     nearest = sorted(missed, key=lambda item: (item.miss, item.accelerator_name))
-    return [(item.message, item.remedy) for item in nearest[:at_most]]
+    return [(item.message, _remedy(item)) for item in nearest[:at_most]]
+
+
+def _remedy(item: Rejection) -> str:
+    return without_options(item.remedy)
 
 
 def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.DataFrame:
@@ -102,7 +96,8 @@ def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.D
 def verdicts(recommendation: Recommendation) -> dict[str, str]:
     """Return, by accelerator's name, why it is not recommended or which plan uses it."""
     found = {
-        item.accelerator_name: f"{item.message} {item.remedy}" for item in recommendation.rejections
+        item.accelerator_name: f"{item.message} {_remedy(item)}"
+        for item in recommendation.rejections
     }
     for ranking in recommendation.rankings:
         for plan in ranking.plans:

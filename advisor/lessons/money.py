@@ -95,19 +95,18 @@ def any_card(asked: Asked) -> Figures:
     """Return how many cards of the catalog do the work, and why the others do not."""
     answer = asked.recommendation
     lost = Counter(item.code for item in answer.rejections)
-    able = len(asked.catalog.accelerators) - len(answer.rejections) + lost[RejectionCode.DOMINATED]
     reasons = [code for code in RejectionCode if code is not RejectionCode.DOMINATED and lost[code]]
     total = len(asked.catalog.accelerators)
     return Figures(
         sentences=(
             (
-                f"{able} of the {total} accelerators in the catalog can be had and do this work "
-                "within your limits."
+                f"{answer.able} of the {total} accelerators in the catalog can be had and do this "
+                "work within your limits."
             ),
         ),
         axis="Accelerators of the catalog",
         bars=(
-            Bar.of("does the work", able, f"{able}", chosen=True),
+            Bar.of("does the work", answer.able, f"{answer.able}", chosen=True),
             *(Bar.of(code.label, lost[code], f"{lost[code]}") for code in reasons),
         ),
     )

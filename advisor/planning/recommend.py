@@ -30,7 +30,7 @@ def recommend(
     *,
     on_sentence: Callable[[str], object] = lambda _: None,
     fewest: bool = True,
-    neighbours: bool = True,
+    brief: bool = False,
 ) -> Recommendation:
     """Search the catalog for a case, as ``advisor.recommend`` does.
 
@@ -44,16 +44,17 @@ def recommend(
         from advisor.planning.pools import in_pools
 
         plain = asked.of(case.changed(workload=case.workload.changed(disaggregated=None)))
-        found = in_pools(asked, recommend(plain, fewest=fewest, neighbours=neighbours))
+        found = in_pools(asked, recommend(plain, fewest=fewest, brief=brief))
         on_sentence(found.answer)
         return found.changed(case=case)
     searched = Searched.of(asked)
     best = best_option(searched.feasible, case.objective)
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
-    rankings = searched.rankings(around=neighbours)
+    rankings = searched.rankings(brief=brief)
     bought = devices_to_buy(asked.of(searched.case))
-    rejections = searched.rejections(rankings, best, bought)
+    lost = best is None or not brief
+    rejections = searched.rejections(rankings, best, bought) if lost else ()
     answer = _answer(rankings[0].plans, rejections, case.limits)
     if best is None:
         on_sentence(answer)
@@ -66,7 +67,7 @@ def recommend(
         rankings=rankings,
         frontier=tuple(item for item in candidates if item.on_frontier),
         candidates=candidates,
-        fewest=searched.fewest() if fewest else (),
+        fewest=searched.fewest() if fewest and not brief else (),
         rejections=rejections,
         nearest=None if best is not None else nearest(asked, rejections),
         advice=(
@@ -86,6 +87,7 @@ def recommend(
         references=searched.references(),
         searched=searched.result.searched,
         feasible=len(searched.feasible),
+        able=searched.able,
         catalog_date=catalog.newest_price_date,
     )
 
@@ -143,7 +145,7 @@ def counted(asked: PricedCase) -> Hardware | None:
         return stated
     limits = case.limits.changed(accelerators=(stated.accelerator,))
     searching = asked.of(case.changed(limits=limits, hardware=None))
-    plans = recommend(searching, fewest=False, neighbours=False).plans
+    plans = recommend(searching, brief=True).plans
     if not plans:
         return stated
     return stated.changed(count=plans[0].estimate.count)

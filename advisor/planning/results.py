@@ -181,6 +181,8 @@ class Recommendation(Noun):
     searched: int
     """Configurations evaluated."""
     feasible: int
+    able: int
+    """Accelerators that do the work within the limits."""
     catalog_date: str
     """Date of the newest price used."""
 

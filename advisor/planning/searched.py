@@ -44,8 +44,9 @@ from advisor.planning.spanning import spanning
 from advisor.planning.time_ranges import TimeSpreads
 
 PLANS_ASKED = 3
+PLANS_BRIEF = 2
 PLANS_BESIDE = 1
-"""Number of plans for the asked objective, and for each other one."""
+"""Number of plans for the asked objective, in a brief answer too, and for each other one."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,11 @@ class Searched:
         ]
 
     @property
+    def able(self) -> int:
+        """Number of accelerators with an option that meets every limit."""
+        return len({self.systems[option.system].accelerator.key for option in self.feasible})
+
+    @property
     def batches(self) -> bool:
         """Whether the case serves a network that processes whole batches."""
         return isinstance(self.case.workload, Serving) and not self.asked.architecture.generates
@@ -150,25 +156,26 @@ class Searched:
             self.estimates[option] = found
         return self.estimates[option]
 
-    def rankings(self, *, around: bool = True) -> tuple[Ranking, ...]:
+    def rankings(self, *, brief: bool = False) -> tuple[Ranking, ...]:
         """Return the best plans for the asked objective, and the best plan for each other one.
 
-        ``around``: also evaluate the layouts near those of the best.
+        ``brief``: with fewer of the asked objective, and without the layouts near the best.
         """
+        most = PLANS_BRIEF if brief else PLANS_ASKED
         asked = self.case.objective
         objectives = (asked, *(item for item in Objective if item is not asked))
         for objective in objectives:
             first = best_option(self.feasible, objective)
             if first is not None:
                 self.estimate(first)
-                if around:
+                if not brief:
                     self._add_neighbours(first)
                 if objective is asked:
                     self._add_improvements(first)
         return tuple(
             Ranking(
                 objective=objective,
-                plans=self._plans(objective, PLANS_ASKED if objective is asked else PLANS_BESIDE),
+                plans=self._plans(objective, most if objective is asked else PLANS_BESIDE),
             )
             for objective in objectives
         )

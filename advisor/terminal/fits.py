@@ -22,10 +22,7 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
         filled = memory(fits.raised_bytes)
         raised = f"; servers may fill {filled} where the system's limit is raised (--all)"
     summary = (
-        f"{len(fits.having(Verdict.FITS))} of {len(fits.models)} models can be served with "
-        f"{count(fits.context_tokens)} tokens of context, "
-        f"{len(fits.having(Verdict.FITS_IF_CHANGED))} more with smaller weights, "
-        f"{len(fits.having(Verdict.FITS_WITH_HOST))} more with layers in the host's memory. "
+        f"With {count(fits.context_tokens)} tokens of context, {fits.served}. "
         f"Each card has {memory(fits.memory_bytes)}{raised}."
     )
     if not everything:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 from playwright.sync_api import Page, expect
 
 from advisor.api import fleet_report, plan_fleet, quick_portfolio
-from tests.e2e.browsing import CHART, follow, open_page, settle, width_beyond_the_window
+from advisor.ui.session.links import packed
+from tests.e2e.browsing import CHART, follow, open_page, settle, unbroken, width_beyond_the_window
 
 STATUS = "p[role=status]"
 
@@ -79,3 +81,32 @@ def test_the_page_offers_the_report(page: Page, app_url: str) -> None:
     plan = plan_fleet(quick_portfolio("home", budget_usd=2500))
     assert plan.purchases[0].title in content
     assert f"{app_url}/fleet?v=1&amp;" in content
+
+
+PORTFOLIO = b"""\
+workloads:
+  - name: support bot
+    case: {model: {preset: qwen3-8b}, workload: {kind: serving, requests_per_s: 2}}
+"""
+
+
+def test_a_portfolio_file_is_planned_and_a_bad_one_leaves_its_plan(
+    page: Page, app_url: str
+) -> None:
+    other = packed(PORTFOLIO.decode().replace("qwen3-8b", "gpt2"))  # the example takes minutes
+    open_page(page, f"{app_url}/fleet?ask=own&portfolio={other}")
+    page.get_by_text("Open a portfolio file", exact=True).click()
+    box = page.locator('input[type="file"]')
+    box.set_input_files({"name": "ours.yaml", "mimeType": "text/yaml", "buffer": PORTFOLIO})
+
+    plan = plan_fleet(yaml.safe_load(PORTFOLIO))
+    expect(page.locator(STATUS).first).to_contain_text(unbroken(plan.sentence), timeout=60_000)
+    expect(page.get_by_label("Portfolio (YAML or JSON)", exact=True)).to_have_value(
+        PORTFOLIO.decode()
+    )
+
+    settle(page)
+    box.set_input_files({"name": "bad.yaml", "mimeType": "text/yaml", "buffer": b"workloads: 7"})
+    problem = page.get_by_role("alert").filter(has_text="for the last inputs that worked")
+    expect(problem).to_be_visible(timeout=60_000)
+    expect(page.locator(STATUS).first).to_contain_text(unbroken(plan.sentence))

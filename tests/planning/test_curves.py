@@ -107,7 +107,7 @@ def test_the_sentence_counts_requests_and_tokens() -> None:
     context = curve(SERVING, "context").model_copy(update={"limit": 13_184})
 
     assert requests.sentence.startswith("About 328 requests fit at a time. From 256 on,")
-    assert "13,184 tokens. Chosen:" in context.sentence
+    assert "13,100 tokens. Chosen:" in context.sentence
 
 
 def test_an_estimate_has_curves_only_where_they_are_asked_for() -> None:

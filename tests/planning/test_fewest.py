@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import advisor
-from advisor.frames import able
 
 RUN: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
@@ -70,14 +69,22 @@ def test_a_brief_answer_says_the_same() -> None:
         "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 2e7},
         "limits": {"deadline_hours": 24},
     }
-    whole, brief = advisor.recommend(case), advisor.recommend(case, fewest=False, neighbours=False)
-    assert able(brief) == len(whole.fewest)
+    whole, brief = advisor.recommend(case), advisor.recommend(case, brief=True)
+    assert brief.able == len(whole.fewest)
     assert not brief.fewest
     around = [plan.estimate.neighbours for item in whole.rankings for plan in item.plans]
     assert any(around)
-    told = [item.model_dump(mode="json", exclude={"fewest"}) for item in (whole, brief)]
-    for one in told:
-        for ranking in one["rankings"]:
-            for plan in ranking["plans"]:
-                plan["estimate"].pop("neighbours")
+    assert not brief.rejections
+    missing = {"fewest", "rejections", "rankings", "assumptions", "references"}
+    told = [item.model_dump(mode="json", exclude=missing) for item in (whole, brief)]
     assert told[0] == told[1]
+    left_out = {"estimate": {"neighbours"}}
+    for long, short in zip(whole.rankings, brief.rankings, strict=True):
+        assert short.plans
+        for one, other in zip(long.plans, short.plans, strict=False):
+            assert one.model_dump(exclude=left_out) == other.model_dump(exclude=left_out)
+
+
+def test_a_brief_answer_that_nothing_meets_says_why() -> None:
+    case = {**RUN, "limits": {"budget_usd": 1}}
+    assert advisor.recommend(case, brief=True).rejections == advisor.recommend(case).rejections

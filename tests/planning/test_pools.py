@@ -35,7 +35,7 @@ TOKEN_BYTES = 2 * 80 * 8 * 128 * 2
 
 def pooled(model: str, limits: dict[str, Any], **work: Any) -> Recommendation:
     case = serve(model, disaggregated=True, limits=limits, **work)
-    return advisor.recommend(case, neighbours=False, fewest=False)
+    return advisor.recommend(case, brief=True)
 
 
 def pools_of(answer: Recommendation) -> Pools:

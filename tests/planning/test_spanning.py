@@ -65,7 +65,7 @@ DEMANDS = (
 
 
 def cheapest(case: dict[str, Any], catalog: Catalog) -> Plan:
-    return advisor.recommend(case, catalog=catalog, neighbours=False, fewest=False).plans[0]
+    return advisor.recommend(case, catalog=catalog, brief=True).plans[0]
 
 
 def brute_force(case: dict[str, Any], catalog: Catalog) -> float:

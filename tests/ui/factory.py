@@ -53,13 +53,13 @@ class Card:
 
 
 CARDS = (
-    Card("l40s", "NVIDIA L40S 48GB", 45.0, 1.00, 10.0),
+    Card("l40s", "NVIDIA L40S", 45.0, 1.00, 10.0),
     Card("a100-sxm4-80gb", "NVIDIA A100 SXM4 80GB", 79.3, 1.50, 8.0),
     Card("h100-sxm", "NVIDIA H100 SXM5 80GB", 79.6, 2.50, 4.0),
     Card("b200-sxm", "NVIDIA B200 SXM 180GB", 179.0, 5.00, 2.5),
 )
 COUNTS = (1, 2, 4, 8)
-T4 = "NVIDIA T4 16GB"
+T4 = "NVIDIA T4"
 RTX_4090 = "NVIDIA GeForce RTX 4090"
 PROVIDER = "Example Cloud"
 
@@ -280,6 +280,7 @@ def recommend(case: Case) -> Recommendation:
         references=("williams2009", "rajbhandari2020"),
         searched=len(estimates),
         feasible=len(feasible),
+        able=len({item.accelerator for item in feasible}),
         catalog_date=CATALOG_DATE,
     )
 

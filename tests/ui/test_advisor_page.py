@@ -20,7 +20,7 @@ from tests.ui.test_one_case import opened, text
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 
-L40S = "Rent 1x NVIDIA L40S 48GB: $10.00."
+L40S = "Rent 1x NVIDIA L40S: $10.00."
 
 
 def headline(page: AppTest) -> str:
@@ -73,7 +73,7 @@ def test_charts_have_text_alternatives(page: AppTest) -> None:
     page.run()
 
     first, second = (item.proto.alt for item in page.get("plotly_chart"))
-    assert "Cheapest: 1x NVIDIA L40S 48GB, 10 h, $10" in first
+    assert "Cheapest: 1x NVIDIA L40S, 10 h, $10" in first
     assert "29 GiB (up to 32) of 45.0 GiB usable" in second
 
 
@@ -112,7 +112,7 @@ def test_a_changed_input_changes_the_answer(page: AppTest) -> None:
     page.run()
     page.text_input(key="in_tokens").set_value("20M").run()
 
-    assert headline(page) == "Rent 1x NVIDIA L40S 48GB: $20.00."
+    assert headline(page) == "Rent 1x NVIDIA L40S: $20.00."
     assert page.metric[0].value == "20 h"
 
 
@@ -152,7 +152,7 @@ def test_a_corrected_value_clears_the_sentence(page: AppTest) -> None:
     page.text_input(key="in_tokens").set_value("20M").run()
 
     assert not page.error
-    assert headline(page) == "Rent 1x NVIDIA L40S 48GB: $20.00."
+    assert headline(page) == "Rent 1x NVIDIA L40S: $20.00."
 
 
 def test_an_empty_config_keeps_the_last_model(page: AppTest, asked: list[Case]) -> None:
@@ -322,7 +322,7 @@ def test_why_not_answers_with_the_rejection(page: AppTest) -> None:
 
 def test_why_not_answers_with_the_plan_for_a_recommended_card(page: AppTest) -> None:
     page.run()
-    page.selectbox(key="why_not").set_value("NVIDIA L40S 48GB").run()
+    page.selectbox(key="why_not").set_value("NVIDIA L40S").run()
 
     assert any("number 1 when sorted by cheapest" in item.value for item in page.info)
 

@@ -200,7 +200,7 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
     )
 
     assert text.startswith("Scatter chart of 16 configurations, logarithmic axes. ")
-    assert "Cheapest: 1x NVIDIA L40S 48GB, 10 h, $10" in text
+    assert "Cheapest: 1x NVIDIA L40S, 10 h, $10" in text
     # Eight B200 take 2.5 h / 8^0.9 = 0.385 h.
     assert "Time of the run from 23 min to 10 h" in text
     assert text.endswith("Excluded: after your deadline, 24 h.")
@@ -241,7 +241,7 @@ def test_each_bar_has_its_own_capacity_line() -> None:
 def test_the_memory_alt_text_holds_the_numbers() -> None:
     _, text = memory_figure()
 
-    assert "1x NVIDIA L40S 48GB: 29 GiB (up to 32) of 45.0 GiB usable" in text
+    assert "1x NVIDIA L40S: 29 GiB (up to 32) of 45.0 GiB usable" in text
     assert "most of it weights (15 GiB)" in text
 
 

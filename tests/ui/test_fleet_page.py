@@ -137,6 +137,33 @@ def test_a_portfolio_of_ones_own_opens_no_file_of_the_server(model: str, said: s
     assert said in page.error[0].value
 
 
+def test_the_plan_of_a_refused_portfolio_is_marked_as_old() -> None:
+    page = opened("fleet", {"ask": "own", "portfolio": packed(SMALL) or ""})
+    page.text_area(key="fleet_text").set_value("workloads: {}").run()
+
+    [problem] = page.error
+    assert seen(problem.value).endswith("The plan below is for the last inputs that worked.")
+    assert plan_fleet(parse_case(SMALL)).sentence in text(page)
+
+
+def test_a_refused_file_is_told_beside_the_plan_that_stands() -> None:
+    page = opened("fleet", {"ask": "own", "portfolio": packed(SMALL) or ""})
+    page.file_uploader[0].set_value(("bad.yaml", b"workloads: {}", "text/yaml")).run()
+
+    [problem] = page.error
+    assert seen(problem.value).endswith("The plan below is for the last inputs that worked.")
+    assert page.text_area(key="fleet_text").value == SMALL
+
+
+def test_an_uploaded_portfolio_is_planned() -> None:
+    page = opened("fleet", {"ask": "own"})
+    page.file_uploader[0].set_value(("good.yaml", SMALL.encode(), "text/yaml")).run()
+
+    assert not page.error
+    assert page.text_area(key="fleet_text").value == SMALL
+    assert plan_fleet(parse_case(SMALL)).sentence in text(page)
+
+
 def test_a_portfolio_that_would_keep_others_waiting_is_refused() -> None:
     page = opened("fleet", {"ask": "own"})
     case = "{model: {preset: gpt2}, workload: {kind: serving}}"

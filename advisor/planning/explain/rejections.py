@@ -107,18 +107,19 @@ def _lacking(card: Accelerator, case: Case, outcome: Outcome, most: int) -> Reje
 def how_it_fits(option: Option) -> str:
     """Return how a card serves what fits only with smaller weights or the host's memory."""
     layout, speed = option.layout, f"{milliseconds(option.time)} per token"
-    form = f"--weights {option.precision}"
+    form, option_of_it = f"{option.precision} weights", f"--weights {option.precision}"
     if layout.gpu_layers is None and not layout.cpu_expert_layers:
         quality = quality_words(option.precision)
-        return f"It fits with {form}: {speed}{f'; {quality}' if quality else ''}."
+        quality = f"; {quality}" if quality else ""
+        return f"It fits with {form} ({option_of_it}): {speed}{quality}."
     held = (
         f"--cpu-expert-layers {layout.cpu_expert_layers}"
         if layout.gpu_layers is None
         else f"--gpu-layers {layout.gpu_layers}"
     )
     return (
-        f"It fits with layers in the host's memory: {form} {held} --engine llama-cpp, {speed}. "
-        "Without these options, the card's own estimate chooses them."
+        f"It fits with {form} and layers in the host's memory ({option_of_it} {held} --engine "
+        f"llama-cpp; 'estimate' chooses them): {speed}."
     )
 
 

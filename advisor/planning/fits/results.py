@@ -147,6 +147,16 @@ class Fits(Noun):
         """Return the models of one verdict."""
         return tuple(model for model in self.models if model.verdict is verdict)
 
+    @property
+    def served(self) -> str:
+        """How many of the models can be served, and how many more with a sacrifice."""
+        text = f"{len(self.having(Verdict.FITS))} of {len(self.models)} models can be served"
+        if changed := self.having(Verdict.FITS_IF_CHANGED):
+            text += f", {len(changed)} more with smaller weights"
+        if hosted := self.having(Verdict.FITS_WITH_HOST):
+            text += f", {len(hosted)} more with layers in the host's memory"
+        return text
+
 
 def raised_bytes(models: Iterable[ModelFit], whole_bytes: float) -> float | None:
     """Return what servers fill where models fit only with the system's limit raised. [bytes]"""

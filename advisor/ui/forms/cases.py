@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from advisor.architecture.config.fields import load_config_text
+from advisor.errors import without_options
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.inputs import Reads, Task
 from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
@@ -30,9 +31,6 @@ FIELD: Final = re.compile(
 )
 """A field of the case by its path, or by its last name where that has several words. Those of a
 config.json stay as the file spells them."""
-OF_THE_COMMAND_LINE: Final = re.compile(
-    r" \((?:--|host\.)[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
-)
 
 
 def case_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, Any]:
@@ -117,17 +115,6 @@ def input_field(case_field: str, inputs: Inputs) -> str | None:
     if name == "model" and inputs.model in (FROM_CONFIG, FROM_COUNT):
         return {FROM_CONFIG: "config", FROM_COUNT: "parameters"}[inputs.model]
     return name
-
-
-def without_options(text: str) -> str:
-    """Return a message of the engine without the options of the command line.
-
-    Examples
-    --------
-    >>> without_options("sequences of 4,096 tokens (--sequence)")
-    'sequences of 4,096 tokens'
-    """
-    return OF_THE_COMMAND_LINE.sub("", text)
 
 
 def in_words(text: str) -> str:

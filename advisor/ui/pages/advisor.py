@@ -18,19 +18,29 @@ def behind(found: state.Answer, chosen: Sequence[frames.Pick]) -> None:
     Opening a part runs this fragment alone.
     """
     recommendation = found.recommendation
-    details.day(chosen)
-    details.scaling(recommendation, chosen)
-    details.what_if(recommendation, chosen)
-    details.turning(recommendation)
-    details.grid(recommendation)
-    details.rejections(recommendation)
-    details.hosted(recommendation)
-    details.fewest(found)
-    memory.how_far(found, chosen)
-    details.computed(found)
-    accuracy.similar(recommendation)
+    best = chosen[0].plan.estimate if chosen else None
+    if best and best.day:
+        details.day(best.day)
+    if best and best.time:
+        details.scaling(recommendation, chosen)
+    if best:
+        details.what_if(recommendation, chosen)
+    if not recommendation.pools:  # of two layouts
+        if best:
+            details.turning(recommendation)
+        details.grid(recommendation)
+    details.rejections(found)
+    if best:
+        if best.api:
+            details.hosted(best.api)
+        if recommendation.case.limits.deadline_hours is not None:
+            details.fewest(found)
+        memory.how_far(found, chosen)
+        details.computed(found)
+        accuracy.similar(recommendation)
     details.assumptions(recommendation)
-    details.set_up(found)
+    if best:
+        details.set_up(found)
     share.side_by_side(found)
     details.download(found)
 
@@ -44,9 +54,8 @@ with state.Boundary():
         inputs = state.current()
         question.offer_examples(inputs)
         slots = controls.controls(inputs)
-    if state.current() != inputs:  # Boxes of a page that this server has just met.
+    if state.write() != inputs:  # Boxes of a page that this server has just met.
         st.rerun()
-    state.write()
     said = st.container()
     with st.container():
         sliders.question(state.usable(inputs))
@@ -72,6 +81,6 @@ with state.Boundary():
         results.nearest(recommendation)
         memory.ways_out(recommendation.nearest)
     results.advice(recommendation)
-    details.why_not(recommendation)
+    details.why_not(found)
     results.charts(recommendation, chosen)
     behind(found, chosen)

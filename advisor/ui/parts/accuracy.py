@@ -11,7 +11,7 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import accuracy_alt, accuracy_chart
 from advisor.ui.parts.chart_view import TABLE_PX, chart_config, theme
-from advisor.ui.parts.widgets import csv_button, folded, select
+from advisor.ui.parts.widgets import behind, csv_button, select
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, text
@@ -198,27 +198,22 @@ def _one(
     text_table(frames.settings_table(run))
 
 
+@behind("Similar runs that people published", key="similar", icon="science")
 def similar(recommendation: api.Recommendation) -> None:
     """Show the measurements nearest to the first plan, beside what the engine says of them."""
-    if not recommendation.plans:
+    estimate = recommendation.plans[0].estimate
+    found = api.similar_runs(
+        recommendation.case.workload,
+        accelerator=api.load_catalog().accelerator(estimate.accelerator),
+        count=estimate.count,
+        parameters=estimate.parameters.total,
+        active_parameters=estimate.parameters.active,
+    )
+    if not found:
+        st.markdown("Untested: no comparable run is among the published measurements.")
         return
-    part = folded("Similar runs that people published", key="similar", icon="science")
-    if not part.open:
-        return
-    with part:
-        estimate = recommendation.plans[0].estimate
-        found = api.similar_runs(
-            recommendation.case.workload,
-            accelerator=api.load_catalog().accelerator(estimate.accelerator),
-            count=estimate.count,
-            parameters=estimate.parameters.total,
-            active_parameters=estimate.parameters.active,
-        )
-        if not found:
-            st.markdown("Untested: no comparable run is among the published measurements.")
-            return
-        text_table(frames.runs_table(found))
-        st.caption(
-            "Nearest by card, kind and size of the model and number of cards. The page Accuracy "
-            "opens each with its source."
-        )
+    text_table(frames.runs_table(found))
+    st.caption(
+        "Nearest by card, kind and size of the model and number of cards. The page Accuracy "
+        "opens each with its source."
+    )

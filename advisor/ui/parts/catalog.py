@@ -43,6 +43,7 @@ MAIN_FACTS: Final = (
     "Purchase price",
     "Cheapest rent",
 )
+PRICES: Final = {"One card (USD/h)": "%.2f", "One card, spot (USD/h)": "%.2f"}
 SOURCES_PX: Final = 420
 KINDS: Final[Mapping[Segment | None, str]] = {None: "Any kind"} | SEGMENTS
 MEMORY_GIB: Final = {0: "Any memory"} | {
@@ -132,8 +133,12 @@ def prices(catalog: api.Catalog) -> api.Catalog:
 def _refresh() -> None:
     """Fetch live prices with a bar; on failure say why and leave everything as it is."""
     bar = st.progress(0.0)
+
+    def tell(share: float, text: str) -> None:
+        bar.progress(min(1.0, share), text=plain(text))
+
     try:
-        report = api.refresh_prices(progress=lambda share, text: _tell(bar, share, text))
+        report = api.refresh_prices(progress=tell)
     except RefreshError as error:
         bar.empty()
         st.error(plain(str(error)), icon=":material/error:")
@@ -145,10 +150,6 @@ def _refresh() -> None:
     said = f"Live prices of {', '.join(taken)}: {report.offers:,} offers."
     st.session_state["catalog_said"] = " ".join([said, *missing])
     st.rerun()
-
-
-def _tell(bar: st.delta_generator.DeltaGenerator, share: float, text: str) -> None:
-    bar.progress(min(1.0, share), text=plain(text))
 
 
 def own() -> None:
@@ -288,15 +289,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
     _sources(catalog, found)
     with st.expander("Offers of these", key="catalog_offers", icon=":material/sell:"):
         offers = frames.card_offers_table(found, catalog)
-        st.dataframe(
-            offers,
-            hide_index=True,
-            width="stretch",
-            column_config={
-                "One card (USD/h)": st.column_config.NumberColumn(format="%.2f"),
-                "One card, spot (USD/h)": st.column_config.NumberColumn(format="%.2f"),
-            },
-        )
+        number_list(offers, key="catalog_compared", numbers=PRICES)
         if found.doubtful_offers:
             st.caption(
                 plain(f"Too cheap to be believed, not used: {', '.join(found.doubtful_offers)}.")
@@ -305,13 +298,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
         plans = frames.commitments_table(found, catalog)
         if not plans.empty:
             st.markdown("**For a term**: every hour of it is paid.")
-            st.dataframe(
-                plans,
-                hide_index=True,
-                width="stretch",
-                key="catalog_plans",
-                column_config={"One card (USD/h)": st.column_config.NumberColumn(format="%.2f")},
-            )
+            number_list(plans, key="catalog_plans", numbers=PRICES)
 
 
 def _facts(table: frames.Table) -> None:

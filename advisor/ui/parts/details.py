@@ -17,11 +17,11 @@ from advisor.charts import (
     scaling_chart,
     scaling_finding,
 )
-from advisor.errors import InputError
+from advisor.errors import InputError, without_options
+from advisor.estimate.beside_results import ApiComparison, Day
 from advisor.nouns.case import Hardware
-from advisor.ui.forms.cases import without_options
 from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below, theme
-from advisor.ui.parts.widgets import csv_button, download_file, folded, select, show_mistake
+from advisor.ui.parts.widgets import behind, csv_button, download_file, select, show_mistake
 from advisor.ui.parts.wording import on_phone, plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
@@ -32,267 +32,211 @@ ALL_REASONS: Final = "All reasons"
 
 
 @st.fragment
-def why_not(recommendation: api.Recommendation) -> None:
+def why_not(found: Answer) -> None:
     """Answer for any accelerator why it is not the pick, or which plan uses it."""
-    verdicts = frames.verdicts(recommendation)
     name = st.selectbox(
         "Why not…?",
-        list(verdicts),
+        list(state.accelerator_names().values()),
         index=None,
         placeholder="Choose any accelerator",
         key="why_not",
         persist_state="session",
-        on_change=state.write,
+        on_change=_write,
     )
-    if name in verdicts:
-        st.info(plain(verdicts[name]), icon=":material/help:")
+    if name is not None and (verdict := frames.verdicts(state.whole(found)).get(name)):
+        st.info(plain(verdict), icon=":material/help:")
 
 
-def rejections(recommendation: api.Recommendation) -> None:
+def _write() -> None:
+    state.write()
+
+
+@behind("Accelerators not recommended", key="rejections", icon="block")
+def rejections(found: Answer) -> None:
     """List the accelerators that are not recommended, by reason and name, page by page."""
-    number = len(recommendation.rejections)
-    part = folded(f"Accelerators not recommended ({number})", key="rejections", icon="block")
-    if not part.open:
-        return
-    table = frames.rejections_frame(recommendation)
-    with part:
-        with st.container(horizontal=True):
-            text = st.text_input("Filter by name", key="rejections_filter", type="search")
-            counts = table["Reason"].value_counts()
-            reason = st.selectbox(
-                "Reason",
-                [ALL_REASONS, *counts.index],
-                format_func=lambda item: f"{item} ({counts.get(item, len(table))})",
-                key="rejections_reason",
-            )
-        shown = frames.filtered(
-            table, name=text or "", reason=None if reason == ALL_REASONS else reason
+    table = frames.rejections_frame(state.whole(found))
+    with st.container(horizontal=True):
+        text = st.text_input("Filter by name", key="rejections_filter", type="search")
+        counts = table["Reason"].value_counts()
+        reason = st.selectbox(
+            "Reason",
+            [ALL_REASONS, *counts.index],
+            format_func=lambda item: f"{item} ({counts.get(item, len(table))})",
+            key="rejections_reason",
         )
-        if shown.empty:
-            st.markdown("No accelerator matches; clear the filter to see all.")
-            return
-        pages = -(-len(shown) // PAGE_ROWS)
-        page = min(int(st.session_state.get("rejections_page") or 1), pages)
-        text_table(shown.iloc[(page - 1) * PAGE_ROWS : page * PAGE_ROWS])
-        if pages > 1:
-            st.pagination(pages, key="rejections_page")
-        csv_button("rejections", table)
-
-
-def hosted(recommendation: api.Recommendation) -> None:
-    """Show hosted models beside the first plan."""
-    plans = recommendation.plans
-    found = plans[0].estimate.api if plans else None
-    if found is None:
+    shown = frames.filtered(
+        table, name=text or "", reason=None if reason == ALL_REASONS else reason
+    )
+    if shown.empty:
+        st.markdown("No accelerator matches; clear the filter to see all.")
         return
-    with st.expander("Beside an API", icon=":material/cloud:"):
-        st.markdown(plain(found.sentence))
-        text_table(frames.api_table(found))
+    pages = -(-len(shown) // PAGE_ROWS)
+    page = min(int(st.session_state.get("rejections_page") or 1), pages)
+    text_table(shown.iloc[(page - 1) * PAGE_ROWS : page * PAGE_ROWS])
+    if pages > 1:
+        st.pagination(pages, key="rejections_page")
+    csv_button("rejections", table)
 
 
+@behind("Beside an API", key="hosted", icon="cloud")
+def hosted(found: ApiComparison) -> None:
+    """Show hosted models beside a plan."""
+    st.markdown(plain(found.sentence))
+    text_table(frames.api_table(found))
+
+
+@behind("Fewest that meet the deadline", key="fewest", icon="timer")
 def fewest(found: Answer) -> None:
     """List the smallest number of each accelerator that meets the deadline."""
-    recommendation = found.recommendation
-    if not recommendation.plans or recommendation.case.limits.deadline_hours is None:
-        return
-    number = frames.able(recommendation)
-    part = folded(f"Fewest that meet the deadline ({number})", key="fewest", icon="timer")
-    if part.open:
-        with part:
-            text_table(frames.fewest_table(state.whole(found)), tallest_px=TABLE_PX)
+    text_table(frames.fewest_table(state.whole(found)), tallest_px=TABLE_PX)
 
 
-def day(chosen: Sequence[frames.Pick]) -> None:
-    """Draw the day of the first plan, and what each way of renting costs."""
-    if not chosen or (found := chosen[0].plan.estimate.day) is None:
-        return
-    part = folded("Through the day", key="day", icon="schedule")
-    if not part.open:
-        return
-    with part:
-        frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
-        draw(day_chart(frame, fixed, theme=theme()), key="day_chart", alt=day_alt(frame, fixed))
-        text_table(frames.day_table(found))
-        st.caption(plain(f"Assumed: {' '.join(found.assumptions)}."))
+@behind("Through the day", key="day", icon="schedule")
+def day(found: Day) -> None:
+    """Draw the day of a plan, and what each way of renting costs."""
+    frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
+    draw(day_chart(frame, fixed, theme=theme()), key="day_chart", alt=day_alt(frame, fixed))
+    text_table(frames.day_table(found))
+    st.caption(plain(f"Assumed: {' '.join(found.assumptions)}."))
 
 
+@behind("More or fewer accelerators", key="scaling", icon="stacked_line_chart")
 def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Draw how a plan's hardware speeds up with its number."""
-    if not chosen or chosen[0].plan.estimate.time is None:
-        return
-    part = folded("More or fewer accelerators", key="scaling", icon="stacked_line_chart")
-    if not part.open:
-        return
-    with part:
-        estimate = plan_asked(chosen, key="scaling_plan")
-        hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
-        asked = recommendation.case.changed(hardware=hardware)
-        found = kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
-        st.caption(
-            "The best layout of each number, with the same batch. Smaller shares mean more "
-            "traffic, waiting and failures for each second of computing; a number that does not "
-            "divide the batch evenly waits for the cards with most of it."
+    estimate = plan_asked(chosen, key="scaling_plan")
+    hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
+    asked = recommendation.case.changed(hardware=hardware)
+    found = kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
+    st.caption(
+        "The best layout of each number, with the same batch. Smaller shares mean more "
+        "traffic, waiting and failures for each second of computing; a number that does not "
+        "divide the batch evenly waits for the cards with most of it."
+    )
+    frame = frames.scaling_frame(found)
+    if len(frame) == 1:
+        st.markdown(
+            "No offer rents these accelerators together in another number that holds the work."
         )
-        frame = frames.scaling_frame(found)
-        if len(frame) == 1:
-            st.markdown(
-                "No offer rents these accelerators together in another number that holds the work."
-            )
-            return
-        st.markdown(plain(scaling_finding(frame)))
-        draw(scaling_chart(frame, theme=theme()), key="scaling_chart", alt=scaling_alt(frame))
-        table_below("scaling", lambda: frames.scaling_table(found), frame)
+        return
+    st.markdown(plain(scaling_finding(frame)))
+    draw(scaling_chart(frame, theme=theme()), key="scaling_chart", alt=scaling_alt(frame))
+    table_below("scaling", lambda: frames.scaling_table(found), frame)
 
 
+@behind("What if the hardware were better?", key="what_if", icon="upgrade")
 def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Show what more or better hardware than a plan's would buy."""
-    if not chosen:
-        return
-    part = folded("What if the hardware were better?", key="what_if", icon="upgrade")
-    if not part.open:
-        return
-    with part:
-        estimate = plan_asked(chosen, key="what_if_plan")
-        hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
-        asked = recommendation.case.changed(hardware=hardware)
-        found = kept(lambda: api.what_if(asked), "what_if", asked.to_json(indent=None))
-        st.markdown(plain(frames.what_if_sentence(found)))
-        text_table(frames.what_if_table(found))
-        st.caption(
-            "One change at a time, each with its best layout. Each card keeps its measured "
-            "efficiencies. Half the price changes nothing but the bill."
-        )
+    estimate = plan_asked(chosen, key="what_if_plan")
+    hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
+    asked = recommendation.case.changed(hardware=hardware)
+    found = kept(lambda: api.what_if(asked), "what_if", asked.to_json(indent=None))
+    st.markdown(plain(frames.what_if_sentence(found)))
+    text_table(frames.what_if_table(found))
+    st.caption(
+        "One change at a time, each with its best layout. Each card keeps its measured "
+        "efficiencies. Half the price changes nothing but the bill."
+    )
 
 
+@behind("What would change the answer?", key="turning", icon="change_circle")
 def turning(recommendation: api.Recommendation) -> None:
     """Show at which values of the inputs another card would be the answer."""
-    if not recommendation.plans or recommendation.pools:  # of one layout
-        return
-    part = folded("What would change the answer?", key="turning", icon="change_circle")
-    if not part.open:
-        return
-    with part:
-        case = recommendation.case
-        with st.spinner("Trying other amounts, limits and prices …", show_time=True):
-            found = kept(lambda: api.turning(case).turns(), "turns", case.to_json(indent=None))
-        st.markdown(plain(frames.turns_sentence(found)))
-        text_table(frames.turns_table(found))
-        st.caption(
-            "One input at a time, all else as asked. Amounts of work are searched anew within a "
-            "hundredfold, to about 3 %; limits and prices are exact."
-        )
+    case = recommendation.case
+    with st.spinner("Trying other amounts, limits and prices …", show_time=True):
+        found = kept(lambda: api.turning(case).turns(), "turns", case.to_json(indent=None))
+    st.markdown(plain(frames.turns_sentence(found)))
+    text_table(frames.turns_table(found))
+    st.caption(
+        "One input at a time, all else as asked. Amounts of work are searched anew within a "
+        "hundredfold, to about 3 %; limits and prices are exact."
+    )
 
 
+@behind("Every card in every number", key="grid", icon="grid_on")
 def grid(recommendation: api.Recommendation) -> None:
     """Draw cost or time of each card in each number."""
-    if recommendation.pools:
+    case = recommendation.case
+    cells = kept(lambda: api.turning(case).cells(), "cells", case.to_json(indent=None))
+    frame = frames.grid_frame(cells)
+    if frame.empty:
+        st.markdown("Nothing that is offered holds the work.")
         return
-    part = folded("Every card in every number", key="grid", icon="grid_on")
-    if not part.open:
-        return
-    with part:
-        case = recommendation.case
-        cells = kept(lambda: api.turning(case).cells(), "cells", case.to_json(indent=None))
-        frame = frames.grid_frame(cells)
-        if frame.empty:
-            st.markdown("Nothing that is offered holds the work.")
-            return
-        ways = {"usd": "Cost", "time": "Time"} if (frame["usd"] > 0).any() else {"time": "Time"}
-        by = select("Show", ways, key="grid_by")
-        found = grid_finding(frame)
-        st.markdown(plain(found))
-        draw(
-            grid_chart(frame, by=by or "time", theme=theme(), compact=on_phone()),
-            key="grid_chart",
-            alt=f"{found} Heat map, cards down, their number across; stronger is better.",
-        )
-        table_below("grid", lambda: frames.grid_table(frame, by=by or "time"), frame)
+    ways = {"usd": "Cost", "time": "Time"} if (frame["usd"] > 0).any() else {"time": "Time"}
+    by = select("Show", ways, key="grid_by")
+    found = grid_finding(frame)
+    st.markdown(plain(found))
+    draw(
+        grid_chart(frame, by=by or "time", theme=theme(), compact=on_phone()),
+        key="grid_chart",
+        alt=f"{found} Heat map, cards down, their number across; stronger is better.",
+    )
+    table_below("grid", lambda: frames.grid_table(frame, by=by or "time"), frame)
 
 
+@behind("How the numbers are computed", key="computed", icon="functions")
 def computed(found: Answer) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
-    if not found.recommendation.plans:
-        return
-    part = folded("How the numbers are computed", key="computed", icon="functions")
-    if not part.open:
-        return
-    with part:
-        estimate = plan_asked(frames.picks(state.whole(found)), key="computed_plan")
-        for section in frames.term_sections(estimate):
-            st.markdown(f"### {plain(section.title)}")
-            if section.note:
-                st.markdown(plain(section.note))
-            text_table(frames.terms_frame(section.terms))
-        if estimate.neighbours:
-            st.markdown("### What other layouts on the same cards would do")
-            text_table(frames.neighbours_frame(estimate))
+    estimate = plan_asked(frames.picks(state.whole(found)), key="computed_plan")
+    for section in frames.term_sections(estimate):
+        st.markdown(f"### {plain(section.title)}")
+        if section.note:
+            st.markdown(plain(section.note))
+        text_table(frames.terms_frame(section.terms))
+    if estimate.neighbours:
+        st.markdown("### What other layouts on the same cards would do")
+        text_table(frames.neighbours_frame(estimate))
 
 
+@behind("Assumptions and sources", key="assumptions", icon="checklist")
 def assumptions(recommendation: api.Recommendation) -> None:
     """List every assumption, and every source in full."""
-    part = folded(
-        f"Assumptions and sources ({len(recommendation.assumptions)})",
-        key="assumptions",
-        icon="checklist",
+    st.markdown(
+        "\n".join(f"- {plain(without_options(item))}" for item in recommendation.assumptions)
     )
-    if not part.open:
-        return
-    with part:
-        st.markdown(
-            "\n".join(f"- {plain(without_options(item))}" for item in recommendation.assumptions)
-        )
-        st.markdown("### Sources")
-        sources = [frames.citation(item) for item in recommendation.references]
-        st.markdown("\n".join(f"- {plain(item, links=True)}" for item in sources))
+    st.markdown("### Sources")
+    sources = [frames.citation(item) for item in recommendation.references]
+    st.markdown("\n".join(f"- {plain(item, links=True)}" for item in sources))
 
 
+@behind("Report and launch files", key="download_part", icon="download")
 def download(found: Answer) -> None:
     """Offer the answer as a report, and its first plan as a launch configuration."""
-    part = folded("Report and launch files", key="download_part", icon="download")
-    if not part.open:
-        return
     case, link = found.recommendation.case, state.link(state.page(), found.inputs, found)
-    with part:
-        formats = api.export_formats(case)
-        to = st.selectbox(
-            "Report or launch configuration", formats, format_func=formats.__getitem__, key="to"
-        )
-        try:
-            file = api.export(case, to, answer=state.whole(found), link=link)
-        except InputError as error:
-            show_mistake(error, blocked=True)
-        else:
-            download_file("Download", file, key="download")
+    formats = api.export_formats(case)
+    to = st.selectbox(
+        "Report or launch configuration", formats, format_func=formats.__getitem__, key="to"
+    )
+    try:
+        file = api.export(case, to, answer=state.whole(found), link=link)
+    except InputError as error:
+        show_mistake(error, blocked=True)
+    else:
+        download_file("Download", file, key="download")
 
 
+@behind("Set it up", key="set_up", icon="build")
 def set_up(found: Answer) -> None:
     """Show the set-up checklist of the first plan, and offer the script that checks a machine."""
-    if not found.recommendation.plans:
-        return
-    part = folded("Set it up", key="set_up", icon="build")
-    if not part.open:
-        return
-    with part:
-        titles = api.platforms()
-        platform = st.selectbox(
-            "Where",
-            [None, *titles],
-            format_func=lambda name: titles[name] if name else "The usual place for the card",
-            key="platform",
-        )
-        try:
-            steps, script = (
-                api.export(
-                    found.recommendation.case, to, answer=found.recommendation, platform=platform
-                )
-                for to in ("checklist", "check-script")
+    titles = api.platforms()
+    platform = st.selectbox(
+        "Where",
+        [None, *titles],
+        format_func=lambda name: titles[name] if name else "The usual place for the card",
+        key="platform",
+    )
+    try:
+        steps, script = (
+            api.export(
+                found.recommendation.case, to, answer=found.recommendation, platform=platform
             )
-        except InputError as error:
-            show_mistake(error, blocked=True)
-            return
-        download_file("Script that checks a machine", script, key="check_script")
-        _, _, sections = steps.content.partition("\n## ")  # the answer and options stand before
-        st.markdown(_shown(f"## {sections}"))
+            for to in ("checklist", "check-script")
+        )
+    except InputError as error:
+        show_mistake(error, blocked=True)
+        return
+    download_file("Script that checks a machine", script, key="check_script")
+    _, _, sections = steps.content.partition("\n## ")  # the answer and options stand before
+    st.markdown(_shown(f"## {sections}"))
 
 
 def _shown(text: str) -> str:

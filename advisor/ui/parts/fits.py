@@ -180,13 +180,9 @@ def fit_words(work: str, estimate: api.Estimate) -> str:
 def show(inputs: Inputs, fits: api.Fits) -> None:
     """Show the answer: a sentence, the groups, training, the chart and what is assumed."""
     _own_model(inputs)
-    fitting, changed, hosted, _ = (fits.having(verdict) for verdict in frames.VERDICT_TITLES)
-    answer = (
-        f"{fits.count:,}x {fits.accelerator_name}: {len(fitting)} of {len(fits.models)} models "
-        f"can be served, {len(changed)} more with smaller weights, {len(hosted)} more with layers "
-        "in the host's memory."
-    )
-    if fits_at_all := [*fitting, *changed] or [*hosted]:
+    answer = f"{fits.count:,}x {fits.accelerator_name}: {fits.served}."
+    fitting, changed, hosted, _ = map(fits.having, frames.VERDICT_TITLES)
+    if fits_at_all := [*fitting, *changed] or hosted:
         largest = max(fits_at_all, key=lambda model: model.parameters)
         answer += f" The largest: {model_title(largest.preset)} in {largest.served.weight_format}."
     st.header("Known models", anchor=False)

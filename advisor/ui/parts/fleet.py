@@ -51,6 +51,8 @@ MOST_WORKLOADS: Final = 30
 MOST_BYTES: Final = 1_000_000
 """Of an uploaded portfolio."""
 MONTH: Final = "fleet_month"
+PLANNED: Final = "fleet_planned"
+"""Session's key of the last portfolio that could be used."""
 
 
 @functools.cache
@@ -85,7 +87,7 @@ def inputs() -> Page:
 
 
 def ask() -> api.Portfolio | None:
-    """Show the inputs; return the portfolio, or None after saying what is wrong with it."""
+    """Show the inputs; return the portfolio, or the last good one after saying what is wrong."""
     asked = question.asked(inputs(), title="Fleet", heading="What to own, what to rent, and when?")
     st.radio(
         "Plan",
@@ -104,17 +106,26 @@ def ask() -> api.Portfolio | None:
         st.set_page_config(page_title=f"Fleet: {QUESTIONS[plan].partition(':')[0]}")
     state.write(inputs())
     try:
-        return _portfolio(asked, address.values(inputs()))
+        portfolio = _portfolio(asked, address.values(inputs()))
     except InputError as error:
-        show_mistake(error)
-        return None
+        show_mistake(error, instead=_instead())
+        return st.session_state.get(PLANNED)
+    st.session_state[PLANNED] = portfolio
+    return portfolio
+
+
+def _instead() -> str:
+    """Return what the plan on the page is for, where new inputs are refused."""
+    if PLANNED not in st.session_state:
+        return ""
+    return "The plan below is for the last inputs that worked."
 
 
 def _ask_portfolio(asked: Inputs) -> None:
     st.text_area("Portfolio (YAML or JSON)", key="fleet_text", height=320, persist_state="session")
     st.button("Add the question above", key="fleet_add", on_click=_add, args=(asked,))
     if problem := st.session_state.pop("fleet_add_problem", None):
-        show_mistake(problem)
+        show_mistake(problem, instead=_instead())
     with st.expander("Open a portfolio file"):
         uploader(
             "Portfolio (YAML or JSON)",
@@ -122,7 +133,7 @@ def _ask_portfolio(asked: Inputs) -> None:
             most=MOST_BYTES,
             take=lambda _, content: _take(content),
             kinds=("yaml", "yml", "json"),
-            tell=str,
+            tell=lambda error: f"{error} {_instead()}",
         )
 
 

@@ -14,7 +14,7 @@ from advisor.lessons.topics import lesson, lesson_texts
 from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import draw, theme
 from advisor.ui.parts.results import status
-from advisor.ui.parts.widgets import show_mistake
+from advisor.ui.parts.widgets import select, show_mistake
 from advisor.ui.parts.wording import on_phone, plain
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
@@ -36,9 +36,18 @@ def page() -> None:
     """Ask for a question; answer it with figures of the case."""
     asked = question.asked(inputs(), title="Learn", heading="What should I know?")
     titles = {topic: text.question for topic, text in lesson_texts().items()}
-    left, right = st.columns([1, 2], gap="large")
-    with left:
-        st.radio("Question", [*titles], format_func=titles.__getitem__, key=TOPIC)
+    if on_phone():  # the list would fill the screen
+        select("Question", titles, key=TOPIC)
+        right = st.container()
+    else:
+        left, right = st.columns([1, 2], gap="large")
+        left.radio(
+            "Question",
+            [*titles],
+            format_func=titles.__getitem__,
+            key=TOPIC,
+            persist_state="session",
+        )
     state.write(inputs())
     topic = str(address.values(inputs())["topic"])
     found = state.answer(asked, lambda *_: None)

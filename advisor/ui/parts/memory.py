@@ -11,7 +11,7 @@ from advisor.charts import curve_alt, curve_chart
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Task
 from advisor.ui.parts.chart_view import draw, plan_asked, table_below, theme
-from advisor.ui.parts.widgets import folded
+from advisor.ui.parts.widgets import behind
 from advisor.ui.parts.wording import on_phone, plain
 from advisor.ui.session import state
 from advisor.ui.session.kept import kept
@@ -38,17 +38,12 @@ def ways_out(estimate: api.Estimate | None) -> None:
         st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
 
 
+@behind("How far batch and length can go", key="curves", icon="show_chart")
 def how_far(found: Answer, chosen: Sequence[frames.Pick]) -> None:
     """Draw memory and speed against batch and length, computed when opened."""
-    if not chosen:
-        return
-    part = folded("How far batch and length can go", key="curves", icon="show_chart")
-    if not part.open:
-        return
-    with part:
-        estimate = plan_asked(chosen, key="curves_plan")
-        for curve in curves(_case_of(found, estimate)):
-            show_curve(curve)
+    estimate = plan_asked(chosen, key="curves_plan")
+    for curve in curves(_case_of(found, estimate)):
+        show_curve(curve)
 
 
 def show_curve(curve: api.Curve) -> None:

@@ -217,7 +217,13 @@ def show(report: ProbeReport) -> None:
             "\n".join(f"- {plain(text[:1].upper() + text[1:])}" for text in report.problems)
         )
     st.header("Plan on this machine", anchor=False)
-    _use(report)
+    try:
+        owned = owned_from_report(report)
+    except InputError as error:
+        st.markdown(plain(sentence(error)))
+    else:
+        rates = "its measured rates. A link cannot carry the measurement: send the case file under "
+        _offer(owned, key="machine_use", rates=f"{rates}Share instead.")
     download(
         "Download the report",
         report.to_json,
@@ -227,21 +233,6 @@ def show(report: ProbeReport) -> None:
     )
     st.code(
         "gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json", language=None
-    )
-
-
-def _use(report: ProbeReport) -> None:
-    """Offer to ask the question of all pages about this machine."""
-    try:
-        owned = owned_from_report(report)
-    except InputError as error:
-        st.markdown(plain(state.sentence(error)))
-        return
-    _offer(
-        owned,
-        key="machine_use",
-        rates="its measured rates. A link cannot carry the measurement: send the case file under "
-        "Share instead.",
     )
 
 

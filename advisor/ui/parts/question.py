@@ -53,10 +53,9 @@ def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = 
     if part.open:
         with part:
             slots = controls.controls(before, elsewhere=elsewhere)
-    inputs = state.current(page)
+    inputs = state.write(page)
     if inputs != before:  # Boxes of a page that this server has just met.
         st.rerun()
-    state.write(page)
     usable = state.usable(inputs)
     name_tab(title, usable)
     controls.show_problems(read(inputs).problems, usable, inputs, slots)

@@ -17,6 +17,7 @@ from advisor.charts import (
     memory_chart,
     memory_finding,
 )
+from advisor.errors import without_options
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Range
@@ -26,7 +27,6 @@ from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.inputs import TEXT
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.ui.forms.cases import without_options
 from advisor.ui.forms.reading import network_of, read
 from advisor.ui.forms.rules import OWN
 from advisor.ui.parts.chart_view import draw, table_below, theme
@@ -104,7 +104,7 @@ def numbers(found: Answer) -> None:
 
 def _reason(recommendation: api.Recommendation) -> str:
     """Say in how large a field the plan is the best, and what limits it."""
-    works, why = frames.able(recommendation), recommendation.plans[0].why
+    works, why = recommendation.able, recommendation.plans[0].why
     if works == 1:
         return why
     objective = frames.OBJECTIVE_TITLES[recommendation.rankings[0].objective].lower()

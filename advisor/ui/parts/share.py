@@ -1,6 +1,6 @@
 """What can be done with every page: send it as a link, save its question, compare the saved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import streamlit as st
@@ -13,7 +13,7 @@ from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import used, value_title
 from advisor.ui.forms.rules import RULES
 from advisor.ui.parts.chart_view import PICTURE, PICTURES
-from advisor.ui.parts.widgets import csv_button, download, folded, show_mistake
+from advisor.ui.parts.widgets import behind, csv_button, download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import address, own_catalog, saved, state
 from advisor.ui.session.links import Page
@@ -123,25 +123,24 @@ def _button(label: str, key: str, act: Callable[..., None], value: object) -> No
 def side_by_side(found: Answer) -> None:
     """Compare the answer with those to the saved questions."""
     others = [saved.inputs_spelled(item) for item in saved.saved()]
-    others = [item for item in others if item != found.inputs]
-    if not others:
-        return
-    part = folded("Saved questions side by side", key="side_by_side", icon="view_column")
-    if not part.open:
-        return
-    with part:
-        asked, answers, titles = [_asked(found.inputs)], [found.recommendation], ["Now"]
-        for place, inputs in enumerate(others, start=1):
-            try:
-                answers.append(state.recommended(inputs))
-            except AdvisorError as error:
-                show_mistake(error, blocked=True)
-                continue
-            asked.append(_asked(inputs))
-            titles.append(f"Saved {place}")
-        table = frames.side_by_side(asked, answers, titles)
-        text_table(table)
-        csv_button("saved", table)
+    if others := [item for item in others if item != found.inputs]:
+        _compared(found, others)
+
+
+@behind("Saved questions side by side", key="side_by_side", icon="view_column")
+def _compared(found: Answer, others: Sequence[Inputs]) -> None:
+    asked, answers, titles = [_asked(found.inputs)], [found.recommendation], ["Now"]
+    for place, inputs in enumerate(others, start=1):
+        try:
+            answers.append(state.recommended(inputs))
+        except AdvisorError as error:
+            show_mistake(error, blocked=True)
+            continue
+        asked.append(_asked(inputs))
+        titles.append(f"Saved {place}")
+    table = frames.side_by_side(asked, answers, titles)
+    text_table(table)
+    csv_button("saved", table)
 
 
 def _asked(inputs: Inputs) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import streamlit as st
 
@@ -15,6 +16,7 @@ from advisor.ui.session.state import sentence
 if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
+P = ParamSpec("P")
 LIST_PX: Final = 420
 """A longer list scrolls on its own. [px]"""
 ROW_PX: Final = 36
@@ -23,6 +25,24 @@ ROW_PX: Final = 36
 def folded(title: str, *, key: str, icon: str) -> ExpanderContainer:
     """Return a part whose content is computed only while its ``open`` is true."""
     return st.expander(title, key=key, on_change="rerun", icon=f":material/{icon}:")
+
+
+def behind(
+    title: str, *, key: str, icon: str
+) -> Callable[[Callable[P, object]], Callable[P, None]]:
+    """Make a function the content of a part that opens: it runs only while the part is open."""
+
+    def unfolding(content: Callable[P, object]) -> Callable[P, None]:
+        @wraps(content)
+        def part(*args: P.args, **more: P.kwargs) -> None:
+            place = folded(title, key=key, icon=icon)
+            if place.open:
+                with place:
+                    content(*args, **more)
+
+        return part
+
+    return unfolding
 
 
 def select(label: str, titles: Mapping[Any, str], *, key: str, **more: Any) -> Any:
@@ -37,14 +57,21 @@ def select(label: str, titles: Mapping[Any, str], *, key: str, **more: Any) -> A
     )
 
 
-def show_mistake(error: AdvisorError, *, blocked: bool = False) -> None:
-    """Say what is wrong; ``blocked`` if only this part of the page has no answer."""
+def show_mistake(error: AdvisorError, *, blocked: bool = False, instead: str = "") -> None:
+    """Say what is wrong, and what the answer below is for ``instead``.
+
+    ``blocked`` if only this part of the page has no answer.
+    """
     show, icon = (st.warning, "block") if blocked else (st.error, "error")
-    show(plain(sentence(error)), icon=f":material/{icon}:")
+    show(plain(f"{sentence(error)} {instead}".strip()), icon=f":material/{icon}:")
 
 
 def number_list(
-    table: frames.Table, *, key: str, numbers: Mapping[str, str], others: Mapping[str, Any]
+    table: frames.Table,
+    *,
+    key: str,
+    numbers: Mapping[str, str],
+    others: Mapping[str, Any] | None = None,
 ) -> None:
     """Show a list of accelerators that sorts by any column.
 
@@ -61,7 +88,7 @@ def number_list(
         column_config={
             "Accelerator": st.column_config.TextColumn(pinned=True),
             **formats,
-            **others,
+            **(others or {}),
         },
     )
 

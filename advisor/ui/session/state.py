@@ -104,10 +104,10 @@ def _names(of: Page) -> dict[str, str]:
     return {item.name: keys[key(item.name)] for item in fields(Inputs)}
 
 
-def write(of: Page | None = None) -> None:
+def write(of: Page | None = None) -> Inputs:
     """Write the inputs to the address; a wrong one as it stands, if its box can show it again.
 
-    Others are written as they were last right, as the answer takes them.
+    Others are written as they were last right, as the answer takes them. Returns the question.
     """
     shown = of or page()
     names, asked = _names(shown), address.values(shown)
@@ -120,6 +120,7 @@ def write(of: Page | None = None) -> None:
         if shown.fields[names[name]].keeps_wrong and links.short(asked[names[name]])
     }
     address.write(shown, asked | right | wrong)
+    return inputs
 
 
 def take(values: Mapping[str, object]) -> None:
@@ -223,7 +224,7 @@ def recommended(inputs: Inputs) -> api.Recommendation:
 def _recommended(case: Case, told: Callable[[str], object]) -> api.Recommendation:
     """Return the answer without what only folded parts of the page show."""
     return kept(
-        lambda: api.recommend(case, on_sentence=told, fewest=False, neighbours=False),
+        lambda: api.recommend(case, on_sentence=told, brief=True),
         "recommend",
         case.to_json(indent=None),
     )
@@ -232,6 +233,8 @@ def _recommended(case: Case, told: Callable[[str], object]) -> api.Recommendatio
 def whole(found: Answer) -> api.Recommendation:
     """Return an answer with all that its files and folded parts show."""
     case = found.recommendation.case
+    if not found.recommendation.plans:
+        return found.recommendation
     return kept(lambda: api.recommend(case), "whole", case.to_json(indent=None))
 
 
