@@ -6,7 +6,7 @@ from functools import cached_property
 
 from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine, WeekShare
 from advisor.fleet.solving.columns import Solution, Use, machines_there, present_usd, use_usd
-from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Way
+from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Supply, Way
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
 
@@ -62,11 +62,9 @@ class Account:
         """Present value by kind of cost. [USD]"""
         lines = dict.fromkeys(TITLES, 0.0)
         problem = self.problem
-        for column, number in self.solution.bought():
-            supply = problem.supplies[column.supply]
-            whole = number * present_usd(problem, supply, column.period)
-            capital = problem.capital_factor(supply, column.period)
-            bought = number * supply.capital_usd * capital
+        for supply, period, number in self._bought():
+            whole = number * present_usd(problem, supply, period)
+            bought = number * supply.capital_usd * problem.capital_factor(supply, period)
             lines["purchase"] += bought
             kind = "commitments" if supply.way is Way.COMMIT else "upkeep"
             lines[kind] += whole - bought
@@ -93,25 +91,23 @@ class Account:
             if self.mode(use).supply is None
         )
 
+    def _bought(self) -> Iterator[tuple[Supply, int, int]]:
+        """Yield what is bought or committed to, in which period, and how many."""
+        for column, number in self.solution.bought():
+            yield self.problem.supplies[column.supply], column.period, number
+
     @property
     def purchase_usd(self) -> float:
         """Price of all machines bought. [USD]"""
-        return sum(
-            number * self.problem.supplies[column.supply].capital_usd
-            for column, number in self.solution.bought()
-        )
+        return sum(number * supply.capital_usd for supply, _, number in self._bought())
 
     @property
     def worth_usd(self) -> float:
         """Present value of what all machines bought are still worth at the horizon. [USD]"""
         problem = self.problem
-        back = problem.factor(problem.horizon)
-        return sum(
-            number
-            * problem.supplies[column.supply].capital_usd
-            * problem.worth_at_end(problem.supplies[column.supply], column.period)
-            * back
-            for column, number in self.solution.bought()
+        return problem.factor(problem.horizon) * sum(
+            number * supply.capital_usd * problem.worth_at_end(supply, period)
+            for supply, period, number in self._bought()
         )
 
     def cost_lines(self) -> tuple[CostLine, ...]:
@@ -158,24 +154,30 @@ class Account:
         )
 
     @cached_property
+    def _hours(self) -> dict[tuple[int, int, int], float]:
+        """Card hours of a month by supply, period and job."""
+        found: dict[tuple[int, int, int], float] = {}
+        for use, value in self.solution.used():
+            if (supply := self.mode(use).supply) is not None:
+                at = supply, use.period, use.job
+                found[at] = found.get(at, 0.0) + self.card_hours(use, value)
+        return found
+
+    @cached_property
     def busy(self) -> dict[tuple[int, int], float]:
         """Card hours of a month by supply and period."""
         found: dict[tuple[int, int], float] = {}
-        for use, value in self.solution.used():
-            if (supply := self.mode(use).supply) is not None:
-                at = supply, use.period
-                found[at] = found.get(at, 0.0) + self.card_hours(use, value)
+        for (supply, period, _), hours in self._hours.items():
+            found[supply, period] = found.get((supply, period), 0.0) + hours
         return found
 
     @cached_property
     def _shares(self) -> dict[int, dict[int, float]]:
         """Card hours of the horizon by supply and job."""
         found: dict[int, dict[int, float]] = {}
-        for use, value in self.solution.used():
-            if (supply := self.mode(use).supply) is not None:
-                jobs = found.setdefault(supply, {})
-                hours = self.card_hours(use, value) * self.problem.months[use.period]
-                jobs[use.job] = jobs.get(use.job, 0.0) + hours
+        for (supply, period, job), hours in self._hours.items():
+            jobs = found.setdefault(supply, {})
+            jobs[job] = jobs.get(job, 0.0) + hours * self.problem.months[period]
         return found
 
     def _fixed(self) -> list[float]:
@@ -283,9 +285,8 @@ class Account:
     def _payments(self) -> Iterator[tuple[int, int, float]]:
         """Yield month, kind (purchase, rent, running) and amount of every payment. [USD]"""
         problem = self.problem
-        for column, number in self.solution.bought():
-            supply = problem.supplies[column.supply]
-            yield problem.starts[column.period], 0, number * supply.capital_usd
+        for supply, period, number in self._bought():
+            yield problem.starts[period], 0, number * supply.capital_usd
         monthly: list[tuple[int, int, float]] = []
         for place, supply in enumerate(problem.supplies):
             kind = 1 if supply.way is Way.COMMIT else 2

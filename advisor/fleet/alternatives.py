@@ -72,16 +72,18 @@ class Variant:
 
     def result(self, best_usd: float) -> Alternative:
         """Return it beside the best plan."""
-        if not self.solution.feasible:
-            return Alternative(
-                name=self.name,
-                title=self.title,
-                feasible=False,
-                usd=None,
-                purchase_usd=None,
-                timed_out=self.solution.timed_out,
-                sentence=f"{self.title}: {none_found(self.solution.timed_out)}.",
-            )
+        feasible, timed_out = self.solution.feasible, self.solution.timed_out
+        found = Alternative(
+            name=self.name,
+            title=self.title,
+            feasible=feasible,
+            usd=None,
+            purchase_usd=None,
+            timed_out=timed_out and not feasible,
+            sentence=f"{self.title}: {none_found(timed_out)}.",
+        )
+        if not feasible:
+            return found
         usd = cents.rounded(self.account.total_usd)
         more = usd - best_usd
         share = f" ({percent(abs(more) / best_usd)})" if best_usd > 0 else ""
@@ -91,10 +93,7 @@ class Variant:
             beside = f"{money(abs(more))}{share} {'more' if more > 0 else 'less'} than the plan"
             beside += f", with {machines}" if machines else ""
         early = f" Its search ended early: up to {percent(gap)} less is possible."
-        return Alternative(
-            name=self.name,
-            title=self.title,
-            feasible=True,
+        return found.changed(
             usd=usd,
             purchase_usd=cents.rounded(self.account.purchase_usd),
             machines=machines,

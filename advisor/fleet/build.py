@@ -64,12 +64,12 @@ def build(
     there = owned_supplies(portfolio, catalog, economy, months)
     there += bought_supplies(portfolio, catalog, economy, months)
     committed = committed_supplies(portfolio, catalog, economy)
-    supplies = [supply for _, supply in there] + [item.supply for item in committed]
+    supplies = [supply for _, supply in there] + [supply for _, supply in committed]
     demand = Demand(
         catalog,
         calibration,
         machines=[(place, machine) for place, (machine, _) in enumerate(there)],
-        committed=[(place, item) for place, item in enumerate(committed, start=len(there))],
+        committed=[(at, offer) for at, (offer, _) in enumerate(committed, start=len(there))],
         means=portfolio.means,
         tuned=frozenset(
             item.case.model.preset
@@ -122,7 +122,13 @@ def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collect
         place
         for place in kept
         if problem.supplies[place].key in keep
-        or not any(other != place and _replaces(problem, other, place) for other in kept)
+        # Of two that replace each other, the first stays.
+        or not any(
+            other != place
+            and _covers(problem, other, place)
+            and (other < place or not _covers(problem, place, other))
+            for other in kept
+        )
     ]
     new = {place: at for at, place in enumerate(wanted)}
     jobs = tuple(
@@ -140,11 +146,6 @@ def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collect
     return Built(
         replace(problem, jobs=jobs, supplies=supplies), tuple(machines[place] for place in wanted)
     )
-
-
-def _replaces(problem: Problem, other: int, place: int) -> bool:
-    """Whether ``other`` replaces ``place``; of two that replace each other, the first stays."""
-    return _covers(problem, other, place) and (other < place or not _covers(problem, place, other))
 
 
 def _covers(problem: Problem, other: int, place: int) -> bool:

@@ -7,11 +7,12 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules, for_few
 from advisor.fleet.machines import Machine, Slice, machine_system, mark, slices
 from advisor.fleet.modes import (
@@ -27,10 +28,9 @@ from advisor.fleet.modes import (
 )
 from advisor.fleet.portfolio import FleetWorkload, Hours, Means
 from advisor.fleet.solving.problem import Job, Mode, starts_of
-from advisor.fleet.supplies import Committed
 from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import PriceKind
+from advisor.nouns.hardware import Accelerator, Offer, PriceKind
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
@@ -55,6 +55,17 @@ SERVER_CARDS: Final = 8
 """Fewest cards of rented machines of which one run takes several for a term."""
 
 
+class _LargeWeights(ToolRules):
+    """Rules of a case without small weights that nobody asked for, and without hosts' memory."""
+
+    def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
+        """Return the ways to serve on a card that a plan takes where it has a choice."""
+        found = super().ways(card, many=many)
+        return tuple(
+            one for one in found if one.usual or (_large(one.weight_format) and not one.hosted)
+        )
+
+
 @dataclass
 class Demand:
     """Finds the modes of workloads; equal cases are searched once."""
@@ -63,7 +74,7 @@ class Demand:
     calibration: Calibration
     machines: Sequence[tuple[int, Machine]]
     """Machines with the place of their supply."""
-    committed: Sequence[tuple[int, Committed]]
+    committed: Sequence[tuple[int, Offer]]
     means: Means
     tuned: Collection[str] = ()
     """Presets that the portfolio fine-tunes: nobody else hosts the weights that it serves."""
@@ -77,7 +88,7 @@ class Demand:
     """Edge kits for work of any kind; others are for work at many sites: a service of one place
     runs on a computer."""
     _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
-    _rules: dict[str, ToolRules] = field(default_factory=dict)
+    _rules: dict[str, tuple[ToolRules, ...]] = field(default_factory=dict)
     _parts: dict[str, Slice] = field(default_factory=dict)
     """Slices of cards by the mark of their systems."""
 
@@ -87,36 +98,35 @@ class Demand:
         Raise ``InputError`` if no machine and no rental can do it.
         """
         growth = _growth(workload, months)
-        weight = 10.0 ** (5 - workload.priority)
+        asked: dict[str, Any] = {}
         if workload.runs_per_month is not None:
-            runs = tuple(workload.runs_per_month * factor for factor in growth)
             modes = self._batch_modes(workload)
-            deadline = workload.case.limits.deadline_hours
-            job = Job(workload.name, modes, runs=runs, deadline_h=deadline, weight=weight)
+            asked["runs"] = tuple(workload.runs_per_month * factor for factor in growth)
+            asked["deadline_h"] = workload.case.limits.deadline_hours
         elif workload.people is not None:
-            load = tuple((workload.people * factor, 0.0) for factor in growth)
-            job = Job(workload.name, self._seat_modes(workload), load=load, weight=weight)
+            modes = self._seat_modes(workload)
+            asked["load"] = tuple((workload.people * factor, 0.0) for factor in growth)
         elif workload.sites > 1:
             quiet = float(workload.hours is Hours.ALWAYS)
-            load = tuple((workload.sites * one, workload.sites * one * quiet) for one in growth)
+            sites = [workload.sites * factor for factor in growth]
+            asked["load"] = tuple((number, number * quiet) for number in sites)
             modes = tuple(  # one machine, or one rental, for each site
                 mode if mode.supply is None else replace(mode, cards=self._cards[mode.supply])
                 for mode in self._seat_modes(workload)
             )
-            job = Job(workload.name, modes, load=load, weight=weight)
         else:
             serving = workload.case.workload
             peak = float(serving.concurrency) if isinstance(serving, Serving) else 0.0
             quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
-            load = tuple((peak * factor, peak * factor * quiet) for factor in growth)
+            load = asked["load"] = tuple((peak * one, peak * one * quiet) for one in growth)
             least = min((one for each in load for one in each if one > 0), default=peak)
             modes = self._service_modes(workload, peak * max(growth), least)
             own = workload.case.model.preset in self.tuned  # no provider hosts a tuned model
             may = self.means.api and self._rents(workload) and not own
             if may and (hosted := hosted_mode(workload)) is not None:
                 modes += (hosted,)
-            job = Job(workload.name, modes, load=load, weight=weight)
-        job = replace(job, spares=workload.spare_machines)
+        weight, spares = 10.0 ** (5 - workload.priority), workload.spare_machines
+        job = Job(workload.name, modes, weight=weight, spares=spares, **asked)
         if not job.modes:
             where = "on premises" if workload.on_premises or not self.means.rent else "anywhere"
             raise InputError(
@@ -227,23 +237,35 @@ class Demand:
             if rents:
                 systems += find_systems(self.catalog, case.limits, training=training)
             asked = ResolvedCase(case, architecture, self.calibration)
-            rules = self._rules_of(asked)
-            searched, result = search_and_host(asked, systems, advising=False, rules=rules)
-            found = [*result.options, *(one for one in result.smaller if _as_good(one))]
+            for rules in self._rules_of(asked):
+                searched, result = search_and_host(asked, systems, advising=False, rules=rules)
+                if training or (result.options and not result.lowered):
+                    break
+            found = [*result.options]
+            found += [  # formats that a plan takes unasked
+                option
+                for option in result.smaller
+                if _large(option.precision) and not option.layout.host_options
+            ]
             options = spanning(asked, searched, found, fewer=True)
             self._found[key] = options, searched
         options, searched = self._found[key]
         return [item for item in options if meets_time(item, limits)], searched
 
-    def _rules_of(self, asked: ResolvedCase) -> ToolRules:
-        """Return what a case asks of its software: the same whatever its load and its lengths."""
+    def _rules_of(self, asked: ResolvedCase) -> tuple[ToolRules, ...]:
+        """Return what a case asks of its software: the same whatever its load and its lengths.
+
+        First without weights that a plan takes only where nothing larger fits on any system.
+        """
         case = asked.case
         work = {"concurrency", "input_tokens", "output_tokens"}
         few = isinstance(case.workload, Serving) and for_few(case.workload)
         limits = {"deadline_hours", "max_tpot_ms", "max_ttft_ms"}
         key = f"{few}{case.model_dump_json(exclude={'workload': work, 'limits': limits})}"
         if key not in self._rules:
-            self._rules[key] = ToolRules.of(case, asked.architecture)
+            self._rules[key] = tuple(
+                kind.of(case, asked.architecture) for kind in (_LargeWeights, ToolRules)
+            )
         return self._rules[key]
 
     def _rents(self, workload: FleetWorkload) -> bool:
@@ -288,8 +310,8 @@ class Demand:
                 if key.startswith(f"{machine.card.key} "):
                     places.setdefault(key, []).append(place)
         offers: dict[str, list[int]] = {}
-        for place, item in self.committed:
-            offers.setdefault(item.offer.key, []).append(place)
+        for place, offer in self.committed:
+            offers.setdefault(offer.key, []).append(place)
         found: dict[int, list[Option]] = {}
         for option in options:
             system = systems[option.system]
@@ -306,13 +328,11 @@ class Demand:
     def _cards(self) -> dict[int, int]:
         """Cards of one machine of each supply."""
         there = {place: machine.row.cards for place, machine in self.machines}
-        return there | {place: item.offer.accelerators for place, item in self.committed}
+        return there | {place: offer.accelerators for place, offer in self.committed}
 
 
-def _as_good(option: Option) -> bool:
-    """Whether a plan takes an option in a format that nobody asked for."""
-    size = WEIGHT_FORMATS[option.precision].bytes_per_parameter
-    return size >= SMALLEST_BYTES and not option.layout.host_options
+def _large(weights: str) -> bool:
+    return WEIGHT_FORMATS[weights].bytes_per_parameter >= SMALLEST_BYTES
 
 
 def _served(workload: FleetWorkload, level: int, option: Option) -> float:

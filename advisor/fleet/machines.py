@@ -106,6 +106,8 @@ class MachineRow(Noun):
     delivery_weeks: Annotated[float, Field(ge=0, le=104)]
     serves_only: bool = False
     """Whether nobody would train on it: a kit for the edge."""
+    software: Words = ""
+    """What has builds for it, where its platform says too little; with a full stop."""
     network: bool = False
     """Whether several can work on one job, over a fast network."""
     life_years: Annotated[float, Field(ge=1, le=20)] | None = None
@@ -351,9 +353,8 @@ def machine_reasons(machine: Machine) -> tuple[str, ...]:
     card, row = machine.card, machine.row
     run, known = software_share(card)
     platform = PLATFORMS.get(card.vendor, card.vendor)
-    reasons = [
-        f"Software: {run} of the {known} tools of the advisor run on {platform} with this card."
-    ]
+    counted = f"{run} of the {known} tools of the advisor run on {platform} with this card."
+    reasons = [f"Software: {row.software or counted}"]
     memory = f"{card.memory_marketed_bytes / GB:,.0f} GB"
     if card.segment is Segment.CONSUMER and not card.shares_host_memory:
         floor = f"{CONSUMER_FLOOR_BYTES / GB:.0f} GB"

@@ -10,6 +10,7 @@ from advisor.catalog.loader import load_hosted
 from advisor.errors import InputError
 from advisor.fleet.machines import platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
+from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import OFFICE_DAY_HOURS, Mode, Pauses
 from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
@@ -46,9 +47,8 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
     """
     case, serving = workload.case, workload.case.workload
     limits = case.limits
-    if not isinstance(serving, Serving) or case.model.preset is None:
-        return None
-    if limits.accelerators or limits.vendors or limits.regions or limits.software:
+    limited = limits.accelerators or limits.vendors or limits.regions or limits.software
+    if limited or not isinstance(serving, Serving) or case.model.preset is None:
         return None
     cached = serving.cached_tokens / serving.input_tokens
     providers = {name.casefold() for name in limits.providers}
@@ -195,7 +195,11 @@ def worthwhile(modes: Sequence[Mode]) -> list[Mode]:
 
     kept: list[Mode] = []
     for mode in sorted(modes, key=lambda item: (use(item), -item.serves)):
-        if not kept or mode.serves > kept[-1].serves:
+        # Several of a smaller size serve as much for the same use.
+        if all(
+            mode.serves > (1 + SLACK) * one.serves * math.floor(use(mode) / use(one) + SLACK)
+            for one in kept
+        ):
             kept.append(mode)
     if len(kept) <= MODES_KEPT:
         return kept

@@ -145,22 +145,16 @@ def _machine_supply(
     )
 
 
-@record
-class Committed:
-    """A rental machine that one provider rents for a term."""
-
-    offer: Offer
-    supply: Supply
-
-
-def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy) -> list[Committed]:
-    """Return the cheapest commitment of each card, machine size and term.
+def committed_supplies(
+    portfolio: Portfolio, catalog: Catalog, economy: Economy
+) -> list[tuple[Offer, Supply]]:
+    """Return the cheapest commitment of each card, machine size and term, with its offer.
 
     The upper end decides, as in ``recommend``: an old price has to win clearly.
     """
     if not (portfolio.means.rent and portfolio.means.commit):
         return []
-    best: dict[tuple[str, int, int], tuple[float, Committed]] = {}
+    best: dict[tuple[str, int, int], tuple[float, Offer, Supply]] = {}
     for offer in allowed_offers(catalog, Constraints(price_kind=PriceKind.ON_DEMAND)):
         price = offer.on_demand_usd_per_hour
         if price is None:
@@ -175,18 +169,15 @@ def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy)
             place = (offer.accelerator, offer.accelerators, plan.term_months)
             if place in best and best[place][0] <= upper:
                 continue
-            committed = Committed(
-                offer,
-                Supply(
-                    key=f"{offer.key}/{plan.term_months}",
-                    title=f"{offer.provider} {offer.instance_type} for {horizon(plan.term_months)}",
-                    way=Way.COMMIT,
-                    cards=offer.accelerators,
-                    month_usd=month,
-                    term_months=plan.term_months,
-                    on_site=False,
-                    platform=platform_of(catalog.accelerator(offer.accelerator)),
-                ),
+            supply = Supply(
+                key=f"{offer.key}/{plan.term_months}",
+                title=f"{offer.provider} {offer.instance_type} for {horizon(plan.term_months)}",
+                way=Way.COMMIT,
+                cards=offer.accelerators,
+                month_usd=month,
+                term_months=plan.term_months,
+                on_site=False,
+                platform=platform_of(catalog.accelerator(offer.accelerator)),
             )
-            best[place] = (upper, committed)
-    return [committed for _, committed in best.values()]
+            best[place] = upper, offer, supply
+    return [(offer, supply) for _, offer, supply in best.values()]

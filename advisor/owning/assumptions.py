@@ -18,7 +18,7 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Confidence
-from advisor.nouns.money import Owning, Renting, Unused
+from advisor.nouns.money import Owning, Unused
 from advisor.owning.results import Assumption
 
 OFF: Final = "switched off when unused (--when-unused on: it stays on)"
@@ -105,52 +105,6 @@ class Factors:
     rent_change: float
 
 
-def resolve(
-    accelerator: Accelerator,
-    *,
-    owning: Owning,
-    renting: Renting,
-    size: Size,
-    economy: Economy,
-    host_bytes: float = 0.0,
-) -> tuple[Assumption, ...]:
-    """Return every input with its spread, in the order of ``Factors``.
-
-    ``host_bytes`` is what the work keeps in the memory of one machine's host; a desktop is priced
-    with it.
-
-    One machine needs no network; the rest of a machine has its own price. ``economy`` holds cited
-    defaults, tariffs and carbon intensities. Raises InputError if the accelerator has no price or
-    the place no tariff, and the user gave none.
-    """
-    groups = groups_of(accelerator, size.per_machine)
-    found: list[Assumption] = []
-    for item in fields(Factors):
-        field = item.name
-        given = getattr(renting if field == "rent_change" else owning, field)
-        if given is not None:
-            value, source = Range.exact(given), "given"
-        elif field == "purchase_usd":
-            value, source = purchase_price(accelerator, economy)
-        elif field == "resale_share":
-            value, source = _resale(owning, economy)
-        elif field == "host_usd" and owning.host_share is not None:
-            value, source = Range.exact(0.0), "not used: the share was given"
-        elif field == "host_usd":
-            default = host_default(economy, accelerator, size.cards_in_one, host_bytes)
-            value, source = _spread(default)
-        elif field == "network_share" and not size.joined:
-            value, source = Range.exact(0.0), "no job takes several machines"
-        else:
-            value, source = upkeep(field, groups, owning, economy)
-        title, unit = TITLES[field]
-        known = given is not None
-        found.append(
-            Assumption(field=field, title=title, unit=unit, value=value, given=known, source=source)
-        )
-    return tuple(found)
-
-
 def upkeep(
     field: str, groups: tuple[str, ...], owning: Owning, economy: Economy
 ) -> tuple[Range, str]:
@@ -169,7 +123,9 @@ def upkeep(
         year = f", {place.carbon_year}" if place.carbon_year else ""
         source = f"{place.name}: {CARBON_SOURCES[place.carbon_source]}{year}"
         return Range.exact(place.carbon_g_per_kwh), source
-    if field == "idle_share" and unused_off(groups, owning):
+    # Unless stated, computers at home are off outside the hours in use, and servers are not.
+    usual = Unused.OFF if groups[-1] == "desktop" else None
+    if field == "idle_share" and (owning.when_unused or usual) is Unused.OFF:
         return Range.exact(0.0), OFF
     return _spread(economy.default(field, *groups))
 
@@ -186,25 +142,39 @@ class Bought:
     """What the work keeps in the memory of one machine's host. [bytes]"""
 
     def inputs(self, months: int) -> tuple[Assumption, ...]:
-        """Return every input with its spread, kept for so many months."""
-        return resolve(
-            self.accelerator,
-            owning=self.case.owning.changed(months=months),
-            renting=self.case.renting,
-            size=self.size,
-            economy=self.economy,
-            host_bytes=self.host_bytes,
-        )
+        """Return every input with its spread, kept for so many months, in the order of ``Factors``.
 
-
-def unused_off(groups: tuple[str, ...], owning: Owning) -> bool:
-    """Return whether machines of these groups are switched off outside the hours in use.
-
-    Unless stated, computers at home are, and servers are not.
-    """
-    if owning.when_unused is not None:
-        return owning.when_unused is Unused.OFF
-    return groups[-1] == "desktop"
+        One machine needs no network; the rest of a machine has its own price. Raises InputError if
+        the accelerator has no price or the place no tariff, and the user gave none.
+        """
+        owning, size, economy = self.case.owning.changed(months=months), self.size, self.economy
+        groups = groups_of(self.accelerator, size.per_machine)
+        found: list[Assumption] = []
+        for field in (item.name for item in fields(Factors)):
+            given = getattr(self.case.renting if field == "rent_change" else owning, field)
+            if given is not None:
+                value, source = Range.exact(given), "given"
+            elif field == "purchase_usd":
+                value, source = purchase_price(self.accelerator, economy)
+            elif field == "resale_share":
+                value, source = _resale(owning, economy)
+            elif field == "host_usd" and owning.host_share is not None:
+                value, source = Range.exact(0.0), "not used: the share was given"
+            elif field == "host_usd":
+                cards, held = size.cards_in_one, self.host_bytes
+                value, source = _spread(host_default(economy, self.accelerator, cards, held))
+            elif field == "network_share" and not size.joined:
+                value, source = Range.exact(0.0), "no job takes several machines"
+            else:
+                value, source = upkeep(field, groups, owning, economy)
+            title, unit = TITLES[field]
+            known = given is not None
+            found.append(
+                Assumption(
+                    field=field, title=title, unit=unit, value=value, given=known, source=source
+                )
+            )
+        return tuple(found)
 
 
 def expected(inputs: tuple[Assumption, ...]) -> Factors:

@@ -136,17 +136,9 @@ class Comparison:
 
     def break_even(self) -> BreakEven:
         """Return break-even hours and months with their bounds."""
-        first, middle, last = self.break_even_months()
         if self.tenancy.committed:
             # A commitment charges every hour, so the hours of use do not matter.
-            return BreakEven(
-                hours_per_month=None,
-                may_never=False,
-                hours_at_best=None,
-                first_month=first,
-                month=middle,
-                last_month=last,
-            )
+            return self._even(None, may_never=False, at_best=None)
         inverses = [float(self.inverse(self.spread.base))]
         ends = [end for _, *both in self.spread.moved for end in both]
         inverses += [float(self.inverse(end)) for end in ends]
@@ -164,10 +156,14 @@ class Comparison:
                 high=HOURS_PER_MONTH if worst is None else worst,
                 evidence=Evidence.ASSUMED,
             )
+        return self._even(hours, may_never=worst is None, at_best=best)
+
+    def _even(self, hours: Range | None, *, may_never: bool, at_best: float | None) -> BreakEven:
+        first, middle, last = self.break_even_months()
         return BreakEven(
             hours_per_month=hours,
-            may_never=worst is None,
-            hours_at_best=best,
+            may_never=may_never,
+            hours_at_best=at_best,
             first_month=first,
             month=middle,
             last_month=last,
@@ -325,32 +321,17 @@ def _range(bounds: tuple[NDArray[np.float64], ...], month: int) -> Range:
 def break_even_by_input(comparison: Comparison) -> tuple[Strip, ...]:
     """Return break-even hours across price, worth at the end, electricity and rent."""
     spread, tenancy = comparison.spread, comparison.tenancy
+    values = {item.field: item.value.expected for item in spread.inputs}
+    values = {name: usd for name, usd in values.items() if name in SPAN or name == "resale_share"}
     found = []
-    for item in spread.inputs:
-        if item.field != "resale_share" and item.field not in SPAN:
-            continue
-        value = item.value.expected
-        low, high = SPAN.get(item.field, (0.0, 1.0))
-        scale = value if item.field in SPAN else 1.0
-        values = np.linspace(low * scale, high * scale, POINTS)
-        found.append(
-            Strip(
-                field=item.field,
-                value=value,
-                values=tuple(values.tolist()),
-                hours=comparison.each_hours_at(spread.at(item.field, values)),
-            )
-        )
-    low, high = SPAN["usd_per_hour"]
-    rents: Any = np.linspace(low * tenancy.usd_per_hour, high * tenancy.usd_per_hour, POINTS)
-    found.append(
-        Strip(
-            field="usd_per_hour",
-            value=tenancy.usd_per_hour,
-            values=tuple(rents.tolist()),
-            hours=replace(comparison, tenancy=replace(tenancy, usd_per_hour=rents)).each_hours_at(
-                spread.base
-            ),
-        )
-    )
+    for field, value in (*values.items(), ("usd_per_hour", tenancy.usd_per_hour)):
+        low, high = SPAN.get(field, (0.0, 1.0))
+        scale = value if field in SPAN else 1.0
+        line: Any = np.linspace(low * scale, high * scale, POINTS)
+        if field == "usd_per_hour":
+            changed = replace(comparison, tenancy=replace(tenancy, usd_per_hour=line))
+            hours = changed.each_hours_at(spread.base)
+        else:
+            hours = comparison.each_hours_at(spread.at(field, line))
+        found.append(Strip(field=field, value=value, values=tuple(line.tolist()), hours=hours))
     return tuple(found)

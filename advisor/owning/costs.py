@@ -106,13 +106,7 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
         for name, usd in bill.items()
     )
     around = spread.of(lambda factors: present_usd(factors, size, hours=hours, months=months))
-    exact = cents.total(line.usd for line in shown)
-    total = Range(
-        low=min(around.low, exact),
-        expected=exact,
-        high=max(around.high, exact),
-        evidence=around.evidence,
-    )
+    total = in_cents(around, cents.total(line.usd for line in shown))
     per_hour = total.scaled(1 / (hours * months))
     energy = spread.of(lambda factors: monthly_kwh(factors, size, hours) * months)
     carbon = spread.of(
@@ -140,6 +134,13 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
         energy_kwh_per_run=_run_energy(spread, size, work),
         carbon_kg=carbon,
         terms=_terms(base, size, bill, hours=hours, months=months),
+    )
+
+
+def in_cents(around: Range, exact: float) -> Range:
+    """Return a range around what the bill says. [USD]"""
+    return around.model_copy(
+        update={"low": min(around.low, exact), "expected": exact, "high": max(around.high, exact)}
     )
 
 

@@ -17,7 +17,7 @@ from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Bought, Size, Spread, expected, size_of
 from advisor.owning.compare import Comparison, break_even_by_input
-from advisor.owning.costs import owning_cost, present_usd
+from advisor.owning.costs import in_cents, owning_cost, present_usd
 from advisor.owning.rents import Market, Rented, Tenancy, run_rent_usd
 from advisor.owning.results import (
     BreakEven,
@@ -41,7 +41,6 @@ def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
     tenancy, offer = compared.tenancy, compared.tenancy.offer
     paid_hours = HOURS_PER_MONTH if tenancy.committed else compared.hours * tenancy.paid.expected
     total = compared.rent_range()
-    exact = cents.rounded(total.expected)
     per_work_hour = (
         tenancy.paid.scaled(tenancy.usd_per_hour)
         if not tenancy.committed
@@ -67,12 +66,7 @@ def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
         instances=tenancy.instances,
         usd_per_hour=tenancy.usd_per_hour,
         hours_per_month=paid_hours,
-        total_usd=Range(
-            low=min(total.low, exact),
-            expected=exact,
-            high=max(total.high, exact),
-            evidence=total.evidence,
-        ),
+        total_usd=in_cents(total, cents.rounded(total.expected)),
         usd_per_run=_run(tenancy, per_work_hour, work),
         usd_per_million=_million(tenancy, per_work_hour, work),
         usd_per_million_input=apart[0],
@@ -250,13 +244,10 @@ def rent_or_buy(
             "Tariffs are means of a place and a year: replace them with your own.",
         ),
     )
-    return found if main is None else _against(found, main, compared.index(main))
-
-
-def _against(found: Ownership, main: Comparison, place: int) -> Ownership:
-    """Return the answer with what depends on the way of renting that it compares with."""
+    if main is None:
+        return found
     return found.changed(
-        against=place,
+        against=compared.index(main),
         saving_usd=main.saving_range(),
         timeline=main.timeline(),
         effects=main.effects(),

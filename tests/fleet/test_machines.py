@@ -145,3 +145,11 @@ def test_three_small_services_share_a_card() -> None:
     assert held <= 1
     assert all(item.cards < 1 for item in plan.assignments)
     assert "slice" in plan.assignments[0].place or "shared card" in plan.assignments[0].place
+
+
+def test_a_kit_for_the_edge_claims_no_tool_that_has_no_build_for_it() -> None:
+    """README of jetson-containers: builds of vLLM, SGLang and llama.cpp, among others."""
+    kit = machine_named("edge-kit/jetson-orin-nano-super", load_catalog(), load_economy())
+    [software] = [text for text in machine_reasons(kit) if text.startswith("Software")]
+    assert "vLLM, SGLang, llama.cpp" in software
+    assert "tools of the advisor" not in software

@@ -1,4 +1,4 @@
-"""Sixteen written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
+"""Nineteen written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
 
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
         assert max(item.month for item in plan.purchases) >= 12, told
 
 
-def test_there_are_sixteen_with_their_reasons() -> None:
-    assert len(PORTFOLIOS) == 16
+def test_there_are_nineteen_with_their_reasons() -> None:
+    assert len(PORTFOLIOS) == 19
     assert all(len(row["why"]) > 100 for row in PORTFOLIOS.values())
 
 
@@ -91,3 +91,18 @@ def test_a_plan_that_leaves_work_out_says_what_would_let_it_all_be_done() -> Non
     # A budget of nothing besides: neither limit is the only reason.
     both = {**row["portfolio"], "budget": {"purchase_usd": 1000}}
     assert "No single limit is the reason" in plan_fleet(both, alternatives=False).sentence
+
+
+def test_a_company_with_forty_cards_does_not_send_six_requests_of_two_hundred_away() -> None:
+    """A second place to keep for some dollars of power is not worth its keys, bills and answers."""
+    work = {"kind": "serving", "concurrency": 200}
+    case = {"model": {"preset": "llama-3.1-8b"}, "workload": work, "limits": {"max_tpot_ms": 50}}
+    plan = plan_fleet(
+        {
+            "owned": [{"machine": "hgx-8/h100-sxm", "count": 5}],
+            "workloads": [{"name": "assistant", "case": case, "growth_per_year": 0.3}],
+        },
+        alternatives=False,
+    )
+
+    assert not any(item.rented for item in plan.assignments), plan.sentence

@@ -44,6 +44,12 @@ def test_the_question_of_all_pages_is_planned_as_a_workload() -> None:
     assert "QLoRA fine-tuning of Qwen3 8B, tokens 20M" in text(page)
 
 
+def test_spare_replicas_of_the_question_are_spare_machines_of_the_fleet() -> None:
+    query = {"task": "serve", "users": "8", "prompt": "1024", "answer": "256", "here": "yes"}
+    page = opened("fleet", query | {"spare_replicas": "1"})
+    assert "others stay free: 1 of each kind for Serving Llama 3.1 8B" in text(page)
+
+
 def test_a_service_asks_alike_at_all_hours_as_on_the_other_pages() -> None:
     query = {"task": "serve", "users": "8", "prompt": "1024", "answer": "256"}
     page = opened("fleet", query | {"speed": "20", "first_token": "2 s"})

@@ -1,11 +1,14 @@
 """The decisions of a fleet's program, what they cost, and the plan that they make."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import NamedTuple
 
+from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import SLOT_HOURS, Job, Mode, Problem, Supply
 from advisor.foundation.record import record
+from advisor.foundation.units import HOURS_PER_MONTH
 
 
 class Buy(NamedTuple):
@@ -59,15 +62,15 @@ class Cover(NamedTuple):
 
 
 @record
-class Spare:
-    """Whether a service runs on machines of a supply, and so keeps some of them free."""
+class Stand:
+    """Whether a service runs on machines of a supply, or on rented ones, in a period."""
 
     job: int
-    supply: int
+    supply: int | None
     period: int
 
 
-Column = Buy | Use | Left | Group | Cover | Spare
+Column = Buy | Use | Left | Group | Cover | Stand
 
 
 def uses_of(column: Column) -> tuple[tuple[Use, int], ...]:
@@ -89,21 +92,15 @@ class Solution:
 
     def bought(self) -> Iterator[tuple[Buy, int]]:
         """Yield purchases and commitments with their number."""
-        for column, value in self.values.items():
-            if isinstance(column, Buy):
-                yield column, round(value)
+        return ((key, round(value)) for key, value in self.values.items() if isinstance(key, Buy))
 
     def used(self) -> Iterator[tuple[Use, float]]:
         """Yield modes with the share of the runs, or the replicas, that they take."""
-        for column, value in self.values.items():
-            if isinstance(column, Use):
-                yield column, value
+        return ((key, value) for key, value in self.values.items() if isinstance(key, Use))
 
     def left(self) -> Iterator[tuple[Left, float]]:
         """Yield what is left out."""
-        for column, value in self.values.items():
-            if isinstance(column, Left):
-                yield column, value
+        return ((key, value) for key, value in self.values.items() if isinstance(key, Left))
 
 
 def machines_there(problem: Problem, solution: Solution, supply: int) -> tuple[int, ...]:
@@ -145,3 +142,35 @@ def use_usd(problem: Problem, job: Job, mode: Mode, period: int, slot: int) -> f
         return job.runs[period] * each
     each = rent if supply is None else mode.cards * supply.card_hour_usd
     return SLOT_HOURS[slot] * each
+
+
+def most_needed(problem: Problem) -> list[float]:
+    """Return, for each supply, the machines that would do all work that it can do."""
+    cards = [0.0] * len(problem.supplies)
+    least = [1.0] * len(problem.supplies)
+    for job in problem.jobs:
+        for place in range(len(problem.supplies)):
+            modes = [mode for mode in job.modes if mode.supply == place]
+            if not modes:
+                continue
+            if job.serves:
+                peak = max(max(load) for load in job.load)
+                cards[place] += job.spares * problem.supplies[place].cards
+                cards[place] += max(
+                    mode.cards * math.ceil(peak / mode.serves - SLACK) for mode in modes
+                )
+            else:
+                cards[place] += max(
+                    runs
+                    * mode.cards
+                    * mode.hours
+                    / HOURS_PER_MONTH
+                    / job.fills(mode, period, problem.utilisation)
+                    for mode in modes
+                    for period, runs in enumerate(job.runs)
+                )
+                least[place] = max(least[place], *(float(mode.machines) for mode in modes))
+    return [
+        max(float(math.ceil(number / item.cards)) + 1, fewest)
+        for number, item, fewest in zip(cards, problem.supplies, least, strict=True)
+    ]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from advisor.equations.owning import discounted, residual_share
-from advisor.equations.serving.queueing import many_servers_wait_s, tail_quantile_s
+from advisor.equations.serving.queueing import Floats, many_servers_wait_s, tail_quantile_s
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 
@@ -201,15 +201,27 @@ def fillable(work: float, slack: float, most: float) -> float:
     """
     if work >= SERVERS * most:
         return most
-    servers, loads = np.geomspace(1, SERVERS, 200)[:, None], np.arange(1, 101) / 100 * most
-    wait = many_servers_wait_s(
-        servers=servers, service_s=1.0, load=loads, arrival_scv=1.0, service_scv=0.0
-    )
-    mean = 0.5 / (servers * np.maximum(1 - loads, 1e-9))
-    tail = tail_quantile_s(waiting=wait / mean, mean_s=mean, share=IN_TIME)
-    filled = np.max(np.where(tail <= slack, loads, loads[0]), axis=1)
-    enough = np.flatnonzero(filled * servers[:, 0] >= work)
+    servers, loads, tail = _tails(most)
+    # The wait grows with the load.
+    filled = loads[np.maximum(np.count_nonzero(tail <= slack, axis=1) - 1, 0)]
+    enough = np.flatnonzero(filled * servers >= work)
     return float(filled[enough[0]]) if len(enough) else most
+
+
+@lru_cache(maxsize=64)
+def _tails(most: float) -> tuple[Floats, Floats, Floats]:
+    """Return numbers of servers, their loads up to ``most``, and how long a run waits at most.
+
+    ``IN_TIME`` of the runs wait no longer, over the time that one takes: servers x loads.
+    """
+    servers, loads = np.geomspace(1, SERVERS, 200), np.arange(1, 101) / 100 * most
+    several = servers[:, None]
+    wait = many_servers_wait_s(
+        servers=several, service_s=1.0, load=loads, arrival_scv=1.0, service_scv=0.0
+    )
+    mean = 0.5 / (several * np.maximum(1 - loads, 1e-9))
+    tail = tail_quantile_s(waiting=wait / mean, mean_s=mean, share=IN_TIME)
+    return servers, loads, np.asarray(tail)
 
 
 def starts_of(months: Sequence[int]) -> tuple[int, ...]:

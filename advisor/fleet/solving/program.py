@@ -1,7 +1,7 @@
 """The mixed-integer program of a fleet: which machines, when, and what runs on them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Final, Self
@@ -15,9 +15,10 @@ from advisor.fleet.solving.columns import (
     Cover,
     Group,
     Left,
-    Spare,
+    Stand,
     Use,
     lasting,
+    most_needed,
     present_usd,
     use_usd,
     uses_of,
@@ -31,6 +32,9 @@ Floats = NDArray[np.float64]
 
 THOUSAND: Final = 1e3
 """The program counts thousands of dollars, so that its numbers are of one size."""
+AWAY_USD_PER_MONTH: Final = 150.0
+"""What a service has to save by renting beside machines that are there: two hours a month of who
+keeps a second place, its keys, bills and answers. Assumed; no part of a plan's cost. [USD/month]"""
 BROKEN: Final = 1e-3
 """By how much a row must be broken, in machines."""
 
@@ -157,7 +161,7 @@ class Program:
 
     def _add_purchases(self) -> None:
         problem = self.problem
-        most = _most_needed(problem)
+        most = most_needed(problem)
         for place, supply in enumerate(problem.supplies):
             if supply.way is Way.OWNED or supply.barred:
                 continue
@@ -175,8 +179,10 @@ class Program:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
         problem = self.problem
         for index, job in enumerate(problem.jobs):
+            owned = {at for at, item in enumerate(problem.supplies) if item.way is Way.OWNED}
+            at_home = job.serves and any(mode.supply in owned for mode in job.modes)
             for period in range(len(problem.months)):
-                left = None
+                left, first = None, len(self.columns)
                 if leave_out:
                     left = self.column(Left(index, period), 0.0, 1.0, whole=False)
                 for slot in range(len(SLOT_HOURS)) if job.serves else (-1,):
@@ -189,6 +195,14 @@ class Program:
                     if need > 0:
                         self.row(terms, need, math.inf)
                         self.impossible |= not terms
+                rented = [
+                    place
+                    for place in range(first, len(self.columns))
+                    if any(job.modes[use.mode].supply is None for use, _ in self.uses[place])
+                ]
+                if at_home and rented:
+                    usd = AWAY_USD_PER_MONTH * self._months[period]
+                    self._stand(Stand(index, None, period), rented, usd)
         return max((abs(cost) for cost in self.cost), default=0.0)
 
     def _allowed(self, job: Job) -> Iterator[tuple[int, Mode]]:
@@ -216,12 +230,16 @@ class Program:
 
     def _covers(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for each good choice of replicas that serves the whole load."""
-        job, terms = self.problem.jobs[index], {}
+        job, terms, rent = self.problem.jobs[index], {}, math.inf
         modes = dict(self._allowed(job))
         each = {at: self.use_usd(Use(index, at, period, slot)) for at in modes}
         for replicas in covers(job, modes, need):
-            cover = Cover(index, period, slot, replicas)
             usd = sum(count * each[at] for at, count in replicas)
+            if all(modes[at].supply is None for at, _ in replicas):
+                rent = usd
+            elif usd >= rent:
+                continue  # nobody keeps machines whose power alone costs as much as a rental
+            cover = Cover(index, period, slot, replicas)
             terms[self.column(cover, usd, 1.0, whole=True)] = need
         return terms
 
@@ -278,11 +296,16 @@ class Program:
                 served.setdefault(use.job, []).append(place)
         found = []
         for job, places in served.items():
-            kept = self.column(Spare(job, supply, period), 0.0, 1.0, whole=True)
-            for place in places:
-                self.row({place: 1.0, kept: -self.upper[place]}, -math.inf, 0.0)
+            kept = self._stand(Stand(job, supply, period), places, 0.0)
             found.append({kept: float(jobs[job].spares * cards)})
         return found
+
+    def _stand(self, key: Stand, places: Iterable[int], usd: float) -> int:
+        """Add a column that is 1 if any of some columns of a service is used; return its place."""
+        stands = self.column(key, usd, 1.0, whole=True)
+        for place in places:
+            self.row({place: 1.0, stands: -self.upper[place]}, -math.inf, 0.0)
+        return stands
 
     def _add_group(self, key: Use, mode: Mode, owned: float, there: Mapping[int, float]) -> None:
         """Demand that all machines of a run are there at once."""
@@ -293,21 +316,15 @@ class Program:
 
     def _add_limits(self) -> None:
         problem, limits = self.problem, self.problem.limits
-        sizes = {"power_kw": limits.power_kw, "rack_units": limits.rack_units}
+        sizes = (
+            (limits.power_kw, [item.power_kw for item in problem.supplies]),
+            (limits.rack_units, [item.rack_units for item in problem.supplies]),
+            (limits.machines, [1.0] * len(problem.supplies)),
+        )
         for period in range(len(problem.months)):
-            for name, limit in sizes.items():
+            for limit, each in sizes:
                 if limit is not None:
-                    self._add_place_limit(
-                        period,
-                        limit,
-                        {
-                            place: float(getattr(item, name))
-                            for place, item in enumerate(problem.supplies)
-                        },
-                    )
-            if limits.machines is not None:
-                each = dict.fromkeys(range(len(problem.supplies)), 1.0)
-                self._add_place_limit(period, float(limits.machines), each)
+                    self._add_place_limit(period, limit, each)
         if limits.purchase_usd is not None:
             capital = {
                 place: problem.supplies[key.supply].capital_usd / THOUSAND
@@ -318,10 +335,10 @@ class Program:
         if limits.usd_per_year is not None:
             self._add_cash(limits.usd_per_year)
 
-    def _add_place_limit(self, period: int, limit: float, sizes: Mapping[int, float]) -> None:
+    def _add_place_limit(self, period: int, limit: float, sizes: Sequence[float]) -> None:
         terms: dict[int, float] = {}
         there = 0.0
-        for supply, size in sizes.items():
+        for supply, size in enumerate(sizes):
             item = self.problem.supplies[supply]
             if not item.on_site or not size:
                 continue
@@ -358,35 +375,3 @@ class Program:
                         terms[at] = terms.get(at, 0.0) + paid_for
             scaled = {at: usd / THOUSAND for at, usd in terms.items()}
             self.row(scaled, -math.inf, max(0.0, most - paid) / THOUSAND)
-
-
-def _most_needed(problem: Problem) -> list[float]:
-    """Return, for each supply, the machines that would do all work that it can do."""
-    cards = [0.0] * len(problem.supplies)
-    least = [1.0] * len(problem.supplies)
-    for job in problem.jobs:
-        for place in range(len(problem.supplies)):
-            modes = [mode for mode in job.modes if mode.supply == place]
-            if not modes:
-                continue
-            if job.serves:
-                peak = max(max(load) for load in job.load)
-                cards[place] += job.spares * problem.supplies[place].cards
-                cards[place] += max(
-                    mode.cards * math.ceil(peak / mode.serves - SLACK) for mode in modes
-                )
-            else:
-                cards[place] += max(
-                    runs
-                    * mode.cards
-                    * mode.hours
-                    / HOURS_PER_MONTH
-                    / job.fills(mode, period, problem.utilisation)
-                    for mode in modes
-                    for period, runs in enumerate(job.runs)
-                )
-                least[place] = max(least[place], *(float(mode.machines) for mode in modes))
-    return [
-        max(float(math.ceil(number / item.cards)) + 1, fewest)
-        for number, item, fewest in zip(cards, problem.supplies, least, strict=True)
-    ]

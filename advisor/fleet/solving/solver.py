@@ -43,12 +43,12 @@ class Stage(NamedTuple):
     gap: float
 
 
-STAGES: Final = (Stage(10, 1e-3, 6, 5e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
+STAGES: Final = (Stage(10, 1e-3, 6, 8e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
-ENOUGH, ROUGHLY_ENOUGH = 5e-3, 4e-2
+ENOUGH, ROUGHLY_ENOUGH = 1e-2, 4e-2
 """Gaps of a plan, and of an alternative, at which no better one is looked for."""
-ROUNDS: Final = 6
-"""Most times that the relaxed program gets the rows that it breaks."""
+ROUNDS, ROUGH_ROUNDS = 6, 2
+"""Most times that the relaxed program gets the rows that it breaks, and for an alternative."""
 RISE: Final = 1e-3
 """Share by which they have to raise its cost, for more of them."""
 
@@ -158,7 +158,7 @@ def _by_covers(
     if program.impossible or not program.columns:
         return None
     lower, upper = _bounds(program, fixed)
-    relaxed = _relaxed(program, lower, upper)
+    relaxed = _relaxed(program, lower, upper, rounds=ROUGH_ROUNDS if rough else ROUNDS)
     if relaxed is None:
         return None
     found = _Found(None, math.inf, -math.inf, timed_out=False)

@@ -237,9 +237,11 @@ def _checked(content: Mapping[str, Any]) -> api.Portfolio:
 def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the question of all pages as a workload: the plan decides what it runs on."""
     elsewhere = {name: getattr(DEFAULTS, name) for name in ("rent", "budget")}
-    case = state.case_mapping(replace(asked, **elsewhere))
+    case: Any = state.case_mapping(replace(asked, **elsewhere))
     serving = asked.task == Task.SERVE
     often = _when(values["when"]) if serving else {"runs_per_month": values["runs"] or 1.0}
+    if spares := case["workload"].pop("spare_replicas", 0):
+        often["spare_machines"] = spares
     return {
         "name": work_words(asked)[:60],
         "case": case,
