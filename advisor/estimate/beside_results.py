@@ -1,12 +1,17 @@
 """Results beside an estimate: curves, the bill of a day, and hosted models."""
 
-from typing import Final, Literal
+from functools import cache
+from typing import Literal
+
+from pydantic import TypeAdapter
 
 from advisor.architecture.table.model import Unit
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import checked
 from advisor.foundation.formatting import memory, money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
-from advisor.foundation.record import record
+from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import round_significant
 
 
@@ -113,47 +118,22 @@ class Day(Noun):
 Variable = Literal["micro_batch", "concurrency", "sequence_length", "context"]
 
 
-@record
-class _Words:
-    """The name of a curve, and the words that tell where its memory ends."""
+class CurveWords(Noun):
+    """The words of a curve, as the file describes them."""
 
     title: str
     tried: str
-    """One value of the curve."""
     some_fit: str
-    """With ``{size}`` open."""
     unit: str = ""
     larger: str = ""
-    """What a value above the knee is; empty where the knee says nothing."""
 
 
-_WORDS: Final = {
-    "micro_batch": _Words(
-        title="Micro-batch",
-        tried="micro-batch",
-        some_fit="The largest micro-batch that fits is about {size}.",
-        larger="a larger one adds",
-    ),
-    "concurrency": _Words(
-        title="Requests at a time",
-        tried="number of requests",
-        some_fit="About {size} requests fit at a time.",
-        unit=" at a time",
-        larger="more requests add",
-    ),
-    "sequence_length": _Words(
-        title="Sequence length (tokens)",
-        tried="sequence length",
-        some_fit="The longest sequence that fits has about {size} tokens.",
-        unit=" tokens",
-    ),
-    "context": _Words(
-        title="Context (tokens)",
-        tried="context",
-        some_fit="The longest context that fits has about {size} tokens.",
-        unit=" tokens",
-    ),
-}
+@cache
+def curve_words() -> dict[str, CurveWords]:
+    """Return the words of each curve."""
+    path = data_path("curve_words.yaml")
+    adapter = TypeAdapter(dict[str, CurveWords])
+    return checked(adapter.validate_python, read_yaml(path), file=path.name)
 
 
 class CurvePoint(Noun):
@@ -190,12 +170,12 @@ class Curve(Noun):
     @property
     def title(self) -> str:
         """What changes along the curve."""
-        return _WORDS[self.variable].title
+        return curve_words()[self.variable].title
 
     @property
     def sentence(self) -> str:
         """The largest value that fits and where the speed flattens."""
-        words = _WORDS[self.variable]
+        words = curve_words()[self.variable]
         if not self.limit:
             return f"No {words.tried} that was tried fits in {memory(self.usable_bytes)}."
         text = words.some_fit.format(size=f"{round_significant(self.limit, 3, 'down'):,.0f}")

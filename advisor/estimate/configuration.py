@@ -155,6 +155,7 @@ def estimate_configuration(
     accelerator lacks the precision, or the layout does not use exactly ``count`` accelerators.
     """
     check_count(placement.layout, placement.count)
+    asked = asked.cached_in(placement.cache)
     case, architecture, workload = asked.case, asked.architecture, asked.case.workload
     check_layout(placement.layout, architecture)
     calibration = on_accelerator(asked.calibration, placement.accelerator)
@@ -194,6 +195,11 @@ def estimate_configuration(
         layout=placement.layout,
         stated=tuple(sorted(case.layout.model_fields_set)) if case.layout else (),
         precision=placement.precision,
+        kv_cache_format=(
+            cache_format(workload, placement.accelerator)
+            if isinstance(workload, Serving) and architecture.generates
+            else None
+        ),
         software=placement.software,
         parameters=parameters_of(architecture, work.run),
         memory=work.memory,

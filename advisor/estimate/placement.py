@@ -37,6 +37,8 @@ class Placement:
     """Spot: hours of the run for each hour of work."""
     tool: Tool | None = None
     """What does the work; None leaves the choice to the case."""
+    cache: str | None = None
+    """Format of the key-value cache that the plan chose; None for that of the case."""
 
     def equipped(self, case: Case, architecture: ModelArchitecture) -> Placement:
         """Return the placement with the tool that does the work of a case."""

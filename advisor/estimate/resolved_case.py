@@ -20,3 +20,10 @@ class ResolvedCase:
     def of(self, case: Case) -> Self:
         """Return the same model and constants for another case."""
         return replace(self, case=case)
+
+    def cached_in(self, cache: str | None) -> Self:
+        """Return it with this format of the key-value cache, if a plan chose one."""
+        if cache is None:
+            return self
+        workload = self.case.workload.changed(kv_cache_format=cache)
+        return self.of(self.case.changed(workload=workload))

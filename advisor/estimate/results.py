@@ -327,6 +327,8 @@ class Estimate(Noun):
     """Fields of the layout that the case states; the search chose the others."""
     precision: str
     """Recipe (training) or weight format (serving)."""
+    kv_cache_format: str | None = None
+    """Format of keys and values; None for work that keeps none."""
     software: SoftwareUse | None = None
     """None if no known software does the work on the card."""
     parameters: Parameters
@@ -352,6 +354,13 @@ class Estimate(Noun):
     """Software or options that make the work faster or smaller on the same cards, with effect."""
     neighbours: tuple[Neighbour, ...] = ()
     """Layouts one step away, fastest first; only the first plan of each ranking has them."""
+
+    @property
+    def numerics(self) -> dict[str, str | None]:
+        """Fields of a workload that ask for the same number formats."""
+        if self.serving is None:
+            return {"precision": self.precision}
+        return {"weight_format": self.precision, "kv_cache_format": self.kv_cache_format}
 
     @property
     def memory_place(self) -> str:

@@ -22,7 +22,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
         [
             {
                 "Model": model_title(model.preset),
-                "Weights": model.served.weight_format,
+                "Weights": model.served.formats,
                 margin: memory(abs(model.margin_bytes)),
                 "Tokens/s": _speed(model),
                 "Longest context": length_limit(model.served.max_context_tokens),
@@ -70,7 +70,7 @@ def fits_memory_frame(fits: Fits) -> pd.DataFrame:
         for group, size in groups.items():
             rows.append(
                 (
-                    f"{model_title(model.preset)} ({served.weight_format})",
+                    f"{model_title(model.preset)} ({served.formats})",
                     group,
                     size / GIB,
                     total / GIB,

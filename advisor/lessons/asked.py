@@ -66,8 +66,7 @@ class Asked:
         layout = layout or self.plan.layout
         layout = ParallelLayout(**layout.model_dump())  # every field stated: nothing is searched
         case = self.on(self.plan.accelerator, layout.accelerators, layout)
-        kept = {"weight_format" if self.serves else "precision": self.plan.precision}
-        workload = self.case.workload.changed(**(kept | changes))
+        workload = self.case.workload.changed(**(self.plan.numerics | changes))
         if isinstance(workload, Serving) and workload.requests_per_s is not None:
             # A replica has its share of the requests; all of them would flood one.
             share = layout.data / self.plan.layout.data

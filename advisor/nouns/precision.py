@@ -134,6 +134,14 @@ FORMAT_BYTES: Final = number_formats().bytes
 WEIGHT_FORMATS: Final = {item.name: item for item in _stored(number_formats())}
 """Storage formats of weights by name."""
 KV_CACHE_FORMATS: Final = number_formats().caches
+
+
+def formats_served(weights: str, cache: str | None) -> str:
+    """Return the formats of weights and of a cache with fewer than 16 bits, in words."""
+    narrow = KV_CACHE_FORMATS.get(cache or "bf16", 2.0) < KV_CACHE_FORMATS["bf16"]
+    return f"{weights}, cache in {cache}" if narrow else weights
+
+
 """Bytes of one cached element. [bytes]"""
 RECIPES: Final = {
     name: PrecisionRecipe.model_validate({"name": name, **fields})

@@ -24,6 +24,7 @@ def estimate_placed(
 
     ``run``: the resolved training workload, if the caller has it already.
     """
+    asked = asked.cached_in(placement.cache)
     case = asked.case
     found = estimate_configuration(asked, placement, run=run)
     if isinstance(case.workload, Serving):
@@ -43,6 +44,7 @@ def explained(asked: PricedCase, placement: Placement, *, curves: bool) -> Estim
 
     ``curves``: also compute how batch and length change memory and speed.
     """
+    asked = asked.cached_in(placement.cache)
     result = estimate_placed(asked, placement)
     around = neighbours(asked, placement)
     missed = missed_limits(result, asked.case.limits)
@@ -87,4 +89,5 @@ def placement(option: Option, system: System) -> Placement:
         owned=system.owned,
         interrupted=option.interrupted,
         tool=system.tool,
+        cache=system.cache,
     )

@@ -65,6 +65,8 @@ class Arranged:
     tool: Tool
     precision: str
     layout: ParallelLayout
+    cache: str | None = None
+    """Of keys and values, where the plan chose it."""
 
 
 @record
@@ -112,7 +114,7 @@ def best_placement(
         if best.offer and TOGETHER in best.offer.key and best.cards == asked.count:
             return placement(best, system)
         tool = system.tool or asked.usual.tool
-        how = Arranged(tool, best.precision, best.layout)
+        how = Arranged(tool, best.precision, best.layout, system.cache)
         return _placed(asked, system, best.count, how)
     least = asked.usual.layout
     together = least.accelerators // (max(1, least.replicas) if asked.serving else 1)
@@ -187,6 +189,7 @@ def _placed(asked: _Asked, system: System, count: int, how: Arranged) -> Placeme
         owned=system.owned,
         interrupted=interruptions.hours(instances) if interruptions and offer else None,
         tool=how.tool,
+        cache=how.cache,
     )
 
 
@@ -269,7 +272,12 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     # Only a tool that divides layers' matrices puts many cards to use.
     dividing = [way for way in ways if way.tool.serving and "tensor" in way.tool.serving.divides]
     arranged = [
-        Arranged(way.tool, way.weight_format, _leanest(architecture, asked.count, case, way.tool))
+        Arranged(
+            way.tool,
+            way.weight_format,
+            _leanest(architecture, asked.count, case, way.tool),
+            way.cache,
+        )
         for way in (dividing if many else ()) or ways
     ]
     if not arranged:
@@ -298,6 +306,7 @@ def _tried(asked: _Asked, system: System, how: Arranged) -> Estimate | None:
         how.layout,
         how.precision,
         tool=how.tool,
+        cache=how.cache,
     )
     with suppress(InputError):
         return estimate_configuration(asked, place)

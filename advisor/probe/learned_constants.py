@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.calibration.fitting.kernels import MATMUL_PARAMETERS
+from advisor.calibration.fitting.kernel_tables import kernel_fits
 from advisor.calibration.fitting.robust import Floats, errors, fit_log_times, quality, rounded
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
@@ -201,9 +201,10 @@ def _curve(
             )
         )
 
-    found = fit_log_times(times, measured, MATMUL_PARAMETERS)
+    constants = kernel_fits().curves["matmul"]
+    found = fit_log_times(times, measured, constants)
     values = np.array([rounded(float(value)) for value in found.values])
-    names = (item.name for item in MATMUL_PARAMETERS)
+    names = (item.name for item in constants)
     curve = MatmulEfficiency(**dict(zip(names, values.tolist(), strict=True)))
     fit = quality(errors(times(values), measured), fit=found)
     return curve.changed(fit=fit)

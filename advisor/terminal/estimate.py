@@ -30,6 +30,7 @@ from advisor.foundation.references import citation
 from advisor.foundation.rounding import plain, trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
+from advisor.nouns.precision import formats_served
 from advisor.planning.explain.sentences import BOUND_WORDS, way_out_sentence
 from advisor.terminal.console import (
     Screen,
@@ -183,7 +184,8 @@ def arrangement(estimate: Estimate) -> str:
         for name in ("data", "tensor", "pipeline", "context")
         if (degree := getattr(layout, name)) > 1
     ]
-    parts = [estimate.precision, " x ".join(degrees) or "one accelerator"]
+    formats = formats_served(estimate.precision, estimate.kv_cache_format)
+    parts = [formats, " x ".join(degrees) or "one accelerator"]
     if layout.expert > 1:
         parts.append(f"experts over {layout.expert}")
     if layout.host_options:

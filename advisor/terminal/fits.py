@@ -62,7 +62,7 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
 
 
 def _weights(fit: ServedFit) -> str:
-    return f"{fit.weight_format} {fit.layout.host_options}".strip()
+    return f"{fit.formats} {fit.layout.host_options}".strip()
 
 
 def _shown(fits: Fits) -> list[ServedFit]:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.calibration.__main__ import main
-from advisor.calibration.fitting.kernel_tables import FOLDER, read_kernel_tables
-from advisor.calibration.fitting.kernels import GENERATIONS
+from advisor.calibration.fitting.kernel_tables import FOLDER, kernel_fits, read_kernel_tables
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.equations.roofline import attention_time_s, matmul_time_s
@@ -141,7 +140,7 @@ def test_cards_without_kernel_tables_come_near_their_best_reading(
 
 
 def test_a_fitted_card_is_not_scaled(calibration, catalog):
-    for generation, cards in GENERATIONS.items():
+    for generation, cards in kernel_fits().generations.items():
         for key in cards:
             found, fitted = constants(calibration, catalog, key), calibration.kernels[generation]
             assert found.attention == fitted.attention

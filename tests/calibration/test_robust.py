@@ -84,3 +84,16 @@ def test_quality_takes_median_and_ninth_decile():
 )
 def test_rounding_keeps_significant_digits(value, digits, expected):
     assert rounded(value, digits) == expected
+
+
+def test_a_constant_that_nothing_measures_stays_at_its_prior_and_a_measured_one_leaves_it() -> None:
+    sizes = np.geomspace(1e3, 1e6, 40)
+    constants = [
+        Parameter("slope", starts=(1.0,), low=1e-6, high=1e3, prior=0.3),
+        Parameter("unseen", starts=(5.0,), low=1e-6, high=1e3, prior=2.0),
+    ]
+
+    fit = fit_log_times(lambda values: values[0] * sizes, 0.25 * sizes, constants)
+
+    assert fit.values[1] == pytest.approx(2.0)
+    assert fit.values[0] == pytest.approx(0.25, rel=0.01)

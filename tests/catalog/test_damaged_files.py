@@ -20,7 +20,12 @@ from advisor.architecture.published_models import published_models
 from advisor.architecture.titles import model_title
 from advisor.architecture.weights.gguf_bytes import gguf_facts
 from advisor.arguments.parser import table
-from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
+from advisor.calibration.fitting.kernel_tables import (
+    FOLDER,
+    kernel_fits,
+    read_achievable,
+    read_kernel_tables,
+)
 from advisor.calibration.fitting.serving import engine_fits
 from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
@@ -40,6 +45,8 @@ from advisor.catalog.prices_page import prices_page
 from advisor.catalog.required import required
 from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import CatalogError, ResourceError
+from advisor.estimate.beside_results import curve_words
+from advisor.estimate.hardware.kernel_times import kernel_facts
 from advisor.estimate.terms import term_texts
 from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps
@@ -368,6 +375,9 @@ LOADERS: dict[str, Callable[[], object]] = {
     "terms.yaml": term_texts,
     "gguf.yaml": gguf_facts,
     "engine_fits.yaml": engine_fits,
+    "kernel_fits.yaml": kernel_fits,
+    "kernel_facts.yaml": kernel_facts,
+    "curve_words.yaml": curve_words,
     "check_models.yaml": check_models,
     "measurement_tables.yaml": measurement_tables,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),

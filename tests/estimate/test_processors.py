@@ -11,7 +11,7 @@ from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.caching import in_cache
-from advisor.estimate.hardware.kernel_times import STEP_COPIES, copies_time, launch_time
+from advisor.estimate.hardware.kernel_times import copies_time, kernel_facts, launch_time
 from advisor.estimate.training.run import resolve_training
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import ParallelLayout
@@ -59,7 +59,7 @@ def test_a_processor_dispatches_on_the_threads_that_compute() -> None:
 def test_only_memory_of_its_own_needs_copies() -> None:
     """Inputs, labels and the loss: three times 6 us."""
     keys = ("gtx-1650", "core-i5-9400")
-    found = [float(copies_time(STEP_COPIES, hardware(key))[0]) for key in keys]
+    found = [float(copies_time(kernel_facts().step_copies, hardware(key))[0]) for key in keys]
     assert found == pytest.approx([18e-6, 0.0])
 
 

@@ -16,8 +16,8 @@ from advisor import api, frames
 from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.foundation.quantities import Range
-from advisor.nouns.money import Owning, Renting
-from advisor.owning.assumptions import Spread, resolve, size_of
+from advisor.nouns.money import Owning
+from advisor.owning.assumptions import Bought, Spread, size_of
 from advisor.owning.costs import owning_cost
 from advisor.owning.results import Ownership, OwningCost
 from advisor.owning.work import Work
@@ -43,13 +43,8 @@ def exact(usd: float) -> Decimal:
 def bill(card: str, count: int, hours: float, owning: Owning) -> OwningCost:
     accelerator = load_catalog().accelerator(card)
     size = size_of(accelerator, count)
-    inputs = resolve(
-        accelerator,
-        owning=owning,
-        renting=Renting(),
-        size=size,
-        economy=load_economy(),
-    )
+    case = advisor.load_case(CASE).changed(owning=owning)
+    inputs = Bought(case, accelerator, size, load_economy()).inputs(owning.months)
     return owning_cost(Spread(inputs), size, hours=hours, months=owning.months, work=WORK)
 
 

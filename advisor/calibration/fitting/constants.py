@@ -15,10 +15,11 @@ from advisor.calibration.fitting.kernel_tables import (
     Collectives,
     Floats,
     KernelTables,
+    kernel_fits,
     read_kernel_tables,
 )
-from advisor.calibration.fitting.kernels import GENERATIONS, POOL, fit_generation
-from advisor.calibration.fitting.robust import Parameter, errors, fit_log_times, quality, rounded
+from advisor.calibration.fitting.kernels import fit_generation
+from advisor.calibration.fitting.robust import errors, fit_log_times, quality, rounded
 from advisor.catalog.constants import Section
 from advisor.equations.collectives import (
     all_gather_time_s,
@@ -30,32 +31,11 @@ from advisor.foundation.data_files import read_text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
-from advisor.foundation.units import BITS_PER_BYTE, KIB, MIB
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.generations import peak_generation
 from advisor.nouns.software.kernels import FitQuality, KernelEfficiency
 
 Constants = tuple[float, float, float]
-
-PCIE_BYTES_PER_S: Final = {
-    "PCIe4": 16e9 * 16 * 128 / 130 / BITS_PER_BYTE,
-    "PCIe5": 32e9 * 16 * 128 / 130 / BITS_PER_BYTE,
-    "PCIe5x8": 32e9 * 8 * 128 / 130 / BITS_PER_BYTE,
-}
-"""Transfers per second x lanes x coding, per direction (PCI-SIG base specifications 4.0 and
-5.0). [bytes/s]"""
-
-RING_LIBRARIES: Final = ("nccl", "oneccl")
-"""Libraries for training; the others are direct kernels of serving engines."""
-
-SMALL_BYTES: Final = 256 * KIB
-"""Up to this size, latency dominates."""
-LARGE_BYTES: Final = 16 * MIB
-"""From this size on, bandwidth dominates: gathered layers, gradient buckets, prompts."""
-
-LATENCY: Final = Parameter("intra_latency_s", starts=(2e-6,), low=1e-8, high=1e-3)
-FAST: Final = Parameter("intra_bandwidth", starts=(0.7,), low=0.01, high=1.0)
-SLOW: Final = Parameter("pcie_bandwidth", starts=(0.5,), low=0.01, high=1.0)
 
 
 class NetworkFit(Noun):
@@ -89,7 +69,7 @@ def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkF
         strange = _constants(rows.where(~unseen), cards)
         there = rows.where(unseen)
         outside[unseen] = errors(_times(there, cards, strange), there.measured_s)
-    used = _small(rows) | (rows.message_bytes >= LARGE_BYTES)
+    used = _small(rows) | (rows.message_bytes >= kernel_fits().large_bytes)
     latency_s, fast, slow = values
     return NetworkFit(
         intra_latency_s=latency_s,
@@ -101,28 +81,29 @@ def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkF
 
 
 def _small(rows: Collectives) -> NDArray[np.bool_]:
-    direct = ~np.isin(rows.library, RING_LIBRARIES)
-    return np.asarray(direct & (rows.message_bytes <= SMALL_BYTES))
+    direct = ~np.isin(rows.library, kernel_fits().ring_libraries)
+    return np.asarray(direct & (rows.message_bytes <= kernel_fits().small_bytes))
 
 
 def _constants(rows: Collectives, cards: Mapping[str, Accelerator]) -> Constants:
     """Return the latency, then the shares of fast links and of PCIe."""
-    start = (LATENCY.starts[0], FAST.starts[0], SLOW.starts[0])
+    curves = kernel_fits().curves
+    fast, slow = (one.starts[0] for one in curves["links"])
     small = rows.where(_small(rows) & ~_over_pcie(rows))
     latency = fit_log_times(
-        lambda values: _times(small, cards, (float(values[0]), *start[1:])),
+        lambda values: _times(small, cards, (float(values[0]), fast, slow)),
         small.measured_s,
-        [LATENCY],
+        curves["latency"],
     )
     latency_s = rounded(float(latency.values[0]), 3)
-    large = rows.where(rows.message_bytes >= LARGE_BYTES)
+    large = rows.where(rows.message_bytes >= kernel_fits().large_bytes)
     shares = fit_log_times(
         lambda values: _times(large, cards, (latency_s, float(values[0]), float(values[1]))),
         large.measured_s,
-        [FAST, SLOW],
+        curves["links"],
     )
-    fast, slow = (rounded(float(value), 3) for value in shares.values)
-    return latency_s, fast, slow
+    found = [rounded(float(value), 3) for value in shares.values]
+    return latency_s, found[0], found[1]
 
 
 def _over_pcie(rows: Collectives) -> NDArray[np.bool_]:
@@ -143,7 +124,7 @@ def _times(rows: Collectives, cards: Mapping[str, Accelerator], values: Constant
         message_bytes=message, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s
     )
     ring = np.where(rows.operation == "all_reduce", reduce, gather)
-    return np.where(np.isin(rows.library, RING_LIBRARIES), ring, direct)
+    return np.where(np.isin(rows.library, kernel_fits().ring_libraries), ring, direct)
 
 
 def _wire(rows: Collectives, cards: Mapping[str, Accelerator]) -> Floats:
@@ -151,8 +132,8 @@ def _wire(rows: Collectives, cards: Mapping[str, Accelerator]) -> Floats:
     rates = []
     for card, link in zip(rows.accelerator.tolist(), rows.link.tolist(), strict=True):
         interconnect = cards[card].interconnect
-        if link in PCIE_BYTES_PER_S:
-            rates.append(PCIE_BYTES_PER_S[link])
+        if link in kernel_fits().pcie_bytes_per_s:
+            rates.append(kernel_fits().pcie_bytes_per_s[link])
         elif interconnect is not None:
             rates.append(interconnect.bytes_per_s)
         else:
@@ -188,7 +169,7 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
     shares = best_shares(tables.best_rates, cards)
     kernels = {
         name: fit_generation(tables, cards, group, source=f"{SOURCE}: {', '.join(group)}")
-        for name, group in GENERATIONS.items()
+        for name, group in kernel_fits().generations.items()
     }
     kernels["default"] = _default(tables, cards)
     ratio = _curve_over_best(kernels, shares)
@@ -204,9 +185,8 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
 
 def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEfficiency:
     """One curve over all NVIDIA cards, for generations without measurements."""
-    pooled = fit_generation(
-        tables, cards, POOL, source=f"{SOURCE}: one curve over all measured NVIDIA cards"
-    )
+    source = f"{SOURCE}: one curve over all measured NVIDIA cards"
+    pooled = fit_generation(tables, cards, kernel_fits().pool, source=source)
     return pooled.changed(fitted_on=(), evidence=Evidence.ASSUMED)
 
 

@@ -5,29 +5,15 @@ from typing import Final
 
 import numpy as np
 
-from advisor.calibration.fitting.kernel_tables import Experts, Floats
-from advisor.calibration.fitting.robust import Parameter, errors, fit_log_times, quality, rounded
+from advisor.calibration.fitting.kernel_tables import Experts, Floats, kernel_fits
+from advisor.calibration.fitting.robust import errors, fit_log_times, quality, rounded
 from advisor.equations.roofline import matmul_time_s
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.kernels import MatmulEfficiency
 
-KERNELS: Final[dict[str, tuple[str, str, str]]] = {
-    "default": ("bf16", "bf16", "bf16"),
-    "fp8": ("fp8", "fp8_block", "fp8"),
-    "nvfp4": ("nvfp4", "nvfp4", "fp4"),
-    "mxfp4": ("mxfp4", "mxfp4_mxfp8", "fp4"),
-}
-"""Stored format, measured kernel and reference peak, by key of the curve."""
-PARAMETERS: Final = (
-    Parameter("overhead_s", starts=(1e-5,), low=1e-7, high=1e-4, optional=True),
-    Parameter("compute", starts=(0.4,), low=0.05, high=1.0),
-    Parameter("bandwidth", starts=(0.7,), low=0.05, high=1.0),
-    Parameter("half_tiles", starts=(30.0, 300.0), low=1e-2, high=1e4, optional=True),
-    Parameter("half_depth", starts=(400.0,), low=1.0, high=1e4, optional=True),
-)
-NARROW_BYTES: Final = 2.0
-"""Activations are read and written in 16 bits. [bytes]"""
+ACTIVATION_BYTES: Final = 2.0
+"""Quantised layers read and write 16-bit activations and convert them on the way. [bytes]"""
 
 Cards = Mapping[str, Accelerator]
 
@@ -43,8 +29,9 @@ def fit_experts(
     """
     found = {}
     of_group = tables.of(accelerators)
-    for name, (stored, kernel, peak) in KERNELS.items():
-        rows = of_group.where(of_group.kernel == kernel)
+    for name, form in kernel_fits().experts.items():
+        peak = form.peak
+        rows = of_group.where(np.isin(of_group.kernel, form.kernels))
         # Cards without units for the format expand it, so their kernels are 16-bit ones.
         rows = rows.where(
             np.array(
@@ -52,7 +39,7 @@ def fit_experts(
             )
         )
         if rows.measured_s.size:
-            found[name] = _fit(rows, cards, peak, WEIGHT_FORMATS[stored].bytes_per_parameter)
+            found[name] = _fit(rows, cards, peak, WEIGHT_FORMATS[form.stored].bytes_per_parameter)
     return found
 
 
@@ -62,7 +49,8 @@ def _fit(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficienc
     bytes_per_s = np.array([card.memory_bandwidth_bytes_per_s for card in each])
     # Where all products are equally deep, no fit can tell a depth from a rate.
     deep = np.unique(np.concatenate([rows.hidden, rows.intermediate])).size > 1
-    parameters = PARAMETERS if deep else PARAMETERS[:-1]
+    parameters = kernel_fits().curves["experts"]
+    parameters = parameters if deep else parameters[:-1]
     names = [item.name for item in parameters]
 
     def predict(values: Floats) -> Floats:
@@ -75,7 +63,7 @@ def _fit(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficienc
             total = total + matmul_time_s(
                 flops=2.0 * rows.rows * depth * width,
                 moved_bytes=rows.held * depth * width * size
-                + rows.rows * (depth + width) * NARROW_BYTES,
+                + rows.rows * (depth + width) * ACTIVATION_BYTES,
                 output_elements=rows.rows * width,
                 depth=depth,
                 peak_flops_per_s=flops_per_s,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeVar
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from advisor.calibration.fitting.robust import Parameter
 from advisor.catalog.records import Teraflops
-from advisor.foundation.data_records import LARGEST, read_cells, read_table, refuse
+from advisor.foundation.data_records import LARGEST, read_cells, read_record, read_table, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
@@ -22,6 +24,49 @@ Texts = NDArray[np.str_]
 FOLDER = "measurements/kernels"
 ACHIEVABLE = "matmul_achievable.csv"
 """Best published matrix products of each card and format; beside ``measurements``."""
+
+
+class Measured(Noun):
+    """Measured kernels behind one curve."""
+
+    peak: str
+    """Format of the peak that the curve is relative to."""
+    kernels: tuple[str, ...]
+    stored: str = ""
+    """Format of routed experts' weights."""
+
+
+class KernelFits(Noun):
+    """Contents of the file, which says what each entry is."""
+
+    generations: dict[str, tuple[str, ...]]
+    pooled: tuple[str, ...]
+    formats: dict[str, Measured]
+    experts: dict[str, Measured]
+    block_scaled: tuple[str, ...]
+    weight_bytes: dict[str, float]
+    pcie_bytes_per_s: dict[str, float]
+    ring_libraries: tuple[str, ...]
+    small_bytes: float
+    large_bytes: float
+    cache_prone: tuple[str, ...]
+    unsure_decodes: tuple[str, ...]
+    curves: dict[str, tuple[Parameter, ...]]
+    backward_share: float
+    flash_2_flops_per_s: dict[str, float]
+    portable: tuple[str, ...]
+    scan_share: float
+
+    @property
+    def pool(self) -> tuple[str, ...]:
+        """Cards of the curve for generations without measurements."""
+        return tuple(card for name in self.pooled for card in self.generations[name])
+
+
+@cache
+def kernel_fits() -> KernelFits:
+    """Return which kernels each curve is fitted on, and where each fit starts."""
+    return read_record(data_path("kernel_fits.yaml"), KernelFits)
 
 
 @record

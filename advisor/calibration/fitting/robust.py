@@ -22,6 +22,8 @@ SOFT_SCALE: Final = 0.1
 the libraries that the medians of the tables were taken over."""
 POOL_GROUPS: Final = 8.0
 """Weight of all runs in the bounds of one kind's interval. [groups]"""
+PRIOR_WEIGHT: Final = 0.3
+"""Weight of a constant's prior, where a group of like measurements has one."""
 MAX_STEPS: Final = 500
 """Most evaluations of the model, without those for derivatives."""
 TOLERANCE: Final = 1e-13
@@ -38,6 +40,8 @@ class Parameter:
     high: float
     optional: bool = False
     """Its term is left out, so that the constant is 0, where the best fit is at the low bound."""
+    prior: float | None = None
+    """Value to which it keeps where measurements hardly determine it; None for no such value."""
 
 
 @record
@@ -75,6 +79,7 @@ def fit_log_times(
     .. math:: \min_\theta \sum_i w_i \left(\sqrt{1 + (r_i/s)^2} - 1\right), \quad
         r_i = \ln t_i(\theta) - \ln t_i^{measured}
 
+    with one further :math:`r = \ln\theta_j - \ln\theta_j^{prior}` for each constant with a prior,
     in :math:`\ln\theta`, between bounds that the steps may reach (``scipy.optimize.least_squares``
     with ``dogbox``; its ``soft_l1`` has no weights for single measurements, so the loss is a
     function).
@@ -99,12 +104,16 @@ def fit_log_times(
 
     target = np.log(measured_s)
     share = np.ones_like(target) if weights is None else weights
+    priors = {place: item.prior for place, item in enumerate(parameters) if item.prior}
+    known, expected = [*priors], np.log([*priors.values()])
+    share = np.concatenate([share, np.full(len(priors), PRIOR_WEIGHT)])
     low = np.log([item.low for item in parameters])
     high = np.log([item.high for item in parameters])
     starts = product(*[np.log(item.starts) for item in parameters])
 
     def residuals(points: Floats) -> Floats:
-        return np.asarray(np.log(predict(np.exp(points))) - target)
+        times = np.log(predict(np.exp(points))) - target
+        return np.concatenate([times, points[..., known] - expected], axis=-1)
 
     def neighbours(_: object, points: Iterable[Floats]) -> Floats:
         """Evaluate all steps of a numerical derivative at once."""

@@ -45,6 +45,8 @@ class EngineFit:
     kinds: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     """Names of ``ServingFacts``, or of ``BackendFacts`` behind the generations and a slash."""
+    kin: bool = False
+    """The n groups of one card at one site weigh as much as the root of n: they are kin."""
 
 
 class _Start(Noun):
@@ -59,6 +61,8 @@ Bounded = Annotated[float | _Start, Field(union_mode="left_to_right")]
 class _Fit(Noun):
     name: str
     kinds: tuple[str, ...]
+    prior: bool = False
+    kin: bool = False
     constants: dict[str, Annotated[Bounded | dict[str, Bounded], Field(union_mode="left_to_right")]]
 
 
@@ -88,9 +92,12 @@ def _parameters(constants: Mapping[str, Any], place: str = "") -> Iterator[Param
 
 
 def _fits(records: Iterable[_Fit]) -> tuple[EngineFit, ...]:
-    return tuple(
-        EngineFit(one.name, one.kinds, tuple(_parameters(one.constants))) for one in records
-    )
+    found = []
+    for one in records:
+        every = _parameters(one.constants)
+        every = (replace(item, prior=item.starts[0]) for item in every) if one.prior else every
+        found.append(EngineFit(one.name, one.kinds, tuple(every), one.kin))
+    return tuple(found)
 
 
 SERVERS: Final = _fits(engine_fits().servers)
@@ -158,8 +165,8 @@ def fit_engine(
 ) -> dict[str, float]:
     """Fit the constants of one engine, or those that several share.
 
-    By name, in the order of ``fit.parameters``. Every group of like runs weighs one. Of a host's
-    memory, the n groups of one card at one site weigh as much as the root of n: they are kin.
+    By name, in the order of ``fit.parameters``. Every group of like runs weighs one, on average
+    over them where kin weigh less.
 
     ``facts``: everything that is not fitted; of several engines, by name. ``without``: part of the
     readings to leave out, see :func:`folds_of`. ``tolerance``: relative gain below which the fit
@@ -173,10 +180,11 @@ def fit_engine(
     alike = [(one.group, one.quantity) for one in used]
     groups = Counter(alike)
     weights = np.array([1 / groups[name] for name in alike])
-    if fit in HOSTS:
+    if fit.kin:
         machines = [(one.site, one.group.split(" | ")[2]) for one in used]
         kin = Counter(machine for machine, _ in set(zip(machines, alike, strict=True)))
-        weights = weights / np.sqrt([kin[machine] for machine in machines])
+        less = weights / np.sqrt([kin[machine] for machine in machines])
+        weights = less * (weights.sum() / less.sum())
     names = [parameter.name for parameter in fit.parameters]
 
     def predict(points: Floats) -> Floats:

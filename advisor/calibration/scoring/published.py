@@ -24,17 +24,6 @@ TASKS: Final = measurement_tables().tasks
 """Kinds of work in the tables, in words."""
 ACCOUNTING: Final = "Accounting of tensors"
 START_UP: Final = "Start-up logs"
-HIDDEN: Final = frozenset(
-    {"id", "source", "model", "accelerator", "num_accelerators", "workload", "kind", "regime"}
-    | {"split_group", "primary_quantity", "secondary_quantity", "also_memory", "predictable"}
-    | {"architecture_key", "family", "mfu_convention", "model_flops_utilization"}
-)
-"""Columns that the description of a row leaves out."""
-SPEEDS: Final = frozenset(
-    {"tokens_per_s_per_accelerator", "samples_per_s", "step_time_s", "tpot_ms"}
-    | {"decode_tokens_per_s", "total_output_tokens_per_s"}
-)
-"""Columns with a speed."""
 REPOSITORY: Final = re.compile(r"([\w.-]+/[\w.-]+)@([0-9a-fA-F]{7,40}|HEAD):(\S+)")
 OTHER_GENERATION: Final = 3.0
 OTHER_MODEL_OF_CARD: Final = 0.5
@@ -131,6 +120,7 @@ def _joined(
     fallback = START_UP if table.endswith("_logs") else ACCOUNTING
     key = cell(row, "accelerator")
     card = cards.get(key)
+    hidden = measurement_tables().hidden | {scored.quantity}
     return PublishedRun(
         table=table,
         row=scored,
@@ -145,7 +135,7 @@ def _joined(
         settings=tuple(
             (name, value.strip())
             for name, value in row.items()
-            if name not in HIDDEN and value and value.strip() and name != scored.quantity
+            if name not in hidden and value and value.strip()
         ),
     )
 
@@ -175,7 +165,7 @@ def similar_runs(
     runs = published_runs(
         ["serving_runs", "loaded_runs", "desktop_runs"] if serving else ["training_runs"]
     )
-    words = _words(workload)
+    words, speeds = _words(workload), measurement_tables().speeds
     routed = _routed(parameters, active_parameters or parameters)
 
     def distance(run: PublishedRun) -> float:
@@ -190,7 +180,7 @@ def similar_runs(
     comparable = [
         run
         for run in runs
-        if run.task in words and run.row.quantity in SPEEDS and run.parameters > 0
+        if run.task in words and run.row.quantity in speeds and run.parameters > 0
     ]
     nearest: dict[str, PublishedRun] = {}
     for run in sorted(comparable, key=lambda run: (distance(run), run.row.id)):

@@ -135,6 +135,7 @@ class ModelNames(Noun):
 class _File(Noun):
     weight_formats: dict[str, str]
     cache_bytes: dict[str, float]
+    memory: dict[str, dict[str, str]]
     models: ModelNames
     shape: Guesses
     training: Guesses
@@ -149,6 +150,11 @@ def _file() -> _File:
 def cache_words() -> Mapping[str, float]:
     """Return the bytes of one cached element by the tables' words; 16 bits if none is stated."""
     return _file().cache_bytes
+
+
+def memory_words() -> Mapping[str, Mapping[str, str]]:
+    """Return the meaning of the words of each column of the tables of memory peaks."""
+    return _file().memory
 
 
 def model_names() -> ModelNames:

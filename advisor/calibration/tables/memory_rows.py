@@ -6,6 +6,7 @@ from typing import Final
 from advisor.architecture.table.model import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.guesses import memory_words
 from advisor.calibration.tables.reading import (
     Row,
     built,
@@ -26,7 +27,7 @@ from advisor.estimate.training.peak_moments import TrainingMemory
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.switches import MemorySwitches
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.precision import RECIPES, PrecisionRecipe
+from advisor.nouns.precision import RECIPES
 from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,
@@ -41,42 +42,8 @@ GATHERED_BF16: Final = RECIPES["bf16_mixed"].changed(
 """PyTorch's FSDP mixed precision: the shards are the master weights; gathered weights are cast, and
 the network runs in bf16 without autocast."""
 
-MODES: Final[dict[str, PrecisionRecipe]] = {
-    "fp32": RECIPES["fp32"],
-    "amp_bf16": RECIPES["bf16_amp"],
-    "pure_bf16": RECIPES["bf16_pure"],
-    "bf16_master": RECIPES["bf16_mixed"],
-    "mp_bf16": GATHERED_BF16,
-    "mp_bf16_redbf16": GATHERED_BF16,
-    "pure_bf16_redfp32": RECIPES["bf16_pure"],
-}
-REDUCE_FORMATS: Final = {"mp_bf16_redbf16": "bf16", "pure_bf16_redfp32": "fp32"}
-"""Reduce format, if it differs from the format of the gradients."""
-
-OPTIMIZERS: Final = {optimizer.value: optimizer for optimizer in Optimizer} | {
-    "": Optimizer.ADAMW,
-    "adamw_fused": Optimizer.ADAMW,
-    "adamw_foreach": Optimizer.ADAMW,
-    "adamw_master": Optimizer.ADAMW,
-}
-RESHARDINGS: Final = {
-    "zero3": Sharding.ZERO3,
-    "zero3_root": Sharding.ZERO3,
-    "zero2": Sharding.ZERO2,
-}
-WRAPS: Final = {"block+root": False, "block+embed+head": True}
-BASES: Final = {
-    "bf16": FineTuningMethod.LORA,
-    "nf4": FineTuningMethod.QLORA,
-    "nf4_prep": FineTuningMethod.QLORA,
-}
-ATTENTION: Final = {
-    "": AttentionKernel.FLASH,
-    "sdpa": AttentionKernel.FLASH,
-    "flash": AttentionKernel.FLASH,
-    "eager": AttentionKernel.EAGER,
-}
-LOSSES: Final = {"": False, "lp": False, "gather": True}
+GATHERED: Final = "gathered"
+"""Word for this recipe, and for logits that tensor parallelism gathers."""
 TENSORS: Final = {
     "one card": "tensors_alone",
     "images": "tensors_images",
@@ -160,7 +127,7 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
     data = tensor = 1
     kind, sharding, sequence_parallel = "one card", Sharding.DDP, True
     if "reshard" in row:
-        kind, sharding = "FSDP", choice(row, "reshard", RESHARDINGS)
+        kind, sharding = "FSDP", Sharding(_meant(row, "reshard"))
         data = _shard_group(row)
     elif "bucket_view" in row:
         kind, data = "DDP", needed(row, "world")
@@ -169,7 +136,7 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         sharding = Sharding.ZERO3 if data > 1 else Sharding.DDP
         sequence_parallel = flag(row, "seq_parallel")
     elif "base" in row:
-        kind = "QLoRA" if choice(row, "base", BASES) is FineTuningMethod.QLORA else "LoRA"
+        kind = "QLoRA" if _meant(row, "base") == FineTuningMethod.QLORA else "LoRA"
     columns = {
         "data": data,
         "tensor": tensor,
@@ -179,6 +146,11 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         "sequence_parallel": sequence_parallel,
     }
     return kind, built(ParallelLayout, columns | stated(row, ParallelLayout))
+
+
+def _meant(row: Row, column: str, **others: str) -> str:
+    """Return the meaning of a cell's word."""
+    return choice(row, column, {**memory_words()[column], **others})
 
 
 def _shard_group(row: Row) -> int:
@@ -196,19 +168,20 @@ def predicted_run(row: Row, engine: Engine) -> TrainingRun:
     architecture = engine.architecture(row)
     frozen = "base" in row
     mode = cell(row, "mode")
-    recipe = RECIPES["bf16_mixed"] if frozen else choice(row, "mode", MODES)
+    recipe = "bf16_mixed" if frozen else _meant(row, "mode")
     # The table's own columns come first; fields of a case replace them.
     case = built(Pretraining, stated(row, Pretraining, leave=("optimizer", *SIZES)))
-    method = choice(row, "base", BASES) if frozen else None
+    recipe = case.precision or recipe
+    method = FineTuningMethod(_meant(row, "base")) if frozen else None
     optimizer = cell(row, "optimizer")
     switches = MemorySwitches(
         foreach_optimizer=optimizer.endswith("foreach"),
         gradient_bucket_view=flag(row, "bucket_view"),
-        reduce_format=case.reduce_format or REDUCE_FORMATS.get(mode),
+        reduce_format=case.reduce_format or memory_words()["reduced"].get(mode),
         gradient_sync=case.gradient_sync,
         kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
-        gathered_logits=choice(row, "loss", LOSSES),
-        ends_apart=choice(row, "wrap", WRAPS) if "wrap" in row else layout.tensor > 1,
+        gathered_logits=_meant(row, "loss") == GATHERED,
+        ends_apart=_meant(row, "wrap") == "apart" if "wrap" in row else layout.tensor > 1,
     )
     if frozen:
         switches = replace(
@@ -223,11 +196,13 @@ def predicted_run(row: Row, engine: Engine) -> TrainingRun:
         tokens=1.0,
         sequence_length=needed(row, "seq_len") if architecture.unit is Unit.TOKEN else 1,
         global_batch=layout.micro_batch * layout.data,
-        recipe=RECIPES[case.precision] if case.precision else recipe,
-        optimizer=choice(row, "optimizer", OPTIMIZERS),
+        recipe=GATHERED_BF16 if recipe == GATHERED else RECIPES[recipe],
+        optimizer=Optimizer(
+            _meant(row, "optimizer", **{one.value: one.value for one in Optimizer})
+        ),
         attention=case.attention
         if cell(row, "attention")
-        else choice(row, "attn_request", ATTENTION),
+        else AttentionKernel(_meant(row, "attn_request")),
         software=case.software or "huggingface",
         cross_entropy=case.cross_entropy,
         method=method,

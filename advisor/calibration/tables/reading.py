@@ -59,7 +59,10 @@ class MeasurementTables(Noun):
     tables: dict[str, str]
     unseen: dict[str, str]
     tasks: dict[str, str]
+    work: dict[str, str]
     regimes: dict[str, str]
+    hidden: frozenset[str]
+    speeds: frozenset[str]
 
 
 @cache

@@ -13,6 +13,7 @@ from advisor.calibration.tables.reading import (
     choice,
     flag,
     integer,
+    measurement_tables,
     needed,
     number,
     release,
@@ -34,20 +35,8 @@ from advisor.nouns.software.efficiency import Calibration, Interval
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.workload import FineTuning, Pretraining, Training
 
-PRETRAINS = (
-    "pretraining",
-    "continued_pretraining",
-    "cnn_training",
-    "detection_training",
-    "vit_training",
-    "diffusion_training",
-)
-TUNES = ("lora", "qlora", "full_finetuning", "preference_tuning")
-WORK: dict[str, type[Training]] = {
-    **dict.fromkeys(PRETRAINS, Pretraining),
-    **dict.fromkeys(TUNES, FineTuning),
-}
-"""Workload of a case by the table's name of the work."""
+WORK: dict[str, type[Training]] = {"pretraining": Pretraining, "fine_tuning": FineTuning}
+"""Workload of a case by its kind."""
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
 KEPT_GRADIENTS = {"": False, "none": False, "zero": True}
 LEAN_BITSANDBYTES = (0, 44)
@@ -222,7 +211,7 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
 
 def _workload(row: Row, unit: Unit) -> Training:
     """Return the workload of a case that a filled row describes."""
-    noun = choice(row, "workload", WORK)
+    noun = WORK[choice(row, "workload", measurement_tables().work)]
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
     # The network is built for the sizes of its input.

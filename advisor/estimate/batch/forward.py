@@ -15,11 +15,11 @@ from advisor.equations.roofline import matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.hardware.caching import in_cache
 from advisor.estimate.hardware.kernel_times import (
-    ANSWER_COPIES,
     attention_passes,
     copies_time,
     elementwise_forward,
     is_product,
+    kernel_facts,
     launch_time,
     matmul_forward,
     recurrence_passes,
@@ -228,7 +228,7 @@ def _compiled(
         )
         launch += op.layers * kernels.kernel_s
     launch += hardware.shared_memory * kernels.shared_memory_s
-    launch += copies_time(ANSWER_COPIES, hardware)
+    launch += copies_time(kernel_facts().answer_copies, hardware)
     return BatchShares(
         matmul=matmul, attention=attention, elementwise=zero, launch=launch, pipeline=zero
     )
@@ -293,7 +293,7 @@ def _forward(
         launches += op.layers * count
     kernels = matmul + attention + elementwise
     launch = launch_time(launches, kernels, candidates.hardware, software)
-    launch = launch + copies_time(ANSWER_COPIES, candidates.hardware)
+    launch = launch + copies_time(kernel_facts().answer_copies, candidates.hardware)
     return BatchShares(
         matmul=matmul, attention=attention, elementwise=elementwise, launch=launch, pipeline=zero
     )

@@ -3,7 +3,7 @@
 The same code serves one configuration and a million.
 """
 
-from typing import Final
+from functools import cache
 
 import numpy as np
 
@@ -18,20 +18,35 @@ from advisor.equations.roofline import (
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.fold import adapted, keys_attended
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.data_records import read_record
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel
 
-DRIVER_S: Final = 2e-6
-"""Time of the driver to queue one kernel, a part of the host's time for one eager call: 1 to 3 us
-of 5 to 25 (jiahuanglin.xyz, GPU kernel serving, lesson 18, read 2026-11-21). [s]"""
-COPY_S: Final = 6e-6
-"""Time of one small copy between host and accelerator: 5 to 7 us (Wu et al. 2026,
-arXiv:2602.21548, section 5.2). [s]"""
-STEP_COPIES: Final = 3.0
-"""Copies of a training step: inputs and labels to the accelerator, the loss back."""
-ANSWER_COPIES: Final = 2.0
-"""Copies of an inference batch: inputs to the accelerator, results back."""
+
+class KernelFacts(Noun):
+    """Contents of the file, which says what each entry is."""
+
+    driver_s: float
+    copy_s: float
+    step_copies: float
+    answer_copies: float
+    expanded_bytes: float
+    unpacked_bytes: float
+    scan_keys: float
+    scan_backward: float
+    dualpipe_grouped: float
+    first_flash: float
+    eager_score_passes: float
+    math_score_passes: float
+
+
+@cache
+def kernel_facts() -> KernelFacts:
+    """Return what published sources say of kernels that no table measures."""
+    return read_record(data_path("kernel_facts.yaml"), KernelFacts)
 
 
 def queue_time(launches: Floats, hardware: HardwareArrays, software: SoftwareFacts) -> Floats:
@@ -48,7 +63,7 @@ def dispatch_time(launches: Floats, hardware: HardwareArrays, software: Software
 
     There is no driver in between. 0 for accelerators.
     """
-    dispatch = launches * max(0.0, software.launch_s - DRIVER_S)
+    dispatch = launches * max(0.0, software.launch_s - kernel_facts().driver_s)
     return np.where(hardware.own_host > 0, dispatch, 0.0)
 
 
@@ -69,34 +84,7 @@ def copies_time(copies: float, hardware: HardwareArrays) -> Floats:
 
     0 if both share one memory. Leaves out the bytes, which loaders copy ahead.
     """
-    return np.where(hardware.shared_memory > 0, 0.0, copies * COPY_S)
-
-
-EXPANDED_BYTES = 2.5
-"""One kernel reads a 4-bit weight and writes it in 16 bits. [bytes]"""
-UNPACKED_BYTES = 18.0
-"""The same by separate operations, as in PyTorch code for GPTQ: 35 ps for each parameter and
-three passes on A100 (QwenLM/Qwen, README: LoRA against Q-LoRA at 256 tokens). [bytes]"""
-SCAN_KEYS = 1024.0
-"""Keys of the attention in the comparison with a chunked recurrence (calibration/kernels.py)."""
-SCAN_BACKWARD = 2.0
-"""Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
-matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
-DUALPIPE_GROUPED = 1.0
-"""Rate of routed experts' products over that of one dense product in the code that DualPipe comes
-with: 1,288 against 1,304 TFLOP/s for 7,168 x 4,096 matrices, 1,093 against 1,025 for 2,048 x 7,168
-(DeepGEMM at its first release, README, H800)."""
-FIRST_FLASH = 0.65
-"""Rate of FlashAttention 1 over that of FlashAttention-2, which is 1.7 to 3 times as fast as it was
-in CUDA and 1.3 to 2.5 times as fast as in Triton (Dao 2023, arXiv:2307.08691, section 4.1). Within
-that range, it gives runs of 512 and of 65,536 tokens equal errors (MPT of llm-foundry)."""
-EAGER_SCORE_PASSES = 5.0
-"""Times that unfused attention reads or writes the score matrix forward: product, scale and
-mask, softmax in and out, product."""
-MATH_SCORE_PASSES = 9.0
-"""The same of PyTorch's math kernel (``_scaled_dot_product_attention_math``, 2.5 and later):
-product, mask in and out, softmax in and out, search for rows of minus infinity, their replacement
-in and out, product. The mask of bytes is left out."""
+    return np.where(hardware.shared_memory > 0, 0.0, copies * kernel_facts().copy_s)
 
 
 def moving_s(moved_bytes: Floats, hardware: HardwareArrays, *, kernels: float = 1.0) -> Floats:
@@ -137,7 +125,7 @@ def matmul_forward(
     streamed = rows * sides
     share: Floats | float = 1.0
     if op.experts > 1:
-        share = np.where(layout.dual, DUALPIPE_GROUPED, software.grouped_compute)
+        share = np.where(layout.dual, kernel_facts().dualpipe_grouped, software.grouped_compute)
     saved = hardware.convolution_saving if op.minimal else 1.0
     if op.kind is OperatorKind.CONVOLUTION:
         # Neighbouring outputs share their inputs, so both sides move once.
@@ -202,7 +190,11 @@ def dequantise_time(op: Operator, run: TrainingRun, candidates: Candidates) -> F
     """Time to expand a row's 4-bit weights to 16 bits. [s]"""
     hardware, layout = candidates.hardware, candidates.layout
     degree = layout.tensor * (layout.expert if op.experts > 1 else 1.0)
-    each = UNPACKED_BYTES if run.switches.unpacked_base else EXPANDED_BYTES
+    each = (
+        kernel_facts().unpacked_bytes
+        if run.switches.unpacked_base
+        else kernel_facts().expanded_bytes
+    )
     return moving_s(each * op.parameters / degree, hardware)
 
 
@@ -217,7 +209,7 @@ def attention_passes(
         flops = tokens * op.flops_per_token_per_key * keys / layout.tensor
         rate = hardware.attention_portable if software.portable_attention else 1.0
         if run.attention is AttentionKernel.FLASH_1:
-            rate = FIRST_FLASH * hardware.attention_portable
+            rate = kernel_facts().first_flash * hardware.attention_portable
 
         def timed(efficiency: Floats, passes: float, kernels: int) -> Floats:
             found = attention_time_s(
@@ -240,7 +232,9 @@ def attention_passes(
         / (hardware.peak16_flops_per_s * hardware.matmul_compute)
     )
     moved = square * op.positions_per_token * op.heads
-    moved = moved * (MATH_SCORE_PASSES if math else EAGER_SCORE_PASSES)
+    moved = moved * (
+        kernel_facts().math_score_passes if math else kernel_facts().eager_score_passes
+    )
     if math:
         # Keys and values are repeated for every query head: written and read, each a quarter of
         # the operations (two products, a multiplication and an addition each).
@@ -272,7 +266,7 @@ def scan_passes(
     hardware = candidates.hardware
     arithmetic = attention_time_s(
         flops=tokens * op.flops_per_token / candidates.layout.tensor,
-        keys=SCAN_KEYS,
+        keys=kernel_facts().scan_keys,
         peak_flops_per_s=hardware.peak16_flops_per_s,
         efficiency=hardware.attention_forward * hardware.attention_scan,
         half_keys=hardware.attention_half_keys,
@@ -280,7 +274,7 @@ def scan_passes(
     )
     moved = elementwise_forward(op, run, candidates, software, tokens)
     forward = np.maximum(arithmetic, moved)
-    return forward, SCAN_BACKWARD * forward
+    return forward, kernel_facts().scan_backward * forward
 
 
 def elementwise_forward(

@@ -77,6 +77,11 @@ def _text_notes(
     if weight_format.name != architecture.weight_format and loss:
         chosen = "the largest format that fits; " if workload.weight_format is None else ""
         yield f"{chosen}published loss of quality in {weight_format.name}: {loss}"
+    if placement.cache and (loss := quality_words(f"kv_{placement.cache}")):
+        yield (
+            f"a cache of {placement.cache} (--kv-cache {placement.cache}) leaves room for larger "
+            f"weights; published loss of quality: {loss}"
+        )
 
 
 def _batch_notes(

@@ -195,12 +195,12 @@ class ToolRules:
                 yield tool, found[1]
 
     def _usual(self, card: Accelerator) -> tuple[Tool, ...]:
-        """Return the usual tools; for few users of text, those for a card of one's own first."""
+        """Return the usual tools; for few users, those for a card of one's own first."""
         usual = usual_tools(card, self.duty, self.architecture.total_parameters)
         few = tool_choice().few
         workload = self.case.workload
-        text = self.duty is Duty.GENERATE
-        if text and isinstance(workload, Serving) and for_few(workload) and few.on(card):
+        own = self.duty in (Duty.GENERATE, Duty.TRANSCRIBE)
+        if own and isinstance(workload, Serving) and for_few(workload) and few.on(card):
             return tuple(sorted(usual, key=lambda tool: tool.name not in few.tools))
         return usual
 

@@ -19,7 +19,7 @@ from advisor.equations.training.traffic import slowest_s
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.fold import fold_adapters
 from advisor.estimate.hardware.caching import step_in_cache
-from advisor.estimate.hardware.kernel_times import STEP_COPIES, copies_time, launch_time, moving_s
+from advisor.estimate.hardware.kernel_times import copies_time, kernel_facts, launch_time, moving_s
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.loading import loading_time
@@ -119,7 +119,8 @@ def training_time(
         "attention": micro_batches * one.attention,
         "elementwise": micro_batches * one.elementwise,
         "recompute": micro_batches * one.recompute,
-        "launch": micro_batches * launch + copies_time(STEP_COPIES, candidates.hardware),
+        "launch": micro_batches * launch
+        + copies_time(kernel_facts().step_copies, candidates.hardware),
         "tensor_traffic": micro_batches * traffic.tensor,
         "expert_traffic": micro_batches * exchange,
         "context_traffic": micro_batches * traffic.context,

@@ -154,7 +154,8 @@ def expressed(
     weights = _weights(program, plan.precision, card, differences)
     caches = {}
     if model.unit is Unit.TOKEN:
-        cache = _cache(program, cache_format(workload, card), differences)
+        wanted = plan.kv_cache_format or cache_format(workload, card)
+        cache = _cache(program, wanted, differences)
         caches = {"kv_cache_format": cache}
     layout = _layout(program, plan.layout, differences)
     techniques = _techniques(program, workload, model, card, differences)

@@ -49,7 +49,7 @@ class BackendFacts(Noun):
     compute: Positive
     """Rate of products with quantised weights relative to the calibrated 16-bit kernels, with
     fp16 sums if those are faster on the card."""
-    wide: Positive
+    wide: Positive = 1.0
     """Rate of products with 16-bit weights relative to those with quantised weights."""
     attention: Positive
     """Rate of attention relative to the calibrated kernels."""

@@ -1,4 +1,4 @@
-"""Published loss of quality by quantised weights: rows of ``data/quality_loss.csv``."""
+"""Published loss of quality by quantised weights and caches: rows of ``data/quality_loss.csv``."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -9,7 +9,7 @@ from pydantic import Field
 from advisor.foundation.data_records import read_table, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 
 QUALITY: Final = "quality_loss.csv"
 Figure = Annotated[float, Field(gt=0, lt=1000)]
@@ -19,7 +19,7 @@ class QualityLoss(Noun):
     """One published comparison of quantised weights with the same model's own."""
 
     format: str
-    """Weight format."""
+    """Weight format, or ``kv_`` and a format of the key-value cache."""
     metric: str
     """``perplexity`` rises with the loss; scores fall."""
     model: str
@@ -49,7 +49,8 @@ def quality_losses() -> Mapping[str, QualityLoss]:
     """
     rows = read_table(data_path(QUALITY), QualityLoss, key=("format",))
     for row in rows:
-        if row.format not in WEIGHT_FORMATS:
+        cached = row.format.removeprefix("kv_") in KV_CACHE_FORMATS
+        if row.format not in WEIGHT_FORMATS and not cached:
             refuse(QUALITY, row.format, "Name a weight format.", field="format")
     return {row.format: row for row in rows}
 

@@ -90,7 +90,7 @@ class SizeClass(Noun):
 
 
 class FewUsers(Noun):
-    """Cards on which few users of text are served by other tools than many."""
+    """Cards on which few users of text or speech are served by other tools than many."""
 
     users: Annotated[int, Field(ge=1)]
     """Most requests at the same time."""
@@ -116,6 +116,9 @@ class FormatLadder(Noun):
     """Taken if nothing larger fits; the answer says so."""
     beside: tuple[str, ...] = ()
     """Faster ones, named where a larger one fits."""
+    cache: str | None = None
+    """The engine's smaller key-value cache, with which a plan tries usual weights before smaller
+    ones; None if it has none."""
     host: tuple[str, ...] = ()
     """With layers or experts in the host's memory; empty if the engine keeps none there."""
     instead: dict[str, str] = Field(default_factory=dict)

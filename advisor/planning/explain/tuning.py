@@ -16,6 +16,7 @@ from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.engine import constants_of
 from advisor.estimate.tools.software import tool_of
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import memory_total, usual_total
@@ -34,6 +35,7 @@ from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
+from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.tools import usual_tools
 from advisor.nouns.techniques import Speculation, technique_facts
 from advisor.nouns.training_choices import (
@@ -48,6 +50,9 @@ HIT_SHARE: Final = 0.5
 """Share of each prompt that the sentence on prefix caching supposes in the cache."""
 LONG_PROMPT: Final = 256
 """Shorter prompts gain little from a prefix cache. [tokens]"""
+LARGE_STEP: Final = 2048
+"""Prompt tokens of one step that are offered where an engine reads fewer: ``-b`` of llama.cpp,
+whose ``-ub`` is 512 (tools/server/README.md of ggml-org/llama.cpp at 00dc8057)."""
 WORTH: Final = 0.95
 """A technique is told if a time falls to this share of it."""
 
@@ -77,13 +82,15 @@ def served_improvements(
 
     first, token, output = speeds(plan)
     told = []
-    for title, update in _offers(workload, architecture):
+    duty = duty_of(workload, architecture)
+    engine = constants_of(asked.calibration, placement.tool, placement.accelerator, duty).serving
+    for title, update in _offers(workload, architecture, engine):
         own = asked.case.changed(workload=workload.changed(**update))
         changed = estimate_configuration(asked.of(own), placement)
         after_first, after_token, after_output = speeds(changed)
         faster = after_token.expected <= WORTH * token.expected
         sooner = after_first.expected <= WORTH * first.expected
-        if not faster and not sooner:
+        if not (faster or sooner) or plan.memory.fits > changed.memory.fits:
             continue
         effects = (
             ("first token {} → {}", _ms(first), _ms(after_first)),
@@ -118,8 +125,14 @@ def _faster_tools(
 
 
 def _offers(
-    workload: Serving, architecture: ModelArchitecture
+    workload: Serving, architecture: ModelArchitecture, engine: ServingFacts
 ) -> Iterator[tuple[str, dict[str, Any]]]:
+    longest = min(LARGE_STEP, workload.input_tokens)
+    if workload.step_tokens is None and engine.batched_tokens < longest:
+        yield (
+            f"steps of {LARGE_STEP:,} tokens (--step-tokens {LARGE_STEP})",
+            {"step_tokens": LARGE_STEP},
+        )
     told = workload.prefix_hit_share is not None or workload.shared_prefix_tokens
     if not told and workload.input_tokens >= LONG_PROMPT:
         yield (

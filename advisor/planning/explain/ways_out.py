@@ -12,7 +12,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.fold import fold_adapters
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
-from advisor.estimate.tools.serving_formats import ways_of
+from advisor.estimate.tools.serving_formats import ladder_of, ways_of
 from advisor.estimate.training.run import offer_for, resolve_training
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
@@ -46,7 +46,6 @@ HOSTED: Final = {
     Offload.PARAMETERS: "weights",
     Offload.ACTIVATIONS: "activations",
 }
-SMALL_CACHE: Final = "cache in fp8 (--kv-cache fp8)"
 NAMES: Final = {level: f"ZeRO-{level.value.removeprefix('zero')}" for level in Sharding}
 
 
@@ -284,18 +283,21 @@ def _changes(
             fewer = f"serve {at_once:,} {noun} at a time instead of {workload.concurrency:,}"
             title = f"{fewer} (--concurrency {at_once})"
             yield Change(title, "load", changed(concurrency=at_once))
-        small_cache = workload.kv_cache_format != "fp8"
-        if small_cache:
-            yield Change(SMALL_CACHE, "numerics", changed(kv_cache_format="fp8"))
+        tool = placement.equipped(case, architecture).tool
+        cache = (ladder_of(tool).cache if tool else None) or "fp8"
+        small, smaller = f"cache in {cache} (--kv-cache {cache})", {"kv_cache_format": cache}
+        narrows = workload.kv_cache_format != cache
+        if narrows:
+            yield Change(small, "numerics", changed(**smaller))
         size = WEIGHT_FORMATS[placement.precision].bytes_per_parameter
         for name in _narrower(case, architecture, placement):
             if WEIGHT_FORMATS[name].bytes_per_parameter >= size:
                 continue
             title = f"weights in {name} (--weights {name})"
             yield Change(title, "numerics", changed(weight_format=name), precision=name)
-            if small_cache:
-                both = changed(weight_format=name, kv_cache_format="fp8")
-                yield Change(f"{title} and {SMALL_CACHE}", "numerics", both, precision=name)
+            if narrows:
+                both = changed(weight_format=name, **smaller)
+                yield Change(f"{title} and {small}", "numerics", both, precision=name)
         return
     if workload.gradient_sync is GradientSync.LAST:
         each = changed(gradient_sync=GradientSync.EACH)
@@ -353,7 +355,7 @@ def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement)
         return tuple(name for name in WEIGHT_FORMATS if found[1].serves(card, name))
     free = case.workload.changed(weight_format=None)
     ways = ways_of((tool, found[1]), card, free, architecture)
-    return tuple(way.weight_format for way in ways)
+    return tuple(dict.fromkeys(way.weight_format for way in ways))
 
 
 def _other_software(case: Case) -> Iterator[Change]:

@@ -139,6 +139,7 @@ def served_fit(found: Estimate, concurrency: int) -> ServedFit:
     )
     return ServedFit(
         weight_format=found.precision,
+        kv_cache_format=found.kv_cache_format,
         software=found.software.name,
         software_title=found.software.title,
         quality=quality_words(found.precision),
@@ -360,6 +361,8 @@ def _assumed(
     )
     yield f"a context of {in_words(context_tokens)} tokens, or the model's longest if shorter"
     yield f"cache in {stored_format(card, 'bf16')}"
+    if any(model.served.formats != model.served.weight_format for model in models):
+        yield "a smaller cache where the weights name one"
     yield f"adapters in {adapters}; full training in {full}; adamw, Hugging Face software"
     yield "one training sequence per card at a time"
     yield "a model fits if the high end of its memory range fits"
@@ -385,14 +388,8 @@ def _kept_free(models: Sequence[ModelFit], card: Accelerator) -> Iterator[str]:
 def _alike_once(machines: Sequence[System], case: Case) -> list[System]:
     """Return the cheapest of the machines that serve one card alike: links do not count."""
     links = {"accelerators", "intra_bytes_per_s", "intra_domain", "inter_bytes_per_s"}
-    kept: dict[str, System] = {}
+    kept: dict[str, list[System]] = {}
     for system in machines:
-        alike = system.node.model_dump_json(exclude=links)
-        other = kept.get(alike)
-        if other is None or _usd(system, case) < _usd(other, case):
-            kept[alike] = system
-    return list(kept.values())
-
-
-def _usd(system: System, case: Case) -> float:
-    return Price.of(system, case.limits.price_kind).usd_per_hour
+        kept.setdefault(system.node.model_dump_json(exclude=links), []).append(system)
+    kind = case.limits.price_kind
+    return [min(each, key=lambda one: Price.of(one, kind).usd_per_hour) for each in kept.values()]

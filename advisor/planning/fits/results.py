@@ -8,6 +8,7 @@ from advisor.foundation.formatting import length_limit
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout, Sharding
+from advisor.nouns.precision import formats_served
 from advisor.nouns.training_choices import FineTuningMethod
 
 
@@ -36,6 +37,8 @@ class ServedFit(Noun):
     """One model served in one weight format at one concurrency."""
 
     weight_format: str
+    kv_cache_format: str | None
+    """Of keys and values."""
     software: str
     """Name of the tool that serves it."""
     software_title: str
@@ -61,6 +64,11 @@ class ServedFit(Noun):
     """Weights and cache in the host's memory, expected. [bytes]"""
     tokens_per_s: Range | None
     """Decode speed of one sequence; None where it does not fit. [tokens/s]"""
+
+    @property
+    def formats(self) -> str:
+        """Weights, with the cache where it has fewer than 16 bits."""
+        return formats_served(self.weight_format, self.kv_cache_format)
 
     @property
     def margin_bytes(self) -> float:

@@ -36,6 +36,7 @@ def neighbours(
 
     ``run``: the resolved training workload, if the caller has it already.
     """
+    asked = asked.cached_in(placement.cache)
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     if isinstance(case.workload, Serving):
         if not architecture.generates:

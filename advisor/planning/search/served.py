@@ -106,7 +106,7 @@ class _Served:
     misses: dict[str, Miss] = field(default_factory=dict)
     carried: dict[str, float] = field(default_factory=dict)
     searched: int = 0
-    _variants: dict[tuple[int, str], int] = field(default_factory=dict)
+    _variants: dict[tuple[int, str, str | None], int] = field(default_factory=dict)
     _prices: dict[int, Price] = field(default_factory=dict)
 
     @cached_property
@@ -288,7 +288,7 @@ class _Served:
         groups: dict[tuple[object, ...], list[_Try]] = {}
         for item in tries:
             card, form = self.systems[item.place].accelerator, item.form
-            cache = KV_CACHE_FORMATS[cache_format(self.workload, card)]
+            cache = KV_CACHE_FORMATS[item.way.cache or cache_format(self.workload, card)]
             tool = item.way.tool
             engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
             kind = form.bytes_per_parameter, form.engine, cache, engine, item.way.hosted
@@ -296,17 +296,18 @@ class _Served:
         return groups.values()
 
     def _variant(self, item: _Try) -> int:
-        """Return the index of the try's system with its tool; a second tool is a new system."""
-        system, tool = self.systems[item.place], item.way.tool
+        """Return the index of the try's system with its tool and cache; others are a new system."""
+        system, (tool, cache) = self.systems[item.place], (item.way.tool, item.way.cache)
+        key = item.place, tool.name, cache
         if system.tool is None:
-            self.systems[item.place] = replace(system, tool=tool)
-            self._variants[item.place, tool.name] = item.place
-        elif system.tool is tool:
+            self.systems[item.place] = replace(system, tool=tool, cache=cache)
+            self._variants[key] = item.place
+        elif system.tool is tool and system.cache == cache:
             return item.place
-        elif (item.place, tool.name) not in self._variants:
-            self._variants[item.place, tool.name] = len(self.systems)
-            self.systems.append(replace(system, tool=tool))
-        return self._variants[item.place, tool.name]
+        elif key not in self._variants:
+            self._variants[key] = len(self.systems)
+            self.systems.append(replace(system, tool=tool, cache=cache))
+        return self._variants[key]
 
     def _strain(self, alike: Sequence[_Try], members: Sequence[System]) -> Strain:
         """Return at which point of their ranges the limits judge the latencies."""
@@ -335,9 +336,12 @@ class _Served:
             hosted=way.hosted,
             spares=self.workload.spare_replicas,
         )
+        workload = self.workload
+        if way.cache:
+            workload = workload.changed(kv_cache_format=way.cache)
         work = ServedWork(
             self.asked.architecture,
-            self.workload,
+            workload,
             form,
             card,
             self.asked.case.limits,

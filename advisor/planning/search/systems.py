@@ -40,6 +40,8 @@ class System:
     """Memory of one machine that layouts may fill; None if it has no limit. [bytes]"""
     tool: Tool | None = None
     """What does the work on it; None before the search has chosen."""
+    cache: str | None = None
+    """Format of the key-value cache that the search chose; None for that of the case."""
 
     def divides(self, degree: Degree) -> bool:
         """Whether its serving tool divides a model this way; without a tool, all do."""

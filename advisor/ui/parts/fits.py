@@ -247,6 +247,7 @@ def _how_far(inputs: Inputs, fits: api.Fits) -> None:
                 "output_tokens": ANSWER_TOKENS,
                 "concurrency": 1,
                 "weight_format": served.weight_format,
+                "kv_cache_format": served.kv_cache_format,
                 "engine": served.software,
             },
             "hardware": {"accelerator": fits.accelerator, "count": fits.count},

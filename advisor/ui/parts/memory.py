@@ -9,7 +9,6 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import curve_alt, curve_chart
 from advisor.nouns.case import Case
-from advisor.nouns.inputs import Task
 from advisor.ui.parts.chart_view import draw, plan_asked, table_below, theme
 from advisor.ui.parts.widgets import behind
 from advisor.ui.parts.wording import on_phone, plain
@@ -63,7 +62,5 @@ def _case_of(found: Answer, estimate: api.Estimate) -> Case:
         hardware={"accelerator": estimate.accelerator, "count": estimate.count},
         layout=estimate.layout.model_dump(mode="json"),
     )
-    serving = found.inputs.task == Task.SERVE
-    field = "weight_format" if serving else "precision"
-    workload = case.workload.model_copy(update={field: estimate.precision})
+    workload = case.workload.model_copy(update=estimate.numerics)
     return case.changed(workload=workload)
