@@ -19,7 +19,7 @@ lacks() {
 
 # check NAME PATTERN LEAST EQUALS EXPECTED REMEDY COMMAND...
 check() {
-  local name=$1 pattern=$2 least=$3 equals=$4 expected=$5 remedy=$6 output line found=""
+  local name=$1 pattern=$2 least=$3 equals=$4 expected=$5 remedy=$6 output line found="" seen=""
   shift 6
   if ! command -v "$1" > /dev/null 2>&1; then
     lacks "$name" "the command $1 is not there" "$expected" "$remedy"
@@ -31,16 +31,19 @@ check() {
   fi
   while IFS= read -r line; do
     [[ $line =~ $pattern ]] || continue
-    if [[ -n $equals && ${BASH_REMATCH[1]} == "$equals" ]]; then found=$equals; break; fi
-    [[ -z $equals ]] || { found=""; continue; }
-    found=${BASH_REMATCH[1]}
+    seen=${BASH_REMATCH[1]}
+    if [[ -n $equals && $seen != "$equals" ]]; then continue; fi
+    found=$seen
+    if [[ -n $equals ]]; then break; fi
     if [[ -n $least ]] && ! reaches "$found" "$least"; then
       lacks "$name" "found $found" "$expected" "$remedy"
       return
     fi
   done <<< "$output"
   if [[ -z $found ]]; then
-    lacks "$name" "$1 does not show it" "$expected" "$remedy"
+    local shown="$1 does not show it"
+    [[ -z $seen ]] || shown="found $seen"
+    lacks "$name" "$shown" "$expected" "$remedy"
     return
   fi
   printf 'ok       %s: %s\n' "$name" "$found"

@@ -42,6 +42,7 @@ empty: {}
             "launch_versions.yaml",
             "serving_programs.yaml",
             "training_programs.yaml",
+            "sharing.yaml",
             "setup_steps.yaml",
             "cluster_names.yaml",
             "model_families.yaml",

@@ -17,24 +17,14 @@ from advisor.export.engines.choice import expressed, program_for, with_program
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.programs import Program, programs
 from advisor.export.engines.servers import Servers
-from advisor.export.formats import (
-    ENGINES,
-    GUIDES,
-    KINDS,
-    REPORTS,
-    SERVES,
-    TRAINS,
-    Export,
-    Format,
-    cannot,
-)
+from advisor.export.formats import ENGINES, GUIDES, REPORTS, SERVES, TRAINS, Export, Format, cannot
 from advisor.export.hosts import containers, kubernetes, shell
 from advisor.export.hosts.names import clouds_of, takes
+from advisor.export.quoting import json_text
 from advisor.export.report import report_file
 from advisor.export.setup import Setup, check_startable
 from advisor.export.training import clusters, starts
-from advisor.export.training.described import launch
-from advisor.export.training.sharded import deepspeed_config
+from advisor.export.training.described import launch, sharing
 from advisor.export.training.tools import most_cards, tool_for, trains_on
 from advisor.export.training.written import written
 from advisor.nouns.case import Case
@@ -57,7 +47,7 @@ SERVED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
 }
 TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
     Format.ACCELERATE: starts.accelerate_file,
-    Format.DEEPSPEED: deepspeed_config,
+    Format.DEEPSPEED: lambda setup: json_text(sharing(setup, "deepspeed")),
     Format.UNSLOTH: starts.config_file,
     Format.AXOLOTL: starts.config_file,
     Format.LLAMA_FACTORY: starts.config_file,
@@ -174,7 +164,7 @@ def export_formats(case: Case) -> dict[str, str]:
         duty = duty_of(case.workload, resolved(case)[1])
         engines = [item for item in ENGINES if programs()[item.value].does(duty, None)]
         launches = (*engines, *(item for item in SERVES if item not in ENGINES))
-    return {to.value: KINDS[to].title for to in (*REPORTS, *GUIDES, *launches)}
+    return {to.value: to.label for to in (*REPORTS, *GUIDES, *launches)}
 
 
 @dataclass(frozen=True)

@@ -42,16 +42,7 @@ NEEDED_CAPABILITY: Final = 7.5
 """Least compute capability of PyTorch's current builds (``data/tools.yaml``, pytorch)."""
 LAST_PYTORCH: Final = "PyTorch 2.14 for CUDA 12.6"
 """The last build for older cards (as above)."""
-NATIVE: Final = {
-    "Intel": "Intel's GPUs train with PyTorch's xpu device (docs.pytorch.org, Getting Started on "
-    "Intel GPU), which no export writes; export a report.",
-    "Google": "TPUs train with MaxText: choose --to maxtext.",
-    "AWS": "Trainium trains with Optimum Neuron (huggingface.co/docs/optimum-neuron, "
-    "optimum-cli neuron), which no export writes; export a report.",
-    "Apple": "Apple's chips train LoRA and QLoRA of language models with MLX-LM (--to mlx-lm); no "
-    "export writes other training: export a report.",
-}
-"""Vendor -> the software that trains on its cards, and how to get a file for it."""
+BY_NVIDIA: Final = "Choose an NVIDIA card, or export a report."
 LOG_VARIABLES: Final = {
     "mlflow": {
         "MLFLOW_TRACKING_URI": (
@@ -183,21 +174,10 @@ class Setup:
     @property
     def native(self) -> str:
         """What to do instead on cards whose vendor has its own training software."""
-        unit = self.model.unit
-        if self.accelerator.key.startswith("gaudi"):
-            if unit is Unit.TOKEN:
-                return "Gaudi trains with Optimum Habana: choose --to gaudi."
-            return (
-                "On Gaudi, Optimum Habana's examples/stable-diffusion/training train SDXL "
-                "(train_dreambooth_lora_sdxl.py; whole: train_text_to_image_sdxl.py), which no "
-                "export writes; choose an NVIDIA or AMD card, or export a report."
-            )
-        if self.accelerator.vendor == "Google" and unit is not Unit.TOKEN:
-            return (
-                "TPUs train it with MaxDiffusion (diffusion) or PyTorch/XLA, which no export "
-                "writes; choose an NVIDIA or AMD card, or export a report."
-            )
-        return NATIVE.get(self.accelerator.vendor, "Choose an NVIDIA card, or export a report.")
+        elsewhere = launch_models().elsewhere
+        name = "Gaudi" if self.accelerator.key.startswith("gaudi") else self.accelerator.vendor
+        kinds = () if self.model.unit is Unit.TOKEN else (f"{name}, no text",)
+        return next((elsewhere[kind] for kind in (*kinds, name) if kind in elsewhere), BY_NVIDIA)
 
     @property
     def log_variables(self) -> dict[str, tuple[str, str]]:
@@ -252,7 +232,8 @@ class Setup:
                     "PyTorch must be built for this card, as in the image "
                     f"{self.tool.image(self)}; plain pip brings the one for CUDA."
                 )
-        if self.gated and (isinstance(self.workload, Serving) or self.run.method is not None):
+        mock = self.tool is not None and self.run.method is None and not self.tool.says.tokenizes
+        if self.gated and not mock:
             lines.append(self.gated)
         return (*lines, *self.differences)
 
@@ -326,7 +307,7 @@ def check_startable(setup: Setup, to: Format) -> None:
             "the plan does not fit, so it would not start",
             value=f"{memory(estimate.memory.needed_bytes)} on each",
             allowed=f"up to {memory(estimate.memory.usable_bytes)}",
-            remedy=f"{way_out(estimate) or 'Choose more or larger cards'}.",
+            remedy=way_out(estimate),
         )
     if setup.mixed and to not in APART:
         whole = -(-estimate.cards // setup.machine_size) * setup.machine_size
@@ -346,7 +327,8 @@ def check_startable(setup: Setup, to: Format) -> None:
         )
 
 
-def way_out(estimate: Estimate, *, offloads: bool = True) -> str | None:
-    """Return the first change that makes a plan fit; None if none is known."""
+def way_out(estimate: Estimate, *, offloads: bool = True) -> str:
+    """Return a sentence with the first change that makes a plan fit."""
     ways = (way.change for way in estimate.ways_out if offloads or not way.host_bytes)
-    return next((way.rstrip(".") for way in ways), None)
+    first = next(ways, None)
+    return f"One way: {first.rstrip('.')}." if first else "Choose more or larger cards."

@@ -41,12 +41,12 @@ def show_tool(console: Console, tool: Tool) -> None:
     if tool.note:
         paragraph(console, f"{tool.note.rstrip('.')}.")
     backends = tool_choice().backends
-    stack = "" if tool.stack is None else known_stacks()[tool.stack].title
+    stack = known_stacks()[tool.stacks[0]].title if tool.stacks else tool.engine or ""
     console.print(
         definitions(
             ("does", words(tool.does)),
             ("framework", tool.framework),
-            ("estimated as", stack or (tool.engine or "")),
+            ("estimated as", stack),
             ("models", ", ".join(tool.families)),
             ("Python", tool.python),
             ("install", install(tool)),

@@ -52,6 +52,7 @@ from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps
 from advisor.export.engines.programs import programs
 from advisor.export.hosts.names import cluster_names
+from advisor.export.training.described import sharing_parts
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import descriptions
 from advisor.export.versions import read_versions
@@ -396,7 +397,8 @@ LOADERS: dict[str, Callable[[], object]] = {
     "setup_steps.yaml": all_steps,
     "launch_models.yaml": launch_models,
     "training_programs.yaml": descriptions,
-    "training_defaults.yaml": lambda: usual_loss("trl"),
+    "sharing.yaml": sharing_parts,
+    "training_defaults.yaml": lambda: usual_loss("trl", None),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{
         f"measurements/{name}.csv": functools.partial(published_runs, (name,))

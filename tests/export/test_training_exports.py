@@ -707,9 +707,9 @@ def test_adapters_on_attention_alone_let_a_mixture_fit() -> None:
 
 
 def test_stated_software_that_does_not_fit_names_the_way_without_it() -> None:
-    """DeepSpeed's plain loss holds the whole logits; TRL computes it in chunks."""
+    """Plain code holds the whole logits; TRL computes the loss in chunks."""
     case = {
-        **tuned("llama-3.1-8b", "lora", tokens=1e6, software="deepspeed"),
+        **tuned("llama-3.1-8b", "lora", tokens=1e6, software="huggingface"),
         "hardware": {"accelerator": "rtx-4090", "count": 1},
     }
     found = advisor.estimate(case)

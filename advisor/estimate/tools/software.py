@@ -42,8 +42,7 @@ narrowest: GGUF mixtures quantise embeddings too, so they need less than their m
 @cache
 def estimating_stacks() -> frozenset[str]:
     """Return the stacks that estimate at least one tool."""
-    tools = known_tools().values()
-    return frozenset(name for tool in tools for name in (tool.stack, *tool.stacks_too) if name)
+    return frozenset(name for tool in known_tools().values() for name in tool.stacks)
 
 
 def for_few(workload: Serving) -> bool:
@@ -219,7 +218,7 @@ class ToolRules:
     def _allows(self, tool: Tool) -> bool:
         limits, asked = self.case.limits, self.asked
         return (
-            (asked is None or asked in (tool.name, tool.stack, *tool.stacks_too))
+            (asked is None or asked in (tool.name, *tool.stacks))
             and (not limits.software or tool.name in limits.software)
             and (not limits.frameworks or tool.framework in limits.frameworks)
         )

@@ -17,7 +17,13 @@ from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import DAY_S
 from advisor.nouns.software.tools import Tool
-from advisor.nouns.training_choices import CrossEntropy, DataLoading, FineTuningMethod, Optimizer
+from advisor.nouns.training_choices import (
+    CrossEntropy,
+    DataLoading,
+    FineTuningMethod,
+    Optimizer,
+    Preference,
+)
 
 DEFAULTS: Final = "training_defaults.yaml"
 Positive = Annotated[float, Field(gt=0, le=1e15)]
@@ -94,6 +100,8 @@ class _LongestRun(Noun):
 
 class _Loss(Noun):
     cross_entropy: CrossEntropy
+    preferences: tuple[Preference | None, ...] = (None, Preference.DPO)
+    """Answers (None) or pairs that it holds for; others have the stack's."""
     told: str = Field(alias="as")
     source: str
 
@@ -141,13 +149,17 @@ def usual(architecture: ModelArchitecture, method: FineTuningMethod | None) -> _
     return (table.pretraining if method is None else table.fine_tuning)[network_kind(architecture)]
 
 
-def usual_loss(tool: str) -> tuple[CrossEntropy | None, str]:
+def usual_loss(tool: str, preference: Preference | None) -> tuple[CrossEntropy | None, str]:
     """Return the loss of a tool's current release, and a remark; None if it is the stack's own."""
     row = _table().losses.get(tool)
-    return (None, "") if row is None else (row.cross_entropy, row.told)
+    if row is None or preference not in row.preferences:
+        return None, ""
+    return row.cross_entropy, row.told
 
 
-def default_loss(stated: str | None, tool: Tool | None, notes: list[str]) -> CrossEntropy | None:
+def default_loss(
+    stated: str | None, tool: Tool | None, preference: Preference | None, notes: list[str]
+) -> CrossEntropy | None:
     """Return the loss that the tool computes; None for that of its stack.
 
     ``stated``: the software of the workload. A stated stack keeps the loss that it was fitted with.
@@ -155,7 +167,7 @@ def default_loss(stated: str | None, tool: Tool | None, notes: list[str]) -> Cro
     runs = "trl" if tool is None else tool.name
     if stated not in (None, runs):
         return None
-    cross_entropy, told = usual_loss(runs)
+    cross_entropy, told = usual_loss(runs, preference)
     notes.extend([f"{told} (--cross-entropy)"] if told else [])
     return cross_entropy
 

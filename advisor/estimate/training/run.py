@@ -118,10 +118,11 @@ class TrainingRun:
 
     def offer_of(self, tool: Tool | None) -> TrainingOffer | None:
         """Return what a tool offers for this run; None if it does not train."""
-        whole = self.architecture.attends_to_all and self.attention is AttentionKernel.FLASH
         if tool is None:
             return None
-        return tool.trains(self.method, self.preference, whole=whole, recipe=self.recipe)
+        return _offered(
+            tool, self.architecture, self.method, self.preference, self.attention, self.recipe
+        )
 
     def allows(self, layout: ParallelLayout) -> bool:
         """Whether the software offers all that a layout asks."""
@@ -197,8 +198,8 @@ def resolve_training(
     optimizer = workload.optimizer or default_optimizer(architecture, method, notes)
     cross_entropy = workload.cross_entropy
     if cross_entropy is None and method:
-        cross_entropy = default_loss(workload.software, tool, notes)
-    software = software_of(workload, architecture.unit, recipe, tool)
+        cross_entropy = default_loss(workload.software, tool, preference, notes)
+    software = software_of(workload, architecture, recipe, tool)
     notes += _software_notes(workload, architecture, software, tool)
     adapts_experts = _adapts_experts(method, architecture, tool, notes)
     loading = resolve_loading(workload, architecture, notes)
@@ -240,12 +241,28 @@ def offer_for(
     recipe: PrecisionRecipe | None = None,
 ) -> TrainingOffer | None:
     """Return what a tool offers for a workload, in any recipe or one; None if it does not train."""
-    whole = architecture.attends_to_all and workload.attention is AttentionKernel.FLASH
     if tool is None:
         return None
     tuned = workload if isinstance(workload, FineTuning) else None
-    kind = (tuned.method, tuned.preference) if tuned else (None, None)
-    return tool.trains(*kind, whole=whole, recipe=recipe)
+    method, preference = (tuned.method, tuned.preference) if tuned else (None, None)
+    return _offered(tool, architecture, method, preference, workload.attention, recipe)
+
+
+def _offered(
+    tool: Tool,
+    architecture: ModelArchitecture,
+    method: FineTuningMethod | None,
+    preference: Preference | None,
+    attention: AttentionKernel,
+    recipe: PrecisionRecipe | None,
+) -> TrainingOffer | None:
+    return tool.trains(
+        method,
+        preference,
+        whole=architecture.attends_to_all and attention is AttentionKernel.FLASH,
+        mixture=architecture.family if architecture.num_experts > 1 else None,
+        recipe=recipe,
+    )
 
 
 def _software_notes(
@@ -289,7 +306,10 @@ def trains_adapters(workload: Training) -> bool:
 
 
 def software_of(
-    workload: Training, unit: Unit, recipe: PrecisionRecipe, tool: Tool | None = None
+    workload: Training,
+    architecture: ModelArchitecture,
+    recipe: PrecisionRecipe,
+    tool: Tool | None = None,
 ) -> SoftwareStack:
     """Return the stack that estimates a run: the asked, the tool's, or the usual of the task."""
     asked = workload.software
@@ -297,10 +317,10 @@ def software_of(
         return stack_named(asked)
     if asked is not None and tool is None:
         tool = tool_named(asked)
-    if tool is not None and tool.stack is not None:
-        master = recipe.master is not None and not trains_adapters(workload)
-        return stack_named((master and tool.stack_with_master) or tool.stack)
-    if unit is not Unit.TOKEN:
+    master = recipe.master is not None and not trains_adapters(workload)
+    if tool is not None and (own := tool.stack_for(architecture.family, master=master)):
+        return stack_named(own)
+    if architecture.unit is not Unit.TOKEN:
         return usual_stack(Work.SAMPLES)
     tuned = isinstance(workload, FineTuning)
     return usual_stack(Work.FINE_TUNING if tuned else Work.PRETRAINING)

@@ -10,10 +10,9 @@ from advisor.catalog import Catalog
 from advisor.estimate.results import Estimate
 from advisor.export.checks.steps import Platform, Situation, Stage, Step, Way, steps_for
 from advisor.export.engines.servers import DISK_MARGIN, SOFTWARE_DISK_BYTES, Servers
-from advisor.export.formats import KINDS, Format
+from advisor.export.formats import Format
 from advisor.export.hosts.containers import start_seconds
-from advisor.export.hosts.kubernetes import LABELS
-from advisor.export.hosts.names import node_label, resource_of
+from advisor.export.hosts.names import node_labels, resource_of
 from advisor.export.quoting import comments, markdown_text, shell_word
 from advisor.export.script import START, Launch, installation, text_of
 from advisor.export.setup import Setup
@@ -22,7 +21,7 @@ from advisor.foundation.data_files import read_text
 from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
 from advisor.foundation.names import visible
 from advisor.foundation.resources import data_path
-from advisor.foundation.units import GB, KIB, MIB, MILLISECOND
+from advisor.foundation.units import GB, MIB, MILLISECOND
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.tools import Tool, known_tools, tools_on
@@ -98,7 +97,7 @@ def facts_of(
 ) -> dict[str, str]:
     """Return the facts that steps may name; unknown ones are absent."""
     card = setup.accelerator
-    disk = _disk_bytes(setup)
+    disk, labels = _disk_bytes(setup), node_labels(card, setup.per_machine)
     facts: dict[str, str | None] = {
         "card": card.name,
         "count": str(setup.per_machine),
@@ -108,9 +107,7 @@ def facts_of(
         "target": card.compute_capability,
         "power_w": f"{card.board_power_w:g}" if card.board_power_w else None,
         "disk_gb": str(ceil(disk / GB)),
-        "disk_kib": str(ceil(disk / KIB)),
-        "label_key": LABELS.get(card.vendor),
-        "label": node_label(card),
+        "labels": ",".join("=".join(item) for item in labels.items()),
         **_versions(setup, catalog, tool),
         **_software(launch, tool, setup),
         **_good_values(setup),
@@ -253,7 +250,7 @@ class Run(NamedTuple):
         """The command that starts it, in Markdown."""
         in_image = self.launch.image and not self.launch.install and self.form not in STARTS
         where = ", in the image as its head says" if in_image else ""
-        return f"`{STARTS.get(self.form, 'bash')} {KINDS[self.form].file_name}`{where}"
+        return f"`{STARTS.get(self.form, 'bash')} {self.form.file_name}`{where}"
 
 
 def guide(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import floor
 from typing import Any, Final
 
 from advisor.architecture.families.diffusion import beside_parameters
@@ -100,6 +101,15 @@ def _batched(servers: Servers) -> int:
     large = card.memory_reported_bytes >= facts.large_memory_bytes
     usual = facts.batched_tokens if large else facts.small_batched_tokens
     return servers.workload.step_tokens or usual
+
+
+def _static_share(servers: Servers) -> str:
+    """Return the share of the memory free at the start that holds weights and cache."""
+    held, card = servers.setup.estimate.memory, servers.setup.accelerator
+    context = held.context_bytes.expected
+    steps = held.activations_bytes.high + held.logits_bytes.high + held.workspace_bytes.high
+    static = held.usable_bytes - context - steps
+    return f"{floor(1000 * static / (card.memory_reported_bytes - context)) / 1000:g}"
 
 
 def _cache(servers: Servers) -> str:
@@ -263,6 +273,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     ),
     "spread": lambda one: _where(_spread(one)),
     "stated_weights": _stated,
+    "static_share": _static_share,
     "step_tokens": lambda one: (
         one.workload.step_tokens or one.setup.calibration.serving.batched_tokens
     ),

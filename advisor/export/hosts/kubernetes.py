@@ -14,7 +14,7 @@ from advisor.export.hosts.containers import (
     container_lines,
     start_seconds,
 )
-from advisor.export.hosts.names import cluster_names, node_label, resource_of
+from advisor.export.hosts.names import check_slice, cluster_names, node_labels, resource_of
 from advisor.export.hosts.orders import Content as Manifest
 from advisor.export.hosts.orders import host_requests, manifest
 from advisor.export.quoting import kubernetes_text, yaml_file
@@ -23,8 +23,6 @@ from advisor.export.setup import Setup
 from advisor.foundation.units import GB, GIB, MIB
 from advisor.nouns.hardware import Accelerator
 
-LABELS: Final = {"NVIDIA": "nvidia.com/gpu.product", "AMD": "amd.com/gpu.product-name"}
-"""Labels with the card's name, from GPU feature discovery and from AMD's node labeller."""
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 """Label with the card's memory, from GPU feature discovery. [MiB]"""
 SHARED_MEMORY: Final = "16Gi"
@@ -106,12 +104,17 @@ def _pod(
         **(_probes(servers) if probes else {}),
     }
     volume = _weights_volume(servers)
-    pod = pod_of(card, resource, container, volume, WEIGHTS)
+    pod = pod_of(card, servers.cards_each, resource, container, volume, WEIGHTS)
     return {**pod, "terminationGracePeriodSeconds": 120}
 
 
 def pod_of(
-    card: Accelerator, resource: str, container: Manifest, volume: Manifest, folder: str
+    card: Accelerator,
+    cards: int,
+    resource: str,
+    container: Manifest,
+    volume: Manifest,
+    folder: str,
 ) -> Manifest:
     """Return a pod on nodes with the card, with shared memory and a volume at ``folder``."""
     container = {
@@ -125,7 +128,8 @@ def pod_of(
     memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}}
     pod: Manifest = {"containers": [container], "volumes": [volume, memory]}
     if resource:
-        pod |= _placement(card)
+        check_slice(card, cards)
+        pod |= _placement(card, cards)
         pod["tolerations"] = [{"key": resource, "operator": "Exists"}]
     return pod
 
@@ -137,11 +141,10 @@ def _weights_volume(servers: Servers) -> Manifest:
     return {"name": "weights", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 
-def _placement(card: Accelerator) -> Manifest:
-    """Return the choice of nodes by the card's label; by its memory where no label is known."""
-    label = node_label(card)
-    if label is not None:
-        return {"nodeSelector": {LABELS[card.vendor]: label}}
+def _placement(card: Accelerator, cards: int) -> Manifest:
+    """Return the choice of nodes by their labels; by a card's memory where none are known."""
+    if labels := node_labels(card, cards):
+        return {"nodeSelector": labels}
     if card.vendor != "NVIDIA":
         return {}
     least = str(floor(0.95 * card.memory_reported_bytes / MIB))

@@ -24,6 +24,8 @@ class Names(Noun):
     dstack: str | None = None
     dstack_memory_gb: int | None = None
     """If one name of dstack stands for cards of several sizes."""
+    slices: dict[int, str] = Field(default_factory=dict)
+    """Chips of a TPU on one machine -> GKE's name of their arrangement."""
 
 
 class Clouds(Noun):
@@ -104,9 +106,35 @@ def dstack_gpu(card: Accelerator, count: int) -> dict[str, object]:
     return {"name": name, **memory, "count": count}
 
 
-def node_label(card: Accelerator) -> str | None:
-    """Return the value of a Kubernetes node's label for an accelerator, if it is known."""
-    return cluster_names().names.get(card.key, Names()).kubernetes
+LABELS: Final = {
+    "NVIDIA": "nvidia.com/gpu.product",
+    "AMD": "amd.com/gpu.product-name",
+    "Google": "cloud.google.com/gke-tpu-accelerator",
+}
+"""Labels with the card's name: of GPU feature discovery, AMD's node labeller, and GKE."""
+SLICE_LABEL: Final = "cloud.google.com/gke-tpu-topology"
+
+
+def node_labels(card: Accelerator, cards: int) -> dict[str, str]:
+    """Return the labels of a Kubernetes node with cards; empty where none are known."""
+    found = cluster_names().names.get(card.key, Names())
+    if found.kubernetes is None:
+        return {}
+    arranged = {SLICE_LABEL: found.slices[cards]} if cards in found.slices else {}
+    return {LABELS[card.vendor]: found.kubernetes, **arranged}
+
+
+def check_slice(card: Accelerator, cards: int) -> None:
+    """Refuse a number of chips that no machine of GKE has."""
+    slices = cluster_names().names.get(card.key, Names()).slices
+    if slices and cards not in slices:
+        most = max(slices)
+        raise cannot(
+            f"GKE has no machine with so many chips of {card.name}",
+            value=cards,
+            allowed=", ".join(map(str, slices)),
+            remedy=f"Add --count {most} --tensor {most}, or choose --to compose.",
+        )
 
 
 def clouds_of(to: Format) -> dict[str, str]:

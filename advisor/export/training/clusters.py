@@ -141,7 +141,7 @@ def _pod(setup: Setup, launch: Launch, backend: str) -> Content:
         "resources": {"requests": {**requests, **cards}, "limits": cards},
     }
     volume: Content = {"name": "training", "persistentVolumeClaim": {"claimName": name}}
-    pod = pod_of(setup.accelerator, resource, container, volume, FOLDER)
+    pod = pod_of(setup.accelerator, setup.per_machine, resource, container, volume, FOLDER)
     return {**pod, "restartPolicy": "Never", "subdomain": name}
 
 

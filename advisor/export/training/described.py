@@ -1,18 +1,30 @@
 """Turns the description of a training program and a plan into what starts it."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from advisor.export.filling import Filler, Line, at_path, spelled
 from advisor.export.formats import cannot
-from advisor.export.quoting import python_constants, yaml_text
+from advisor.export.quoting import json_text, python_constants, yaml_text
 from advisor.export.script import Launch, Word
 from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
-from advisor.export.training.tool import Fact, Lines, Tool
+from advisor.export.training.tool import Fact, Lines, Parts, Tool
 from advisor.export.versions import git_clone, pip_install
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import checked
+from advisor.foundation.resources import data_path
 from advisor.nouns.layout import Offload, Recompute, Sharding
+
+
+def _tf32(setup: Setup) -> bool | None:
+    """Whether fp32 products run as tf32, as the estimate counts them; None where they cannot."""
+    able = setup.run.recipe.compute == "fp32" and "tf32" in setup.accelerator.peak_flops_per_s
+    return able or None
+
 
 FACTS: Final[Mapping[str, Fact]] = {
     "accumulation": sharded.micro_steps,
@@ -25,13 +37,18 @@ FACTS: Final[Mapping[str, Fact]] = {
     "dataset": words.dataset,
     "deepspeed": sharded.uses_deepspeed,
     "deepspeed_4_bits": lambda setup: sharded.quantized(setup) and sharded.uses_deepspeed(setup),
-    "deepspeed_json": sharded.deepspeed_config,
-    "deepspeed_options": sharded.deepspeed_options,
+    "deepspeed_options": lambda setup: sharing(setup, "deepspeed"),
     "dialogues": lambda setup: setup.run.preference is None and words.chats(setup.weights),
-    "first_fsdp": lambda _: dict(sharded.first_fsdp()),
+    "distributed": sharded.distributed,
+    "first_fsdp": lambda setup: sharing(setup, "first_fsdp"),
     "fp16": lambda setup: sharded.autocast(setup) == "fp16",
     "fsdp": sharded.uses_fsdp,
     "fsdp_4_bits": lambda setup: sharded.uses_fsdp(setup) and sharded.quantized(setup),
+    "fsdp_16_bits": lambda setup: sharded.uses_fsdp(setup) and not sharded.quantized(setup),
+    "fsdp_options": lambda setup: sharing(
+        setup, "first_fsdp" if sharded.quantized(setup) else "fsdp"
+    ),
+    "fsdp_split": lambda setup: sharded.uses_fsdp(setup) and setup.layout.context > 1,
     "fsdp_words": sharded.fsdp_words,
     "hub_id": lambda setup: setup.model.hub_id or "",
     "image": lambda setup: setup.tool and setup.tool.image(setup),
@@ -39,12 +56,14 @@ FACTS: Final[Mapping[str, Fact]] = {
     "instructions": lambda setup: setup.run.preference is None and not words.chats(setup.weights),
     "keeps_activations": lambda setup: Offload.ACTIVATIONS in setup.layout.offload,
     "keeps_master": sharded.keeps_master,
+    "keeps_optimizer": lambda setup: Offload.OPTIMIZER in setup.layout.offload,
     "keeps_parameters": lambda setup: Offload.PARAMETERS in setup.layout.offload,
     "loaded_format": lambda setup: sharded.DTYPES[setup.run.recipe.name][0],
-    "mixture": lambda setup: setup.model.num_experts > 1,
     "model_id": lambda setup: setup.model.hub_id or setup.model.name,
     "mxfp4": lambda setup: setup.model.weight_format == "mxfp4",
     "nothing_to_tune": lambda setup: setup.run.method is not None and setup.checkpoint is None,
+    "optimizer_device": lambda setup: sharded.device(setup, Offload.OPTIMIZER),
+    "parameter_device": lambda setup: sharded.device(setup, Offload.PARAMETERS),
     "quantized": sharded.quantized,
     "quantized_mixture": lambda setup: sharded.quantized(setup) and setup.model.num_experts > 1,
     "rate": words.rate,
@@ -58,7 +77,10 @@ FACTS: Final[Mapping[str, Fact]] = {
     "target_list": lambda setup: list(words.targets(setup)),
     "targets": words.targets,
     "template_note": words.template_note,
+    "tf32": _tf32,
     "warm_up": words.warm_up,
+    "zero3": lambda setup: setup.layout.sharding is Sharding.ZERO3,
+    "zero_stage": lambda setup: sharded.STAGES[setup.layout.sharding],
 }
 """Values and conditions that descriptions name; paths of fields start at the plan."""
 
@@ -95,13 +117,37 @@ class _Plan(Filler):
             else:
                 yield from (one for when, each in line.items() if self.holds(when) for one in each)
 
-    def parts(self, content: tuple[dict[str, object], ...]) -> dict[str, object]:
+    def parts(self, content: Parts) -> dict[str, object]:
         """Return the parts of a file whose conditions are met, as one mapping."""
         result: dict[str, object] = {}
         for part in content:
             if self.holds(str(part.get("when", ""))):
-                result |= self.filled({key: part[key] for key in part if key != "when"})
+                _add(result, self.filled({key: part[key] for key in part if key != "when"}))
         return result
+
+
+def _add(whole: dict[str, object], part: Mapping[str, object]) -> None:
+    """Add a part to a mapping, and to the mappings in it."""
+    for key, value in part.items():
+        held = whole.get(key)
+        if isinstance(held, dict) and isinstance(value, Mapping):
+            _add(held, value)
+        else:
+            whole[key] = value
+
+
+@cache
+def sharing_parts() -> Mapping[str, Parts]:
+    """Return how programs are told what is shared out, by program."""
+    path = data_path("sharing.yaml")
+    read = TypeAdapter(dict[str, Parts]).validate_python
+    return checked(read, read_yaml(path), file=path.name)
+
+
+def sharing(setup: Setup, program: str) -> dict[str, object]:
+    """Return how ``deepspeed``, ``fsdp`` or ``accelerate`` is told what is shared out."""
+    assert setup.tool is not None
+    return _Plan(partial(_value, setup.tool, setup)).parts(sharing_parts()[program])
 
 
 def refuse(tool: Tool, setup: Setup) -> None:
@@ -130,7 +176,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
     """Return the program that trains as its file says."""
     says, plan = tool.says, _Plan(partial(_value, tool, setup))
     files = {
-        name: spelled(plan.value(content))
+        name: json_text(plan.value(content))
         for name, (when, content) in says.files.items()
         if plan.holds(when)
     }

@@ -1,25 +1,24 @@
 """Trainers on top of Hugging Face's: TRL, DeepSpeed, Axolotl, LLaMA-Factory and Unsloth."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
-from advisor.estimate.training.run import offer_for
-from advisor.export.quoting import json_text
+from advisor.estimate.training.defaults import usual_loss
+from advisor.estimate.training.run import offer_for, software_of
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import (
-    fsdp_options,
     fsdp_words,
     held_apart,
     quantized,
-    split,
     uses_deepspeed,
     uses_fsdp,
 )
 from advisor.export.training.tool import Fact, Tool, fused
 from advisor.export.training.words import adapts_all, chats, targets
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
-from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
@@ -33,24 +32,17 @@ SMALL: Final = {Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT}
 """Optimizers of bitsandbytes with states of 8 bits."""
 
 
-def _liger(setup: Setup) -> bool:
-    """Whether the file uses Liger's kernels: asked for, or nothing is and they know the model."""
+def _fused(setup: Setup) -> bool:
+    """Whether the file uses Liger's kernels."""
+    return setup.run.stack.name == "liger"
+
+
+def _stack(tool: str, setup: Setup) -> str:
+    """Return the stack of a tool's file; DeepSpeed where it holds the states of plain code."""
     assert not isinstance(setup.workload, Serving)
-    if setup.workload.software in known_stacks():
-        return setup.workload.software == "liger"
-    return any(name in setup.model.family for name in launch_models().usual.liger)
-
-
-def _trl_stack(setup: Setup) -> str:
-    """Return the stack of TRL's file; DeepSpeed where it holds the states of plain code."""
-    if setup.run.stack.trainer_options:
-        return setup.run.stack.name
-    return "deepspeed" if uses_deepspeed(setup) else "huggingface"
-
-
-def _stack(setup: Setup) -> str:
-    if _liger(setup):
-        return "liger"
+    stack = software_of(setup.workload, setup.model, setup.run.recipe, known_tools()[tool])
+    if stack.trainer_options:
+        return stack.name
     return "deepspeed" if uses_deepspeed(setup) else "huggingface"
 
 
@@ -61,28 +53,18 @@ def _attention(setup: Setup) -> str:
     return launch_models().attention.names.get(setup.model.family, "sdpa")
 
 
-def _decided(setup: Setup, loss: CrossEntropy | None) -> Mapping[str, object]:
+def _decided(tool: str, setup: Setup) -> Mapping[str, object]:
+    """Return what a tool decides; its loss is that of fused kernels if it has no other."""
+    loss, _ = usual_loss(tool, setup.run.preference)
     decided = fused(loss, waits=uses_fsdp(setup) and setup.run.frozen)
     if _attention(setup) == "eager":
         return {**decided, "attention": AttentionKernel.EAGER}
     return decided
 
 
-def _trl_means(setup: Setup) -> Mapping[str, object]:
-    """Return what TRL decides: neither trainer ever builds the whole logits."""
-    loss = None if setup.run.stack.trainer_options else CrossEntropy.LINEAR
-    return _decided(setup, loss)
-
-
-def _means(setup: Setup) -> Mapping[str, object]:
-    """Return what both decide: without Liger's loss, or of pairs, they build the whole logits."""
-    chunked = _liger(setup) and setup.run.preference is None
-    return _decided(setup, None if chunked else CrossEntropy.PLAIN)
-
-
 def _factory_means(setup: Setup) -> Mapping[str, object]:
     """Return what LLaMA-Factory decides, which knows no flex attention."""
-    decided = _means(setup)
+    decided = _decided("llama-factory", setup)
     if _attention(setup) == "sdpa":
         return decided
     return {**decided, "attention": AttentionKernel.EAGER}
@@ -118,18 +100,14 @@ def _template(setup: Setup) -> str:
     return launch_models().llama_factory.of(setup.weights) or ""
 
 
-def _trl_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
-    """Return the layout; blocks are recomputed where PEFT adds adapters to all experts' weights.
-
-    Otherwise the graph keeps that sum of every layer (peft 0.21.2, tuners/lora/layer.py,
-    ``_LoraParameterProxy``).
-    """
-    held, run = held_apart(setup, layout), setup.run
-    row = TRL.row
-    added = run.method is FineTuningMethod.LORA and setup.model.num_experts > 1
-    if added and row is not None and row.reaches_experts(run.method, setup.model.family):
-        return held.changed(recompute=Recompute.FULL)
-    return held
+def _arranged(tool: str, setup: Setup, layout: ParallelLayout) -> ParallelLayout:
+    """Return the layout as ZeRO or FSDP arranges it, recomputed as the tool does such work."""
+    assert not isinstance(setup.workload, Serving)
+    held = held_apart(setup, layout)
+    offer = offer_for(known_tools()[tool], setup.workload, setup.model)
+    if offer is None or held.recompute in offer.recompute:
+        return held
+    return held.changed(recompute=offer.recompute[0])
 
 
 def _splits(setup: Setup) -> bool:
@@ -139,7 +117,7 @@ def _splits(setup: Setup) -> bool:
 def _splits_otherwise(setup: Setup) -> bool:
     """Whether sequences would be split in a way that Accelerate's FSDP does not take."""
     assert not isinstance(setup.workload, Serving)
-    offer = offer_for(TRL.row, setup.workload, setup.model)
+    offer = offer_for(known_tools()["trl"], setup.workload, setup.model)
     able = offer is not None and "context" in offer.divides and uses_fsdp(setup)
     return _splits(setup) and not able
 
@@ -176,7 +154,6 @@ TRL: Final = Tool(
         "deepspeed_shares_4_bits": lambda setup: (
             uses_deepspeed(setup) and _deepspeed_shares_4_bits(setup)
         ),
-        "fsdp_json": lambda setup: json_text(fsdp_options(setup)),
         "fsdp_switch": lambda setup: (
             ("--fsdp", *((fsdp_words(setup),) if quantized(setup) else ())),
         ),
@@ -185,7 +162,7 @@ TRL: Final = Tool(
             quantized(setup) and (uses_fsdp(setup) or setup.model.num_experts > 1)
         ),
         "packs": lambda setup: setup.run.preference is None and not _splits(setup),
-        "split": lambda setup: split(setup) if _splits(setup) else {},
+        "split": _splits,
         "split_unit": lambda setup: 2 * setup.layout.context,
         "splits_otherwise": _splits_otherwise,
         "sums_each": lambda setup: uses_fsdp(setup) and not setup.run.frozen,
@@ -195,9 +172,9 @@ TRL: Final = Tool(
             (f"--{name}", value) for name, value in setup.run.stack.trainer_options.items()
         ),
     },
-    chosen_stack=_trl_stack,
-    arranged=_trl_arranged,
-    means=_trl_means,
+    chosen_stack=partial(_stack, "trl"),
+    arranged=partial(_arranged, "trl"),
+    means=partial(_decided, "trl"),
 )
 DEEPSPEED: Final = Tool(
     "deepspeed",
@@ -218,12 +195,12 @@ AXOLOTL: Final = Tool(
         "fsdp_4_bits_pairs": lambda setup: (
             quantized(setup) and uses_fsdp(setup) and setup.run.preference is not None
         ),
-        "liger": _liger,
+        "liger": _fused,
         "pair_template": lambda setup: "tokenizer_default" if chats(setup.weights) else "chatml",
     },
-    chosen_stack=_stack,
-    arranged=held_apart,
-    means=_means,
+    chosen_stack=partial(_stack, "axolotl"),
+    arranged=partial(_arranged, "axolotl"),
+    means=partial(_decided, "axolotl"),
 )
 LLAMA_FACTORY: Final = Tool(
     "llama-factory",
@@ -232,7 +209,7 @@ LLAMA_FACTORY: Final = Tool(
         "bitsandbytes": lambda setup: quantized(setup) or setup.run.optimizer in SMALL,
         "demo": lambda setup: "dpo_en_demo" if setup.run.preference else "alpaca_en_demo",
         "keeps_all": lambda setup: setup.layout.recompute is Recompute.NONE,
-        "liger": _liger,
+        "liger": _fused,
         "older_transformers": lambda setup: (
             setup.run.frozen
             and (setup.model.num_experts > 1 or (quantized(setup) and uses_fsdp(setup)))
@@ -242,7 +219,7 @@ LLAMA_FACTORY: Final = Tool(
         "template": _template,
         "tuning": lambda setup: "lora" if setup.run.frozen else "full",
     },
-    chosen_stack=_stack,
+    chosen_stack=partial(_stack, "llama-factory"),
     arranged=_factory_arranged,
     means=_factory_means,
 )

@@ -78,7 +78,6 @@ class Usual(Noun):
     most_warm_up: int
     alone: dict[Literal["chat", "text"], Text]
     pairs: dict[Literal["chat", "text"], Text]
-    liger: tuple[Text, ...]
     unsloth: tuple[Text, ...]
 
 
@@ -103,6 +102,8 @@ class LaunchModels(Noun):
     torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
     rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]
     usual: Usual
+    elsewhere: dict[str, Text]
+    """What trains a network that no file starts, by vendor and kind of network."""
 
 
 ORIGINAL: Final = Rotary(pattern="*", base=10_000, source="Su et al. 2021, arXiv:2104.09864")

@@ -4,8 +4,8 @@ from dataclasses import replace
 from math import ceil
 from typing import Final
 
-from advisor.export.formats import KINDS, Format
-from advisor.export.quoting import comments
+from advisor.export.formats import Format
+from advisor.export.quoting import comments, yaml_file
 from advisor.export.script import (
     START,
     STRICT,
@@ -22,7 +22,7 @@ from advisor.export.script import (
 )
 from advisor.export.setup import Setup
 from advisor.export.training.described import launch as described
-from advisor.export.training.sharded import accelerate_config
+from advisor.export.training.described import sharing
 
 FIRST_HOST: Final = Variable("MASTER_ADDR")
 RANK: Final = Variable("NODE_RANK")
@@ -88,7 +88,7 @@ def accelerate_file(setup: Setup) -> str:
     """Return Accelerate's configuration with the command that uses it above."""
     launch = launch_of(setup)
     on_each = "On every machine, with its --machine_rank and --main_process_ip:"
-    name = KINDS[Format.ACCELERATE].file_name
+    name = Format.ACCELERATE.file_name
     options = tuple(option for option in launch.options if option[0] not in SHARING)
     use = command(("accelerate", "launch", "--config_file", name, *launch.program), options)
     head = (
@@ -98,7 +98,7 @@ def accelerate_file(setup: Setup) -> str:
         on_each if setup.machines > 1 else "Start it with:",
         *(f"  {line}" for line in (*preparation(replace(launch, files={})), *use)),
     )
-    return text_of(comments(head)) + accelerate_config(setup)
+    return yaml_file(head, sharing(setup, "accelerate"))
 
 
 def slurm_file(setup: Setup) -> str:
@@ -118,7 +118,7 @@ def slurm_file(setup: Setup) -> str:
         note = (
             "A day for each job, as clusters accept; Slurm runs one at a time, and each goes on "
             f"from the last checkpoint. Submit {parts}: "
-            f"for part in $(seq {parts}); do sbatch {KINDS[Format.SLURM].file_name}; done"
+            f"for part in $(seq {parts}); do sbatch {Format.SLURM.file_name}; done"
         )
         launch = replace(launch, notes=(*launch.notes, note))
     first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'

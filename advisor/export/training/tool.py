@@ -41,6 +41,8 @@ WHOLE_BLOCKS: Final = {Recompute.NONE: Recompute.NONE} | dict.fromkeys(
 Text = Annotated[str, Field(min_length=1)]
 Lines = tuple[Line | dict[str, tuple[Line, ...]], ...]
 """Lines; a mapping holds those under a condition."""
+Parts = tuple[dict[str, object], ...]
+"""Parts of a file, each under its condition ``when``."""
 Fact = Callable[["Setup"], object]
 """Value of a plan that a description names."""
 
@@ -89,6 +91,8 @@ class Description(Noun):
     preferences: tuple[Preference | None, ...] = (None,)
     loggers: tuple[str, ...] = ()
     """Trackers of experiments that ``--log-to`` can name."""
+    tokenizes: bool = True
+    """Whether pretraining, too, reads the model's tokenizer of the hub."""
     reads_fp8: bool = False
     """Whether it unpacks checkpoints in fp8."""
     instead: str | None = None
@@ -112,7 +116,7 @@ class Description(Noun):
     notes: Lines = ()
     options: Lines = ()
     config: str | None = None
-    content: tuple[dict[str, object], ...] = ()
+    content: Parts = ()
     body: Lines = ()
     files: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
     """Name -> condition and content."""

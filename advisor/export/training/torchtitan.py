@@ -8,11 +8,6 @@ from advisor.export.training.tool import Tool, fused
 from advisor.nouns.layout import ParallelLayout, Schedule, Sharding
 from advisor.nouns.training_choices import CrossEntropy
 
-OTHERWISE: Final = {
-    "AMD": "Choose such a model; AMD's Primus (github.com/AMD-AGI/Primus, in the image "
-    "rocm/megatron-lm) trains others, which no export writes."
-}
-
 
 def _arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
     """Return the layout with everything shared out, as FSDP does, and stages in one part."""
@@ -42,8 +37,8 @@ TORCHTITAN: Final = Tool(
     "torchtitan",
     facts={
         "local_batch": _local_batch,
-        "otherwise": lambda setup: OTHERWISE.get(
-            setup.accelerator.vendor,
+        "otherwise": lambda setup: launch_models().elsewhere.get(
+            f"{setup.accelerator.vendor}, pretraining",
             "Choose such a model, or --to torchrun with --software megatron.",
         ),
         "titan": _name,

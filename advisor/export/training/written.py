@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import ceil
-from typing import Final
 
 from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import OperatorKind
@@ -15,25 +14,16 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.run import resolve_training
 from advisor.export.formats import cannot
-from advisor.export.setup import NATIVE, Setup, way_out
+from advisor.export.setup import Setup, way_out
 from advisor.export.training.described import refuse
-from advisor.export.training.tool import Tool
+from advisor.export.training.model_names import launch_models
+from advisor.export.training.tool import Tool, descriptions
 from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving, Training
-
-OTHER_TASKS: Final = (
-    "Export a report, and start transformers' script for the task (github.com/huggingface/"
-    "transformers/tree/main/examples/pytorch: text-classification, translation, ...)."
-)
-
-LOOPS: Final = (
-    "Export a report, and start a loop of your own in PyTorch (github.com/pytorch/examples, "
-    "word_language_model)."
-)
 
 
 def written(setup: Setup, tool: Tool) -> Setup:
@@ -58,13 +48,12 @@ def written(setup: Setup, tool: Tool) -> Setup:
     else:
         needed, usable = estimate.memory.needed_bytes, estimate.memory.usable_bytes
         changes = " ".join(_changes(setup, workload, layout, precision, tool))
-        way = way_out(plan, offloads=bool(tool.says.offload))
+        differs = f" as {tool.says.title} runs it: {changes or 'its memory differs'}"
         raise cannot(
-            f"the plan does not fit as {tool.says.title} runs it: "
-            + (changes or "its memory differs"),
+            "the plan does not fit" + (differs if plan.memory.fits else ""),
             value=f"{memory(needed)} on each",
             allowed=f"up to {memory(usable)}",
-            remedy=f"{f'Try {way}' if way else 'Choose more cards'}.",
+            remedy=way_out(plan, offloads=bool(tool.says.offload)),
         )
     notes = tuple(_changes(setup, workload, layout, precision, tool))
     return replace(
@@ -123,7 +112,7 @@ _Problem = tuple[bool, str, object, str, str]
 
 def _network(setup: Setup, tool: Tool) -> Iterator[_Problem]:
     """Yield what card and network may have that the program does not run."""
-    unit = setup.model.unit
+    unit, elsewhere = setup.model.unit, launch_models().elsewhere
     yield (
         setup.accelerator.vendor not in tool.says.vendors,
         f"does not run on {setup.accelerator.vendor} cards",
@@ -137,7 +126,7 @@ def _network(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         f"a network that takes {unit.value}s",
         " or ".join(f"{item.value}s" for item in tool.says.units),
         setup.native
-        if setup.accelerator.vendor in NATIVE
+        if setup.accelerator.vendor in elsewhere
         else "Choose --to torchrun, which writes for the network's own program.",
     )
     yield (
@@ -145,7 +134,7 @@ def _network(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "does not train recurrent networks",
         setup.model.name,
         "attention or state-space models",
-        LOOPS,
+        elsewhere["recurrent"],
     )
 
 
@@ -153,6 +142,8 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
     """Yield what the kind of work may have that the program does not run."""
     run, unit = setup.run, setup.model.unit
     pretrains = run.method is None
+    installed = {key: says for key, says in descriptions().items() if says.pip}
+    pairing = [key for key, says in installed.items() if run.preference in says.preferences]
     yield (
         run.four_bit
         and setup.model.num_experts > 1
@@ -168,7 +159,7 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "trains only models that write text",
         setup.model.name,
         "a decoder",
-        OTHER_TASKS,
+        launch_models().elsewhere["other tasks"],
     )
     yield (
         run.method not in tool.says.methods,
@@ -188,7 +179,7 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "does not train on pairs of answers so",
         run.preference.value if run.preference else "no pairs",
         ", ".join(item.value if item else "no pairs" for item in tool.says.preferences),
-        tool.says.instead or "Choose --to torchrun with --preference dpo.",
+        tool.says.instead or f"Choose --to {' or '.join(pairing[:2])}.",
     )
     yield (
         setup.log_to is not None and setup.log_to not in tool.says.loggers,
@@ -287,7 +278,7 @@ def _changes(
         if before != after:
             yield f"Uses {name.replace('_', ' ')} {after} instead of {before}."
     if set(layout.offload) != set(plan.layout.offload):
-        kept = " and ".join(item.value for item in layout.offload) or "nothing"
+        kept = ", ".join(item.value for item in layout.offload) or "nothing"
         yield f"Keeps {kept} in the host's memory."
     if precision != plan.precision:
         yield f"Uses precision {precision} instead of {plan.precision}."

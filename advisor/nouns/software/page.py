@@ -73,7 +73,7 @@ def _trains(tool: Tool) -> tuple[str, ...]:
     assert offer is not None
     return (
         tool.named,
-        tool.stack or "",
+        tool.stacks[0] if tool.stacks else "",
         ", ".join((*offer.methods, *offer.preference)) or "pretraining",
         ", ".join(offer.divides) or "-",
         ", ".join(offer.recompute),

@@ -166,6 +166,8 @@ class TrainingOffer(Noun):
     lora_experts: str = ""
     """Mixtures whose routed experts get adapters (a key of ``experts`` in
     ``data/tool_choice.yaml``); empty: all."""
+    recompute_experts: tuple[Recompute, ...] = ()
+    """Recomputation while these adapters train; empty: the usual."""
     qlora_experts: str = ""
     """The same under QLoRA, where the experts also have 4 bits."""
     qlora_adapts: str = ""
@@ -217,7 +219,8 @@ class TrainingOffer(Noun):
             if getattr(layout, name) > 1 and name not in self.divides
         ]
         if layout.recompute not in self.recompute:
-            beyond.append(f"{layout.recompute.value} recomputation")
+            kept = layout.recompute is Recompute.NONE
+            beyond.append(f"{'training without' if kept else layout.recompute.value} recomputation")
         apart = layout.states("sharding") and layout.sharding not in self.shardings_of_context
         if layout.context > 1 and apart:
             levels = " or ".join(SHARDING_WORDS[level] for level in self.shardings_of_context)

@@ -58,6 +58,10 @@ class Tool(Noun):
     stack_with_master: str | None = None
     """The same while all weights train beside a copy in fp32, where its scripts then start another
     program."""
+    fused_stack: str | None = None
+    """The same in ``fused``."""
+    fused: tuple[str, ...] = ()
+    """Families whose modules the tool's files replace by fused kernels."""
     stacks_too: tuple[str, ...] = ()
     """Other stacks that it becomes by its options (``torch_compile`` of Hugging Face's Trainer)."""
     engine: (
@@ -128,17 +132,29 @@ class Tool(Noun):
         preference: Preference | None,
         *,
         whole: bool,
+        mixture: str | None = None,
         recipe: PrecisionRecipe | None = None,
     ) -> TrainingOffer | None:
         """Return what it offers for a kind of training; None if it does not train.
 
-        ``whole``: flash attention of every token to all tokens before it. ``recipe``: None takes
-        any.
+        ``whole``: flash attention of every token to all tokens before it. ``mixture``: family of a
+        mixture of experts. ``recipe``: None takes any.
         """
         alone = None
         if recipe is not None and method in (None, FineTuningMethod.FULL):
             alone = recipe.working == "fp32"
-        return _trains(self.name, method, preference, whole, alone)
+        added = method is FineTuningMethod.LORA and mixture is not None
+        added = added and self.reaches_experts(method, mixture or "")
+        return _trains(self.name, method, preference, whole, alone, added)
+
+    def stack_for(self, family: str, *, master: bool) -> str | None:
+        """Return the stack that estimates training of a family.
+
+        ``master``: all weights train beside a copy in fp32.
+        """
+        if family in self.fused:
+            return self.fused_stack
+        return (master and self.stack_with_master) or self.stack
 
     def at_once(self, duty: Duty) -> int | None:
         """Return the most requests that one copy computes together; None has no limit."""
@@ -164,6 +180,11 @@ class Tool(Noun):
         ):
             return self.reaches_experts(method, family)
         return family in tool_choice().experts[self.training.qlora_adapts]
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks by whose names people ask for it, the usual of its files first."""
+        return tuple(filter(None, (self.fused_stack, self.stack, *self.stacks_too)))
 
     @property
     def named(self) -> str:
@@ -280,8 +301,11 @@ def _trains(
     preference: Preference | None,
     whole: bool,
     alone: bool | None,
+    added: bool,
 ) -> TrainingOffer | None:
     offer = known_tools()[name].training
+    if offer and added and offer.recompute_experts:
+        offer = offer.changed(recompute=offer.recompute_experts)
     held = offer and offer.fp32_weights
     if offer and held and alone:
         offer = offer.changed(sharding=held.sharding, offloads=held.offloads)

@@ -134,7 +134,7 @@ def search(
         alike = [systems[index] for index in members]
         formats |= dict.fromkeys(RECIPES[name].compute for name in proven)
         spaces: list[LayoutSpace] = []
-        stack = software_of(workload, architecture.unit, RECIPES[proven[0]], alike[0].tool)
+        stack = software_of(workload, architecture, RECIPES[proven[0]], alike[0].tool)
         lower = LOW_PRECISION_RECIPES if advising and Work.PRETRAINING in stack.default_for else ()
         for name in (*proven, *lower):
             advised = name in lower
