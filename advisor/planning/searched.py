@@ -43,9 +43,7 @@ from advisor.planning.serving_defaults import at_reading_speed
 from advisor.planning.spanning import spanning
 from advisor.planning.time_ranges import TimeSpreads
 
-PLANS_ASKED = 3
-PLANS_BRIEF = 2
-PLANS_BESIDE = 1
+PLANS_ASKED, PLANS_BRIEF, PLANS_BESIDE = 3, 2, 1
 """Number of plans for the asked objective, in a brief answer too, and for each other one."""
 
 

@@ -18,8 +18,8 @@ from advisor.estimate.serving.demand import (
     ServedModel,
     ServingLoad,
     cached_bytes_per_sequence,
-    communication_bytes,
 )
+from advisor.estimate.serving.engine_limits import communication_bytes
 from advisor.estimate.serving.memory import loaded_factor, serving_memory
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.quantities import Evidence, Range

@@ -9,7 +9,8 @@ import numpy as np
 from advisor.equations.serving.bursts import burst_first_token_s, burst_s
 from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.serving.demand import ServedModel, ServingLoad, running_sequences
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.engine_limits import running_sequences
 from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued, within_limit
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.foundation.record import record

@@ -23,12 +23,11 @@ from advisor.estimate.serving.demand import (
     ServingLoad,
     bytes_per_parameter,
     cached_bytes_per_sequence,
-    communication_bytes,
     host_parts,
     model_parallel_ranks,
-    sampled_sequences,
     stage_share,
 )
+from advisor.estimate.serving.engine_limits import communication_bytes, sampled_sequences
 from advisor.estimate.serving.images import tower_bytes
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record

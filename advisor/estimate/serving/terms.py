@@ -5,11 +5,10 @@ import numpy as np
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving.demand import (
     ServedModel,
-    batched_tokens,
     cached_bytes_per_sequence,
     mean_bytes_per_parameter,
-    sampled_sequences,
 )
+from advisor.estimate.serving.engine_limits import batched_tokens, sampled_sequences
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB
 from advisor.nouns.hardware import Accelerator
