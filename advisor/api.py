@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from advisor.catalog.own_facts import parse_own_facts as parse_own_facts
     from advisor.catalog.own_files import uploads_come_from as uploads_come_from
     from advisor.catalog.own_files import using_catalog as using_catalog
+    from advisor.estimate.beside_results import ApiComparison as ApiComparison
     from advisor.estimate.beside_results import Curve as Curve
+    from advisor.estimate.beside_results import Day as Day
     from advisor.export.answer import export_formats as export_formats
     from advisor.export.checks.steps import platforms as platforms
     from advisor.export.fleet_report import fleet_report as fleet_report
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
 _LATER: Final = {
     name: f"advisor.{module}"
     for module, names in {
-        "estimate.beside_results": "Curve",
+        "estimate.beside_results": "ApiComparison Curve Day",
         "export.report": "offers_csv",
         "fleet.machines": "list_machines",
         "fleet.plan": "plan_fleet",

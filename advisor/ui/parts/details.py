@@ -18,7 +18,6 @@ from advisor.charts import (
     scaling_finding,
 )
 from advisor.errors import InputError, without_options
-from advisor.estimate.beside_results import ApiComparison, Day
 from advisor.nouns.case import Hardware
 from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below, theme
 from advisor.ui.parts.widgets import behind, csv_button, download_file, select, show_mistake
@@ -79,7 +78,7 @@ def rejections(found: Answer) -> None:
 
 
 @behind("Beside an API", key="hosted", icon="cloud")
-def hosted(found: ApiComparison) -> None:
+def hosted(found: api.ApiComparison) -> None:
     """Show hosted models beside a plan."""
     st.markdown(plain(found.sentence))
     text_table(frames.api_table(found))
@@ -92,7 +91,7 @@ def fewest(found: Answer) -> None:
 
 
 @behind("Through the day", key="day", icon="schedule")
-def day(found: Day) -> None:
+def day(found: api.Day) -> None:
     """Draw the day of a plan, and what each way of renting costs."""
     frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
     draw(day_chart(frame, fixed, theme=theme()), key="day_chart", alt=day_alt(frame, fixed))
