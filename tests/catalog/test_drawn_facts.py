@@ -125,7 +125,8 @@ OCTOBER = [
     ("Massed Compute", "L40Sx8", 8 * 0.97, 142, 768),
     ("Modal", "serverless NVIDIA RTX PRO 6000 Blackwell Server", 3.0312, None, None),
     ("RunPod", "1x NVIDIA B200 SXM (HGX) 180GB (Secure)", 7.99, 28, 283),
-    ("RunPod", "1x NVIDIA GeForce RTX 4090 (Secure)", 0.89, 6, 41),
+    # Its 41 GB of host memory stand open: no plan should count on so little of a shared host.
+    ("RunPod", "1x NVIDIA GeForce RTX 4090 (Secure)", 0.89, 6, None),
     ("RunPod", "1x NVIDIA H200 SXM 141GB (Secure)", 5.29, 24, 276),
     ("Together", "GPU Clusters B300", 79.92, None, None),
     ("Verda (DataCrunch)", "1x GB300", 10.74, None, None),
