@@ -210,6 +210,8 @@ class HardwareArrays(Columns):
     """Work of a 3 x 3 convolution over the work of the library's algorithm for it."""
     sustained: Floats
     """Share of the matmul rate that a long run keeps, in formats of 16 bits and more."""
+    unaligned: Floats
+    """Time that a product takes longer, over its time, where its rows start at any element."""
     attention_overhead_s: Floats
     attention_forward: Floats
     attention_backward: Floats

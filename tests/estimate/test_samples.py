@@ -250,7 +250,8 @@ def test_divided_networks_send_every_position_of_a_sample() -> None:
 def test_a_convolution_is_its_product() -> None:
     """What shares its inputs moves them once; else it is the matrix product of its patches."""
     where = candidates(ParallelLayout(micro_batch=4096))
-    software = CALIBRATION.software["huggingface"]
+    # Libraries of convolutions pad patches of 27 elements, as this stack does products.
+    software = CALIBRATION.software["compiled"]
     images = np.array([4096.0])
     product = STEM.model_copy(update={"kind": OperatorKind.MATMUL})
     streamed = STEM.model_copy(update={"moved_elements_per_token": PIXELS * (27 + 64)})

@@ -31,7 +31,8 @@ def _decoding(decodes: bool) -> dict[str, Any]:
 
 def _head(fields: ConfigFields) -> nn.Section:
     vocab, tied = fields.count("vocab_size"), fields.flag("tie_word_embeddings")
-    return nn.section("head", nn.Linear(out=vocab, bias=False, tied=tied), part=Part.HEAD)
+    logits = nn.Linear(out=vocab, bias=False, tied=tied)
+    return nn.section("head", logits, nn.CrossEntropy(), part=Part.HEAD)
 
 
 def t5(fields: ConfigFields) -> Stack:

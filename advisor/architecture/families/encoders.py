@@ -189,7 +189,7 @@ def encoder_stack(
         layers=(
             nn.section("embedding", *embedding, part=Part.EMBEDDING),
             nn.section("encoder", *encoder),
-            nn.section("head", *head, part=Part.HEAD),
+            nn.section("head", *head, *(nn.CrossEntropy(),) * predicts, part=Part.HEAD),
         ),
         blocks=shape.layers,
         hidden_size=shape.hidden_size,

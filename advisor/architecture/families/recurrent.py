@@ -22,7 +22,7 @@ def recurrent(fields: ConfigFields, *, cell: Literal["lstm", "gru"]) -> Stack:
         layers=(
             nn.section("embedding", table, part=Part.EMBEDDING),
             nn.section("block", nn.repeat(layers, nn.Recurrent(cell=cell, hidden=hidden))),
-            nn.section("head", nn.Linear(out=vocab), part=Part.HEAD),
+            nn.section("head", nn.Linear(out=vocab), nn.CrossEntropy(), part=Part.HEAD),
         ),
         blocks=layers,
         hidden_size=hidden,

@@ -33,6 +33,7 @@ from advisor.architecture.table.operators import Operator, OperatorKind, Part, S
 from advisor.architecture.table.rows import (
     COMPUTE,
     FUSED_PASSES,
+    LOSS_PASSES,
     REPLICATED,
     STREAM,
     TENSOR,
@@ -43,9 +44,6 @@ from advisor.architecture.table.rows import (
 
 DROPOUT_PASSES: Final = 2.5
 """Dropout reads a branch and writes it and a mask of one byte for each element."""
-
-LOSS_PASSES: Final = 7.0
-"""Unfused cross-entropy per logit, in 16-bit elements: upcast 1+2, log-softmax 2+2."""
 
 
 def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:

@@ -296,6 +296,7 @@ HANDLERS: Final[dict[type[Noun], Callable[[Any, Build], None]]] = {
     vocabulary.Merge: rows.merge,
     vocabulary.Regions: rows.regions,
     vocabulary.FocalLoss: rows.focal_loss,
+    vocabulary.CrossEntropy: rows.cross_entropy,
     vocabulary.Matching: rows.matching,
     vocabulary.Embedding: sequence.embedding,
     vocabulary.Recurrent: sequence.recurrent,

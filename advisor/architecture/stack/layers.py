@@ -212,6 +212,10 @@ class FocalLoss(Noun):
     """The focal loss of scores (arXiv:1708.02002), as in fvcore."""
 
 
+class CrossEntropy(Noun):
+    """The loss of every logit."""
+
+
 class Matching(Noun):
     """Assigns predictions to objects in training; host and device take turns."""
 
@@ -292,6 +296,7 @@ Layer = (
     | Merge
     | Regions
     | FocalLoss
+    | CrossEntropy
     | Matching
     | Save
     | Take

@@ -11,8 +11,14 @@ from typing import Final
 from advisor.architecture.mixers.feed_forward import ACTIVATIONS
 from advisor.architecture.stack import layers as vocabulary
 from advisor.architecture.stack.build import Build, Signal, fresh
-from advisor.architecture.table.operators import OperatorKind, SavedFormat, SavedTensor, SavedWhen
-from advisor.architecture.table.rows import COMPUTE, STREAM, kept
+from advisor.architecture.table.operators import (
+    Division,
+    OperatorKind,
+    SavedFormat,
+    SavedTensor,
+    SavedWhen,
+)
+from advisor.architecture.table.rows import COMPUTE, FUSED_PASSES, LOSS_PASSES, STREAM, kept
 
 KEEPS_OUTPUT: Final = frozenset({"relu", "relu6", "sigmoid", "tanh", "hardsigmoid"})
 """Functions whose gradient needs only their output."""
@@ -307,6 +313,19 @@ def focal_loss(layer: vocabulary.FocalLoss, build: Build) -> None:
         unfused=2.5 * FOCAL_STEPS * signal.elements,
         launches=FOCAL_STEPS,
         saved=(*build.keep(signal, STREAM), steps),
+    )
+
+
+def cross_entropy(layer: vocabulary.CrossEntropy, build: Build) -> None:
+    """Append the loss of every logit; what it keeps is counted apart (`loss_bytes_per_logit`)."""
+    del layer
+    build.memory_bound(
+        "loss",
+        kind=OperatorKind.CROSS_ENTROPY,
+        division=Division.TENSOR,
+        moved=FUSED_PASSES * build.signal.elements,
+        unfused=LOSS_PASSES * build.signal.elements,
+        launches=3,
     )
 
 

@@ -20,6 +20,9 @@ from advisor.foundation.record import record
 FUSED_PASSES: Final = 2.0
 """A fused elementwise kernel reads its input and writes its output."""
 
+LOSS_PASSES: Final = 7.0
+"""Unfused cross-entropy per logit, in 16-bit elements: upcast 1+2, log-softmax 2+2."""
+
 RMS_NORM_PASSES: Final = 18.0
 """Hugging Face RMSNorm, kernel by kernel, in 16-bit elements: upcast 1+2, square 2+2, mean 2,
 scale 2+2, downcast 2+1, weight 1+1."""

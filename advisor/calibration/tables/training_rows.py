@@ -203,6 +203,8 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
         unpacked_base=flag(row, "unpacked_base"),
         update_in_backward=flag(row, "update_in_backward"),
         trained_ends=flag(row, "trained_ends"),
+        fused_softmax=flag(row, "fused_softmax"),
+        answered_share=min(1.0, number(row, "answered_share") or 1.0),
         layers_in_16_bits=min(integer(row, "layers_in_16_bits", 0), architecture.num_hidden_layers),
         expert_capacity=max(1.0, number(row, "expert_capacity") or 1.0),
     )

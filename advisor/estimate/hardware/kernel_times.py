@@ -4,10 +4,12 @@ The same code serves one configuration and a million.
 """
 
 from functools import cache
+from math import gcd
 
 import numpy as np
 
-from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.table.model import Unit
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, SavedFormat
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import (
     attention_time_s,
@@ -15,8 +17,10 @@ from advisor.equations.roofline import (
     launch_wait_s,
     matmul_time_s,
 )
+from advisor.equations.training.scores import score_passes
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.fold import adapted, keys_attended
+from advisor.estimate.training.activations import WRITES_STREAM
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
@@ -39,8 +43,9 @@ class KernelFacts(Noun):
     scan_backward: float
     dualpipe_grouped: float
     first_flash: float
-    eager_score_passes: float
     math_score_passes: float
+    aligned_bytes: int
+    cast_bytes: float
 
 
 @cache
@@ -132,6 +137,9 @@ def matmul_forward(
         streamed = tokens * op.moved_elements_per_token
     lasting = hardware.sustained if operand_bytes >= FORMAT_BYTES["bf16"] else 1.0
     rate = hardware.matmul_compute * lasting
+    if op.kind is OperatorKind.MATMUL and not software.pads_products:
+        odd = misaligned(op.in_features, op.out_features, element_bytes=operand_bytes)
+        rate = rate / (1.0 + hardware.unaligned * odd)
     return np.asarray(
         matmul_time_s(
             flops=tokens * op.flops_per_token / saved / tensor,
@@ -147,6 +155,18 @@ def matmul_forward(
             half_depth=hardware.matmul_half_depth,
         )
     )
+
+
+def misaligned(*sides: int, element_bytes: float) -> float:
+    """How far the rows of a matrix are from steps of 16 bytes: 0 at each, 1 at any element.
+
+    Examples
+    --------
+    >>> misaligned(768, 50304, element_bytes=2), misaligned(768, 50257, element_bytes=2)
+    (0.0, 1.0)
+    """
+    whole = max(1, int(kernel_facts().aligned_bytes / element_bytes))
+    return (whole / gcd(whole, *sides) - 1) / max(1, whole - 1)
 
 
 def recurrence_passes(
@@ -231,17 +251,42 @@ def attention_passes(
         * op.flops_per_token_per_key
         / (hardware.peak16_flops_per_s * hardware.matmul_compute)
     )
-    moved = square * op.positions_per_token * op.heads
-    moved = moved * (
-        kernel_facts().math_score_passes if math else kernel_facts().eager_score_passes
+    scores = square * op.positions_per_token * op.heads
+    passes = score_passes(
+        # Counted so, networks that take images are met worse (mean error held out 17.0 % for 16.2).
+        fused=software.fused_softmax or run.switches.fused_softmax or run.unit is Unit.IMAGE,
+        dropped=any(tensor.format is SavedFormat.BYTE for tensor in op.saved),
+        widened=_widens_scores(op, run),
+        mask_share=1.0 / _element_bytes(run),
     )
-    if math:
-        # Keys and values are repeated for every query head: written and read, each a quarter of
-        # the operations (two products, a multiplication and an addition each).
-        moved = moved + 4.0 * tokens * op.flops_per_token_per_key / 4.0 / layout.tensor
-    scores = moving_s(_element_bytes(run) * moved, hardware, kernels=4)
-    forward = np.asarray(products + scores)
-    return forward, 2 * forward
+    # Keys and values are repeated for every query head: written and read, each a quarter of the
+    # operations (two products, a multiplication and an addition each).
+    repeated = tokens * op.flops_per_token_per_key / layout.tensor
+
+    def passed(times: float, written: float) -> Floats:
+        moved = (
+            times * (kernel_facts().math_score_passes * scores + repeated)
+            if math
+            else written * scores
+        )
+        return np.asarray(
+            times * products + moving_s(_element_bytes(run) * moved, hardware, kernels=4 * times)
+        )
+
+    return passed(1.0, passes[0]), passed(2.0, passes[1])
+
+
+def _widens_scores(op: Operator, run: TrainingRun) -> bool:
+    """Whether the softmax of 16-bit scores runs in fp32: in the module, or under autocast."""
+    kept = [tensor.format for tensor in op.saved if tensor.per_key]
+    stated = SavedFormat.FP32 in kept or (SavedFormat.STREAM in kept and run.recipe.autocast)
+    return stated and _element_bytes(run) < FORMAT_BYTES["fp32"]
+
+
+def _widens_logits(run: TrainingRun) -> bool:
+    """Whether the loss of 16-bit logits runs in fp32: in the class, or under autocast."""
+    stated = run.architecture.upcast_logits or run.recipe.autocast
+    return stated and _element_bytes(run) < FORMAT_BYTES["fp32"]
 
 
 def _takes_math(op: Operator, run: TrainingRun) -> bool:
@@ -278,12 +323,20 @@ def scan_passes(
 
 
 def elementwise_forward(
-    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
+    *,
+    casts: bool = False,
 ) -> Floats | float:
-    """Forward time of one memory-bound row in one layer. [s]"""
+    """Forward time of one memory-bound row in one layer; ``casts``: see `autocasts`. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
     # A chunked recurrence is a chain of kernels in every stack.
     fused = software.fused_elementwise and op.kind is not OperatorKind.SCAN
+    if op.kind is OperatorKind.CROSS_ENTROPY:
+        fused = fused or not _widens_logits(run)
     moved = op.moved_elements_per_token if fused else op.moved_elements_per_token_unfused
     if moved == 0.0:
         return 0.0
@@ -291,7 +344,49 @@ def elementwise_forward(
         degree = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     else:
         degree = layout.tensor
-    return moving_s(_element_bytes(run) * tokens * moved / degree, hardware)
+    width = _element_bytes(run)
+    if not fused and casts and _on_stream(op):
+        width = FORMAT_BYTES[run.recipe.stream]
+    return moving_s(width * tokens * moved / degree, hardware)
+
+
+def autocasts(run: TrainingRun) -> bool:
+    """Whether modules run one by one and cast their inputs from an fp32 stream."""
+    stated = run.recipe.autocast and not run.frozen and run.unit is Unit.TOKEN
+    return stated and run.stack.eager
+
+
+def _on_stream(op: Operator) -> bool:
+    """Whether a memory-bound row moves elements of the residual stream's format.
+
+    Rotations do: cosines and sines have that format (huggingface/transformers, modeling_llama.py).
+    Unfused RMSNorm counts its fp32 steps already.
+    """
+    if op.kind is OperatorKind.NORMALIZATION and op.launches > 1:
+        return False
+    if op.saved and not any(tensor.format is SavedFormat.BYTE for tensor in op.saved):
+        return any(tensor.format is SavedFormat.STREAM for tensor in op.saved)
+    return op.division is Division.REPLICATED or op.kind is OperatorKind.ELEMENTWISE
+
+
+def cast_passes(op: Operator, candidates: Candidates, tokens: Floats) -> tuple[Floats, int]:
+    """Time of one product's casts under eager autocast, in one layer, and their kernels. [s]
+
+    Weights and each reader's input go to 16 bits; their gradients come back. What the last product
+    of a branch reads, other products wrote, and convolutions read what is in 16 bits already.
+    """
+    weights = op.in_features * op.out_features * op.groups * op.experts
+    moved = np.asarray(float(weights))
+    kernels = 1
+    for tensor in op.saved:
+        readers = [reader for reader in tensor.read_by or () if reader not in WRITES_STREAM]
+        if op.kind is OperatorKind.MATMUL:
+            kernels += len(readers)
+            moved = moved + tokens * tensor.elements_per_token * len(readers)
+    each = moving_s(
+        kernel_facts().cast_bytes * moved / candidates.layout.tensor, candidates.hardware
+    )
+    return 2.0 * each, kernels
 
 
 def _element_bytes(run: TrainingRun) -> float:

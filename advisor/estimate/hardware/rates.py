@@ -53,6 +53,7 @@ def card_rates(
         "convolution_saving": WINOGRAD_SAVING if vector and not processor else 1.0,
         # Vector units draw less power than matrix units, so their clocks stay high.
         "sustained": 1.0 if vector else kernels.sustained,
+        "unaligned": 0.0 if vector else kernels.unaligned,
         **{f"attention_{part}": getattr(kernels.attention, part) for part in ATTENTION},
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,
@@ -88,7 +89,7 @@ def node_rates(accelerator: Accelerator, node: Node, kernels: KernelEfficiency) 
 USUAL_LAUNCH_S: Final = 5e-6
 """Time of a usual host to start the smallest operation of eager PyTorch: the low end of 5 to 25 us
 for a call (jiahuanglin.xyz, GPU kernel serving, lesson 18, read 2026-11-21). With it, a stack's
-``launch_s`` meets steps on a host that needs 10.6 us (own_runs.csv). [s]"""
+``launch_s`` meets steps on a host that needs 10.6 us (training_runs.csv). [s]"""
 
 WINOGRAD_SAVING: Final = 2.25
 """Multiplications of a 3 x 3 filter over those of F(2 x 2, 3 x 3): 36 to 16 for four outputs

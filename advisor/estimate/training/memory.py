@@ -189,7 +189,9 @@ def _loss_bytes(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> Flo
         entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
     return np.asarray(
         logits_bytes(
-            tokens=_tokens(run, layout, sequence) * answers_per_sample(run.architecture),
+            tokens=_tokens(run, layout, sequence)
+            * answers_per_sample(run.architecture)
+            * run.switches.answered_share,
             vocabulary=float(run.architecture.vocab_size),
             bytes_per_entry=entry,
             tensor=spread,

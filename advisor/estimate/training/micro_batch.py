@@ -1,6 +1,6 @@
 """Kernels of one micro-batch: a fold of operator times over the rows of one pipeline stage."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,8 @@ from advisor.estimate.hardware.caching import step_in_cache
 from advisor.estimate.hardware.kernel_times import (
     adapter_forward,
     attention_passes,
+    autocasts,
+    cast_passes,
     dequantise_time,
     elementwise_forward,
     is_product,
@@ -20,6 +22,7 @@ from advisor.estimate.hardware.kernel_times import (
     recurrence_passes,
     scan_passes,
 )
+from advisor.estimate.hardware.rates import USUAL_LAUNCH_S
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
@@ -63,6 +66,8 @@ class _Pass:
     tokens: Floats
     selected: frozenset[str]
     """Products that selective recomputation runs a second time."""
+    casts: bool
+    """Whether products cast their inputs and weights."""
     all_again: NDArray[np.bool_]
     """Whether whole blocks run forward twice."""
     some_again: NDArray[np.bool_]
@@ -88,17 +93,19 @@ def one_micro_batch(
         software=software,
         tokens=tokens,
         selected=frozenset(op.name for op in remade_by_selection(run)),
+        casts=autocasts(run),
         all_again=candidates.layout.recompute >= 2,
         some_again=candidates.layout.recompute >= 1,
     )
     columns = (tokens, share, candidates.layout.recompute, candidates.hardware.memory_bytes)
     zero = np.zeros(np.broadcast_shapes(*(column.shape for column in columns)))
     total = KernelTimes(*(zero.copy() for _ in fields(KernelTimes)))
+    head = replace(one, tokens=tokens * run.switches.answered_share)
     for op in run.architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         other = _add_mixer if op.kind in _PASSES else _add_elementwise
         add = _add_product if is_product(op) else other
-        add(total, op, one, held)
+        add(total, op, head if op.part is Part.HEAD else one, held)
         _add_launches(total, op, one, held)
     total.elementwise /= one.candidates.hardware.fresh_memory
     return total
@@ -110,6 +117,10 @@ def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | fl
     if (kept := run.switches.layers_in_16_bits) and op.part is Part.BLOCK:
         wider = matmul_forward(op, run, candidates, one.software, one.tokens, wide=True)
         forward = forward + (wider - forward) * kept / run.architecture.num_hidden_layers
+    if one.casts:
+        cast, kernels = cast_passes(op, candidates, one.tokens)
+        total.elementwise += held * cast
+        total.launches += held * 2.0 * kernels
     products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)
     total.matmul += held * forward * (products + one.reference)
     adapter = adapter_forward(op, run, candidates, one.software, one.tokens)
@@ -139,7 +150,9 @@ def _add_mixer(total: KernelTimes, op: Operator, one: _Pass, held: Floats | floa
 
 
 def _add_elementwise(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
-    forward = elementwise_forward(op, one.run, one.candidates, one.software, one.tokens)
+    forward = elementwise_forward(
+        op, one.run, one.candidates, one.software, one.tokens, casts=one.casts
+    )
     back = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
     total.elementwise += held * forward * (1 + one.reference + back)
     if made_again(op, one.run.architecture):
@@ -170,6 +183,12 @@ def _launches(
     if op.kind is OperatorKind.MATMUL and op.experts > 1 and FORMAT_BYTES[run.recipe.compute] <= 1:
         return np.maximum(1.0, software.expert_launches * op.experts / candidates.layout.expert)
     launches = 1.0 if software.fused_elementwise else float(op.launches)
+    if op.kind is OperatorKind.ATTENTION and run.attention is AttentionKernel.EAGER:
+        # Product, scale, mask, softmax, dropout, product; or one kernel between the products.
+        launches = 3.0 if software.fused_softmax else 6.0
     if adapted(op, run):
         launches += ADAPTER_LAUNCHES
-    return launches * run.sequence_length if op.kind is OperatorKind.RECURRENCE else launches
+    if op.kind is OperatorKind.RECURRENCE:
+        # The library's one call starts the kernels of every step, without Python.
+        return launches * run.sequence_length * min(1.0, USUAL_LAUNCH_S / software.launch_s)
+    return launches

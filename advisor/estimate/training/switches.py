@@ -33,6 +33,10 @@ class MemorySwitches:
     """When ranks sum sharded gradients; waiting gradients are in the reduced format."""
     update_in_backward: bool = False
     """The optimizer updates each weight in the backward pass and frees its gradient."""
+    fused_softmax: bool = False
+    """Unfused attention scales, masks and normalises in one kernel, whatever the stack."""
+    answered_share: float = 1.0
+    """Share of the positions that pass the head and its loss, as masked words alone may."""
     layers_in_16_bits: int = 0
     """How many layers keep products in 16 bits where the others multiply in fewer."""
     expert_capacity: float = 1.0

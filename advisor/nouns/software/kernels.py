@@ -94,6 +94,8 @@ class KernelEfficiency(Noun):
     sustained: Fraction = 1.0
     """Share of the matmul rate in 16 bits and more that a long run sustains. The power limit lowers
     its clocks, while kernels were measured in short bursts."""
+    unaligned: NonNegative = 0.0
+    """Time that a product takes longer, over its time, where its rows start at any element."""
     fresh_memory: Fraction = 1.0
     """Rate of memory-bound kernels in training relative to inference."""
     backend: BackendFacts | None = None

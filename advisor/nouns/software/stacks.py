@@ -72,6 +72,10 @@ class SoftwareStack(Noun):
     """Whether modules run one by one, so that each casts its inputs under autocast."""
     fused_elementwise: bool
     """Whether norms, activations and residuals run as one pass each."""
+    pads_products: bool
+    """Whether products run with aligned rows, whatever the vocabulary."""
+    fused_softmax: bool
+    """Whether unfused attention scales, masks and normalises its scores in one kernel."""
     launch_s: Seconds
     """Host time to launch one kernel. [s]"""
     processor_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
