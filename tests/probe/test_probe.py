@@ -14,7 +14,7 @@ from advisor.probe.devices.detect import Found, Library
 from advisor.probe.devices.host import host_device
 from advisor.probe.devices.numpy_backend import NumpyBackend
 from advisor.probe.measuring import run, timing
-from advisor.probe.measuring.plan import MatmulTask, rotating_sets, shapes
+from advisor.probe.measuring.plan import MatmulTask, plan_tasks, rotating_sets, shapes
 from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.measuring.timing import Clock, measure
 from advisor.probe.report import DeviceKind, Mode, ProbeReport, TransferKind
@@ -223,3 +223,20 @@ def test_the_memory_of_a_task() -> None:
 
     # Two sets of (4 + 16) Mi elements in 2 bytes, 16 Mi in 4 on the way, 4 Mi in 2 as result.
     assert task.needed_bytes == (2 * 40 + 64 + 8) * MIB
+
+
+def test_eight_bit_products_of_a_gpu_start_above_sixteen_rows() -> None:
+    """A product of one row was refused on an H200, and with it the format."""
+    tasks = plan_tasks(
+        kind=DeviceKind.CUDA,
+        mode=Mode.SHORT,
+        formats=("bf16", "int8"),
+        transfers=(),
+        cache_bytes=50e6,
+    )
+    products = [task for task in tasks if isinstance(task, MatmulTask)]
+    rows = {name: [x.m for x in products if x.number_format == name] for name in ("bf16", "int8")}
+
+    assert min(rows["bf16"]) == 1
+    assert min(rows["int8"]) == 64
+    assert max(rows["int8"]) == max(rows["bf16"])

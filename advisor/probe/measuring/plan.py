@@ -57,6 +57,11 @@ COLD_CACHES: Final = 2
 MOST_SETS: Final = 64
 
 
+FEWEST_INT8_ROWS: Final = 17
+"""PyTorch's int8 product on a GPU takes more than 16 rows (``torch._int_mm`` of 2.11 on an H200,
+2026-11-27)."""
+
+
 @record
 class MatmulTask:
     """One product to measure."""
@@ -167,6 +172,8 @@ def plan_tasks(
     tasks += [TransferTask(item, stream if item in inside else LINK_BYTES) for item in transfers]
     for m, n, k in sizes or shapes(kind, mode):
         for number_format in formats:
+            if number_format == "int8" and m < FEWEST_INT8_ROWS and kind is not DeviceKind.CPU:
+                continue
             operands = ELEMENT_BYTES[number_format] * (m * k + k * n)
             tasks.append(MatmulTask(number_format, m, n, k, rotating_sets(operands, cache_bytes)))
     return tuple(tasks)
