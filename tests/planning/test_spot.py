@@ -89,4 +89,4 @@ def test_what_would_be_faster_starts_from_the_hours_of_the_plan_on_spot_machines
     found = advisor.estimate(case)
     assert found.time is not None
     [liger] = [text for text in found.improvements if "--software liger" in text]
-    assert f"run {found.time.run_hours.expected:.1f} h →" in liger
+    assert f"run {round(found.time.run_hours.expected, 1):g} h →" in liger
