@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Part
 from advisor.catalog.records import IsoDay
 from advisor.export.filling import Line
 from advisor.export.versions import image_named, version_of
@@ -205,7 +206,8 @@ def predicts_tokens(model: ModelArchitecture) -> bool:
 
     Poolers are as wide as the network, classifiers narrower, vocabularies wider.
     """
-    return model.operators[-1].out_features > model.hidden_size
+    head = (op for op in model.operators if op.part is Part.HEAD)
+    return any(op.out_features > model.hidden_size for op in head)
 
 
 def _number(capability: str) -> tuple[int, ...]:
