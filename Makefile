@@ -38,7 +38,7 @@ pages: $(VENV)/.dev ## write docs/models.md, prices.md, software.md, the tables 
 	$(RUN) advisor.nouns.software.page > build/page && mv build/page docs/software.md
 	$(RUN) advisor.catalog.prices_page > build/page && mv build/page docs/prices.md
 	$(RUN) advisor.arguments.tables docs/cli.md
-	$(BIN)/python -c 'from advisor.catalog.catalog_records import schema_text; print(schema_text(), end="")' \
+	$(BIN)/python -c 'from advisor.catalog.files.rows import schema_text; print(schema_text(), end="")' \
 	  > build/page && mv build/page data/gpu_catalog.schema.json
 
 fuzz: $(VENV)/.dev ## run 60,000 broken inputs: ARGS="--seed 7 --count 5000 --only case"

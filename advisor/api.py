@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from advisor.catalog.live.refresh import refresh_prices as refresh_prices
     from advisor.catalog.offer_list import list_offers as list_offers
     from advisor.catalog.overview import price_overview as price_overview
-    from advisor.catalog.own_facts import parse_own_facts as parse_own_facts
-    from advisor.catalog.own_files import uploads_come_from as uploads_come_from
-    from advisor.catalog.own_files import using_catalog as using_catalog
+    from advisor.catalog.own.facts import parse_own_facts as parse_own_facts
+    from advisor.catalog.own.in_use import uploads_come_from as uploads_come_from
+    from advisor.catalog.own.in_use import using_catalog as using_catalog
     from advisor.estimate.beside_results import ApiComparison as ApiComparison
     from advisor.estimate.beside_results import Curve as Curve
     from advisor.estimate.beside_results import Day as Day
@@ -87,8 +87,8 @@ _LATER: Final = {
         "planning.fits.results": "Fits",
         "owning.results": "Ownership",
         "catalog.offer_list": "list_offers",
-        "catalog.own_facts": "parse_own_facts",
-        "catalog.own_files": "uploads_come_from using_catalog",
+        "catalog.own.facts": "parse_own_facts",
+        "catalog.own.in_use": "uploads_come_from using_catalog",
         "catalog.overview": "price_overview",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.scaling": "Scaling",

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel
 from advisor.architecture.stack.reading import WrittenStack
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator
-from advisor.catalog.catalog_records import OfferRecord
+from advisor.catalog.files.rows import OfferRecord
 from advisor.catalog.live.prices import LivePrices
 from advisor.errors import InputError
 from advisor.foundation.names import (

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from advisor.catalog.checks import check_order
+from advisor.catalog.files.checks import check_order
 from advisor.catalog.records import IsoDate, Record, Text
 from advisor.errors import InputError
 from advisor.foundation import names

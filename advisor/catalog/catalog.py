@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Self, TypeVar, cast
 from pydantic import Field
 
 from advisor.catalog.api_prices import ApiPrice
-from advisor.catalog.quotes import converted
+from advisor.catalog.files.quotes import converted
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, model_validator
 
 from advisor.catalog.catalog import Catalog
-from advisor.catalog.checks import check_order
+from advisor.catalog.files.checks import check_order
 from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh
 from advisor.catalog.required import required
 from advisor.errors import InputError

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from advisor.catalog.api_prices import ApiPrice, load_api_prices
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.live import cache_file
-from advisor.catalog.own_files import own_files, stated_discounts, uploads
+from advisor.catalog.own.in_use import own_files, stated_discounts, uploads
 from advisor.foundation.data_files import kept
 from advisor.foundation.resources import data_path
 
 if TYPE_CHECKING:
-    from advisor.catalog.catalog_records import CatalogFile
+    from advisor.catalog.files.rows import CatalogFile
 
 CATALOG_FILE = "gpu_catalog.yaml"
 OFFERS_FILE = "cloud_offers.csv"
@@ -107,7 +107,7 @@ def shipped_content() -> CatalogFile:
 @lru_cache(maxsize=1)
 def _content(path: Path, stamp: tuple[int, int]) -> CatalogFile:
     del stamp
-    from advisor.catalog.reading import read_content
+    from advisor.catalog.files.reading import read_content
 
     return read_content(path)
 
@@ -117,7 +117,7 @@ def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], 
     del stamps
 
     def read() -> Catalog:
-        from advisor.catalog.reading import read_catalog
+        from advisor.catalog.files.reading import read_catalog
 
         return read_catalog(catalog_path, offers_path)
 
@@ -133,8 +133,8 @@ def _with_own(
 ) -> Catalog:
     """Put your files and discounts over the shipped catalog with its live prices."""
     del at
-    from advisor.catalog.overlay import with_own_facts
-    from advisor.catalog.own_facts import discount_facts, parse_own_facts, read_own_facts
+    from advisor.catalog.own.facts import discount_facts, parse_own_facts, read_own_facts
+    from advisor.catalog.own.overlay import with_own_facts
 
     catalog = _shipped()
     for file in files:

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from advisor.catalog.checks import check_order
+from advisor.catalog.files.checks import check_order
 from advisor.catalog.records import IsoDate, Record, Text
 from advisor.foundation.data_records import read_table
 from advisor.foundation.resources import data_path

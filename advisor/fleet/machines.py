@@ -228,7 +228,7 @@ class Machine:
 @cache
 def _table() -> _Table:
     """Read the file; ``CatalogError`` if rows are wrong, out of order, or cite no known source."""
-    from advisor.catalog.checks import check_order
+    from advisor.catalog.files.checks import check_order
 
     table = read_record(data_path(MACHINES), _Table)
     check_order(list(table.machines), file=MACHINES)

@@ -156,7 +156,7 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
     usd = case.renting.usd_per_hour
     if usd is None or case.hardware is None:
         return catalog
-    from advisor.catalog.overlay import with_quote
+    from advisor.catalog.own.overlay import with_quote
 
     return with_quote(catalog, case.hardware.accelerator, case.hardware.count, usd)
 

@@ -14,7 +14,7 @@ from advisor.architecture.config.fields import ALIASES, ConfigFields
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.families import registry
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
-from advisor.catalog.checks import check_order
+from advisor.catalog.files.checks import check_order
 from advisor.errors import CatalogError, InputError, UnsupportedArchitectureError
 
 FOLDER = Path(registry.__file__).parent

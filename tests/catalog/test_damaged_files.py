@@ -33,9 +33,9 @@ from advisor.calibration.tables.guesses import model_names
 from advisor.calibration.tables.reading import measurement_tables
 from advisor.catalog import load_catalog
 from advisor.catalog.api_prices import load_api_prices
-from advisor.catalog.checks import check_order
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_balancers, load_economy
+from advisor.catalog.files.checks import check_order
 from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.catalog.catalog_records import CatalogFile, schema_text
+from advisor.catalog.files.rows import CatalogFile, schema_text
 from advisor.foundation.data_records import read_record
 from advisor.nouns.hardware import Accelerator, Confidence, Segment
 

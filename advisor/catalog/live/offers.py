@@ -7,8 +7,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from advisor.catalog.convert import offer_key, slug
 from advisor.catalog.economy import billing_of
+from advisor.catalog.files.convert import offer_key, slug
 from advisor.catalog.live.names import MARKETPLACES, TITLES, find_name
 from advisor.catalog.live.prices import PRICE_BOUNDS_USD_PER_HOUR, SOURCE
 from advisor.catalog.live.rows import Row

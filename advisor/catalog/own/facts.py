@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, field_validator
 
-from advisor.catalog.catalog_records import AcceleratorRecord, OfferRecord
+from advisor.catalog.files.rows import AcceleratorRecord, OfferRecord
 from advisor.catalog.records import Key, Name, Record
 from advisor.errors import InputError
 from advisor.foundation.data_records import shown

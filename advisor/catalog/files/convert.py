@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from advisor.catalog.catalog_records import (
+from advisor.catalog.economy import billing_of
+from advisor.catalog.files.checks import USD
+from advisor.catalog.files.quotes import converted
+from advisor.catalog.files.rows import (
     AcceleratorRecord,
     CapabilityRecord,
     CatalogFile,
     MemoryRule,
     OfferRecord,
 )
-from advisor.catalog.checks import USD
-from advisor.catalog.economy import billing_of
-from advisor.catalog.quotes import converted
 from advisor.catalog.records import Record
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 from advisor.nouns.hardware import (

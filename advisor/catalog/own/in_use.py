@@ -1,4 +1,4 @@
-"""Which files and discounts of your own lie over the catalog; `own_facts` reads them."""
+"""Which files and discounts of your own lie over the catalog; `facts` reads them."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence

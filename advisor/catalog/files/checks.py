@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from advisor.foundation.data_records import refuse
 
 if TYPE_CHECKING:
-    from advisor.catalog.catalog_records import AcceleratorRecord, CatalogFile, OfferRecord
+    from advisor.catalog.files.rows import AcceleratorRecord, CatalogFile, OfferRecord
 
 USD = "USD"
 """Every price inside the engine is in this currency."""

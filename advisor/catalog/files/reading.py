@@ -3,16 +3,16 @@
 from pathlib import Path
 
 from advisor.catalog.catalog import Catalog, ExchangeRate, Source
-from advisor.catalog.catalog_records import CatalogFile, OfferRecord
-from advisor.catalog.checks import (
+from advisor.catalog.files.checks import (
     check_accelerator,
     check_capability,
     check_offer,
     check_order,
     check_rate,
 )
-from advisor.catalog.convert import RULE_SOURCE, accelerator_of, offer_of, software_of
-from advisor.catalog.quotes import with_upper_ends
+from advisor.catalog.files.convert import RULE_SOURCE, accelerator_of, offer_of, software_of
+from advisor.catalog.files.quotes import with_upper_ends
+from advisor.catalog.files.rows import CatalogFile, OfferRecord
 from advisor.foundation.data_records import read_record, read_table
 from advisor.nouns.hardware import Provenance
 

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from advisor.catalog.catalog import Catalog, Source
-from advisor.catalog.catalog_records import CatalogFile, SourceRecord
-from advisor.catalog.checks import check_accelerator, check_offer
-from advisor.catalog.convert import RULE_SOURCE, accelerator_of, offer_of
+from advisor.catalog.files.checks import check_accelerator, check_offer
+from advisor.catalog.files.convert import RULE_SOURCE, accelerator_of, offer_of
+from advisor.catalog.files.quotes import with_upper_ends
+from advisor.catalog.files.rows import CatalogFile, SourceRecord
 from advisor.catalog.nodes import owned_node
-from advisor.catalog.own_facts import SOURCE, OwnFacts, wrong
-from advisor.catalog.quotes import with_upper_ends
+from advisor.catalog.own.facts import SOURCE, OwnFacts, wrong
 from advisor.errors import CatalogError
 from advisor.foundation.dates import current_day, first_day
 from advisor.foundation.formatting import percent
