@@ -113,9 +113,13 @@ class BillingRecord(Record):
     """A row of ``billing.csv``: the time step in which a provider bills."""
 
     provider: Text
+    tier: Text | None = None
+    """Kind of price that it holds for; None: all that have no row of their own."""
     step_s: Annotated[Seconds, Field(gt=0)]
     minimum_s: Seconds
     kept_s: Seconds | None = None
+    longest_s: Seconds | None = None
+    commitment: Text | None = None
     source: Text
     source_date: IsoDate
     confidence: Confidence
@@ -209,11 +213,17 @@ class Economy(Noun):
 
 
 @cache
-def _billing_table() -> dict[str, Billing]:
+def _billing_table() -> dict[tuple[str, str | None], Billing]:
     records = read_table(data_path(BILLING_FILE), BillingRecord)
-    check_order([item.provider for item in records], file=BILLING_FILE)
+    check_order([f"{item.provider} {item.tier or ''}" for item in records], file=BILLING_FILE)
     return {
-        item.provider: Billing(step_s=item.step_s, minimum_s=item.minimum_s, kept_s=item.kept_s)
+        (item.provider, item.tier): Billing(
+            step_s=item.step_s,
+            minimum_s=item.minimum_s,
+            kept_s=item.kept_s,
+            longest_s=item.longest_s,
+            commitment=item.commitment or "",
+        )
         for item in records
     }
 
@@ -226,15 +236,18 @@ def load_balancers() -> dict[str, LoadBalancer]:
     return {item.provider: item for item in records}
 
 
-def billing_of(provider: str) -> Billing:
-    """Return how a provider bills; by the minute if that is not known.
+def billing_of(provider: str, tier: str | None = None) -> Billing:
+    """Return how a provider bills a kind of price; by the minute if that is not known.
 
     Examples
     --------
     >>> billing_of("Vultr").step_s
     3600.0
+    >>> billing_of("AWS", "capacity block").minimum_s
+    86400.0
     """
-    return _billing_table().get(provider, Billing())
+    table = _billing_table()
+    return table.get((provider, tier)) or table.get((provider, None), Billing())
 
 
 @lru_cache(maxsize=2)
@@ -308,7 +321,8 @@ def with_commitments(
     """Return the catalog with on-demand prices for a commitment of up to ``months``.
 
     Of a provider's plans for a card within it, the cheapest counts; an offer without one keeps its
-    price. Committed offers name term and plan. Spot prices stay. A ``run`` ends, but its commitment
+    price, as does one that asks for a term of its own. Committed offers name term and plan. Spot
+    prices stay. A ``run`` ends, but its commitment
     is billed for the whole term: each offer keeps its price on demand, and a committed one with
     that bill stands beside it.
     """
@@ -325,7 +339,7 @@ def _committed(offer: Offer, plans: list[Commitment], *, run: bool) -> Offer:
     fitting = [
         item for item in plans if item.provider == offer.provider and item.covers(offer.accelerator)
     ]
-    if price is None or not fitting:
+    if price is None or offer.commitment or not fitting:
         return offer
     plan = min(fitting, key=lambda item: (item.price_ratio, item.term_months))
     term = f"{plan.term_months} month{'s' * (plan.term_months > 1)}"

@@ -102,10 +102,22 @@ def cost_breakdown(
         instances=whole,
         region=offer.region,
         commitment=offer.commitment,
+        rental_terms=_rental_terms(offer),
         price_date=offer.price_date,
         price_source=offer.provenance.source,
         terms=tuple(terms),
     )
+
+
+def _rental_terms(offer: Offer) -> str:
+    """Return what the price asks for besides money, in sentences."""
+    told = []
+    if offer.commitment:
+        told.append(f"Committed for {offer.commitment}. Every hour of the term is paid.")
+    if offer.billing.longest_s is not None:
+        longest = format_duration(offer.billing.longest_s)
+        told.append(f"{offer.provider} gives such machines when some are free, for {longest}.")
+    return " ".join(told)
 
 
 def _price(usd_per_hour: float, factor: float) -> Range:

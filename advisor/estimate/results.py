@@ -249,6 +249,8 @@ class CostBreakdown(Noun):
     region: str | None = None
     commitment: str = ""
     """Term and plan that the price asks for; empty on demand and on spot."""
+    rental_terms: str = ""
+    """What the price asks for besides money, in sentences: a commitment, or machines that end."""
     price_date: str | None = None
     price_source: str | None = None
     price_age_days: int | None = None

@@ -208,6 +208,8 @@ class Setup:
                 f"Planned at {cost.provider}, {cost.instance_type}{place}: "
                 f"{hourly_price(cost.usd_per_hour)}, price of {dated(cost.price_date)}."
             )
+            if cost.rental_terms:
+                lines.append(cost.rental_terms)
         if self.machines > 1 and not self.mixed:
             held = (
                 "one accelerator" if self.per_machine == 1 else f"{self.per_machine} accelerators"

@@ -292,13 +292,17 @@ class Billing(Noun):
     """The steps in which a provider bills the time of an instance."""
 
     step_s: Positive = 60.0
-    """A minute where the provider's is not known: of the 16 that are, 14 bill by the minute or
+    """A minute where the provider's is not known: of the 17 that are, 15 bill by the minute or
     second. [s]"""
     minimum_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Shortest time billed. [s]"""
     kept_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Serverless: time after the last request in which the machine runs on. None if it never stops
     by itself. [s]"""
+    longest_s: Positive | None = None
+    """Time after which the provider takes the machine back. None if it never does. [s]"""
+    commitment: str = ""
+    """The least term in words, where a machine is not rented by the hour."""
 
 
 FIRM_TIER: Final = "on-demand list"

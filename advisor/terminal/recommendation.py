@@ -185,9 +185,9 @@ def offered(estimate: Estimate) -> str:
 
 
 def _committed(estimate: Estimate) -> str:
-    """Return the commitment that the price asks for, after a space."""
-    told = estimate.cost.commitment
-    return f" Committed for {told}. Every hour of the term is paid." if told else ""
+    """Return what the price asks for besides money, after a space."""
+    told = estimate.cost.rental_terms
+    return f" {told}" if told else ""
 
 
 def _energy(estimate: Estimate) -> str:

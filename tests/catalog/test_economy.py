@@ -63,8 +63,9 @@ def test_commitments_and_billing_name_known_providers_and_cards() -> None:
         assert plan.provider in providers
         assert set(plan.accelerators.split()) <= keys, plan.plan
     assert set(load_balancers()) <= providers
-    assert {offer.billing.step_s for offer in catalog.offers} == {1.0, 60.0, 3600.0}
-    assert all(offer.billing == billing_of(offer.provider) for offer in catalog.offers)
+    steps = {1.0, 60.0, 3600.0, 86400.0, 7 * 86400.0}
+    assert {offer.billing.step_s for offer in catalog.offers} == steps
+    assert all(offer.billing == billing_of(offer.provider, offer.tier) for offer in catalog.offers)
 
 
 def test_a_longer_commitment_never_costs_more() -> None:

@@ -126,7 +126,7 @@ def _reported_bytes(record: AcceleratorRecord, rules: Mapping[str, MemoryRule]) 
 def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
     """Return an offer in SI units and US dollars, at the rates of the catalog's file."""
     memory, network = record.host_memory_gib, record.network_gbit_per_s
-    quote = _quote(record, content)
+    quote, billing = _quote(record, content), billing_of(record.provider, record.tier)
     offer = Offer(
         key=offer_key(record.provider, record.instance_type, record.region, record.tier),
         **_alike(record, "provider", "instance_type", "tier", "region", "accelerator"),
@@ -134,7 +134,8 @@ def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
         host_memory_bytes=memory * GIB if memory else None,
         on_demand_usd_per_hour=record.on_demand_per_hour,
         spot_usd_per_hour=record.spot_per_hour,
-        billing=billing_of(record.provider),
+        billing=billing,
+        commitment=billing.commitment,
         quote=quote,
         inter_node_bytes_per_s=network * GIGABIT_PER_S if network else None,
         provenance=_provenance(

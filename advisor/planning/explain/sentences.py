@@ -195,7 +195,9 @@ def title(option: Option, system: System) -> str:
 
 
 def renter(offer: Offer) -> str:
-    """Return the provider, with the term of a commitment."""
+    """Return the provider, with the term of a commitment, or the kind of a rent that ends."""
+    if offer.billing.longest_s is not None:
+        return f"{offer.provider} ({offer.tier})"
     term = offer.commitment.partition(":")[0]
     return f"{offer.provider} for {term}" if term else offer.provider
 

@@ -162,6 +162,8 @@ def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) ->
         accelerator = catalog.accelerator(offer.accelerator)
         if training and accelerator.inference_only:
             continue
+        if not training and offer.billing.longest_s is not None:
+            continue  # a server stays
         node = node_for(accelerator, offer)
         if not decoding:
             node = node.changed(host_vcpus=None)

@@ -226,10 +226,10 @@ def _price_note(estimate: api.Estimate) -> str:
     where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     machines = "" if TOGETHER in (cost.offer or "") else machines
-    committed = f" Committed for {cost.commitment}." if cost.commitment else ""
+    terms = f" {cost.rental_terms}" if cost.rental_terms else ""
     return (
         f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
-        f"price of {dated(cost.price_date)}.{committed}{_energy_note(estimate)}"
+        f"price of {dated(cost.price_date)}.{terms}{_energy_note(estimate)}"
     )
 
 
