@@ -119,6 +119,7 @@ class BillingRecord(Record):
     minimum_s: Seconds
     kept_s: Seconds | None = None
     longest_s: Seconds | None = None
+    host_usd_per_hour: Annotated[float, Field(gt=0, le=100)] | None = None
     commitment: Text | None = None
     source: Text
     source_date: IsoDate
@@ -222,6 +223,7 @@ def _billing_table() -> dict[tuple[str, str | None], Billing]:
             minimum_s=item.minimum_s,
             kept_s=item.kept_s,
             longest_s=item.longest_s,
+            host_usd_per_hour=item.host_usd_per_hour or 0.0,
             commitment=item.commitment or "",
         )
         for item in records

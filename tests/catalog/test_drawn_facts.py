@@ -123,7 +123,8 @@ OCTOBER = [
     ("Latitude.sh", "g3.h100.small", 3.37, None, 192),
     ("Massed Compute", "RTX PRO 4500 Blackwell", 0.92, None, None),
     ("Massed Compute", "L40Sx8", 8 * 0.97, 142, 768),
-    ("Modal", "serverless NVIDIA RTX PRO 6000 Blackwell Server", 3.0312, None, None),
+    # 4 cores at 0.0000131 USD a second and 64 GiB at 0.00000222 are billed apart: 0.70 an hour.
+    ("Modal", "serverless NVIDIA RTX PRO 6000 Blackwell Server", 3.0312 + 0.70, None, None),
     ("RunPod", "1x NVIDIA B200 SXM (HGX) 180GB (Secure)", 7.99, 28, 283),
     # Its 41 GB of host memory stand open: no plan should count on so little of a shared host.
     ("RunPod", "1x NVIDIA GeForce RTX 4090 (Secure)", 0.89, 6, None),

@@ -19,6 +19,7 @@ from advisor.catalog.records import Record
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 from advisor.nouns.hardware import (
     Accelerator,
+    Billing,
     Confidence,
     Interconnect,
     Offer,
@@ -132,8 +133,8 @@ def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
         **_alike(record, "provider", "instance_type", "tier", "region", "accelerator"),
         **_alike(record, "accelerators", "vcpus", "price_date", "intra_node", "notes"),
         host_memory_bytes=memory * GIB if memory else None,
-        on_demand_usd_per_hour=record.on_demand_per_hour,
-        spot_usd_per_hour=record.spot_per_hour,
+        on_demand_usd_per_hour=_with_host(record.on_demand_per_hour, billing, record),
+        spot_usd_per_hour=_with_host(record.spot_per_hour, billing, record),
         billing=billing,
         commitment=billing.commitment,
         quote=quote,
@@ -143,6 +144,11 @@ def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
         ),
     )
     return converted(offer, usd=quote.usd, rate_date=quote.rate_date) if quote else offer
+
+
+def _with_host(price: float | None, billing: Billing, record: OfferRecord) -> float | None:
+    """Return a price with the cores and memory that are billed apart. [USD/h]"""
+    return None if price is None else price + billing.host_usd_per_hour * record.accelerators
 
 
 @lru_cache(maxsize=1024)
