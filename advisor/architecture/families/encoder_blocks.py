@@ -1,6 +1,6 @@
 """Transformer blocks of encoders, and of decoders that attend to one, as layers."""
 
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
@@ -40,13 +40,13 @@ class BlockShape(Noun):
     causal: bool = False
     memory: str | None = None
     """Name of a saved tensor that the blocks also attend to."""
-    norm: Literal["layer", "rms"] = "layer"
+    norm: nn.Normalization = LAYER_NORM
     post_norm: bool = False
     """Whether the norm follows the sum (BERT); otherwise it precedes the branch."""
     dropout: bool = False
     """Whether training applies dropout to branches and attention probabilities."""
-    biased_scores: bool = False
-    """Whether the scores get a learned bias that depends on distance (T5)."""
+    inner_dropout: bool = False
+    """Whether training also drops out the inner activations of the feed-forward layers (T5)."""
     layer_scale: bool = False
     """Whether each channel of a branch has a learned factor (DeiT III)."""
 
@@ -80,7 +80,6 @@ def block_shape(
 
 def transformer_blocks(shape: BlockShape) -> nn.Layers:
     """Return the blocks as layers."""
-    norm = nn.Normalization(kind=shape.norm)
     after = (
         *((nn.Scale(),) if shape.layer_scale else ()),
         *((nn.Dropout(),) if shape.dropout else ()),
@@ -88,8 +87,8 @@ def transformer_blocks(shape: BlockShape) -> nn.Layers:
 
     def branch(*body: nn.Layer) -> nn.Layers:
         if shape.post_norm:
-            return (nn.residual(*body, *after), norm)
-        return (nn.residual(norm, *body, *after),)
+            return (nn.residual(*body, *after), shape.norm)
+        return (nn.residual(shape.norm, *body, *after),)
 
     def attention(memory: str | None) -> nn.Attention:
         return nn.Attention(
@@ -102,7 +101,6 @@ def transformer_blocks(shape: BlockShape) -> nn.Layers:
             cached=shape.causal and memory is None and shape.memory is not None,
             memory=memory,
             dropout=shape.dropout,
-            materialised=shape.biased_scores,
         )
 
     cross = branch(attention(shape.memory)) if shape.memory else ()
@@ -115,7 +113,7 @@ def feed_forward(shape: BlockShape) -> nn.Layers:
     middle: nn.Layer = nn.Activation(function=shape.function)
     if shape.gated:
         middle = nn.GatedProduct(function=shape.function)
-    mask = (nn.Dropout(),) if shape.dropout and shape.biased_scores else ()
+    mask = (nn.Dropout(),) if shape.inner_dropout else ()
     inner = shape.width * (2 if shape.gated else 1)
     return nn.feed_forward(shape.hidden_size, inner, middle, bias=shape.bias, mask=mask)
 

@@ -21,6 +21,7 @@ TEXT_TOKENS: Final = 512
 
 READ: Final = StackInput(length=TEXT_TOKENS, follows="sequence_length")
 WRITTEN: Final = StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")
+T5_NORM: Final = nn.Normalization(kind="rms", stepwise=True)
 T5_FUNCTIONS: Final = ("relu", "gelu", "gelu_new", "silu")
 
 
@@ -91,13 +92,13 @@ def _t5_blocks(fields: ConfigFields, layers: int, *, decodes: bool) -> nn.Layers
         # The class computes GELU step by step in gated layers.
         "function": FUNCTIONS["gelu_new" if gated and act == "gelu" else act],
         "bias": False,
-        "norm": "rms",
+        "norm": T5_NORM,
         "dropout": True,
-        "biased_scores": True,
+        "inner_dropout": True,
     }
     blocks = transformer_blocks(BlockShape.model_validate({**shape, **_decoding(decodes)}))
     distances = nn.Learned(elements=fields.count("relative_attention_num_buckets") * heads)
-    return (nn.Dropout(), distances, *blocks, nn.Normalization(kind="rms"), nn.Dropout())
+    return (nn.Dropout(), distances, *blocks, T5_NORM, nn.Dropout())
 
 
 def whisper(fields: ConfigFields) -> Stack:

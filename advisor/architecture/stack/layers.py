@@ -66,6 +66,8 @@ class Normalization(Noun):
     kind: Literal["batch", "layer", "group", "rms", "frozen"] = "batch"
     affine: bool = True
     """Whether it has learned elements."""
+    stepwise: bool = False
+    """Whether single operations compute it in fp32 where no compiler joins them (T5's RMSNorm)."""
 
 
 class Activation(Noun):

@@ -29,6 +29,10 @@ FUSING: Final = frozenset({OperatorKind.NORMALIZATION, OperatorKind.ELEMENTWISE}
 WRITTEN_OUT: Final = {name: ACTIVATIONS[name] for name in ("gelu_new", "quick_gelu", "relu2")}
 """Functions that the model classes compute in several steps."""
 
+STEPWISE_PASSES, STEPWISE_LAUNCHES = 7.0, 6
+"""T5's RMSNorm, kernel by kernel: square 2, mean 1, scale 2, weight 2; epsilon and square root are
+of one element a vector."""
+
 INDEX_ELEMENTS: Final = 2
 """Size of a 64-bit index in elements of 32 bits."""
 
@@ -116,12 +120,17 @@ def normalization(layer: vocabulary.Normalization, build: Build) -> None:
     if layer.kind in ("layer", "rms"):
         statistics = signal.positions * (2 if layer.kind == "layer" else 1)
         saved = (*saved, kept("statistics", statistics, SavedFormat.FP32))
+    if layer.stepwise:
+        # The scale multiplies the normalised vector, which it needs again.
+        saved = (*saved, kept("normalised", signal.elements, STREAM, when=SavedWhen.UNFUSED))
     elements = {"rms": 1, "layer": 2}.get(layer.kind, 2) * signal.width * layer.affine
     build.memory_bound(
         f"{layer.kind}_norm",
         kind=OperatorKind.NORMALIZATION,
         # Statistics over other positions need a separate pass.
         moved=(3.0 if layer.kind in ("batch", "group") else 2.0) * signal.elements,
+        unfused=STEPWISE_PASSES * signal.elements if layer.stepwise else None,
+        launches=STEPWISE_LAUNCHES if layer.stepwise else 1,
         parameters=elements,
         saved=saved,
     )
