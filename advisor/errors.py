@@ -61,6 +61,10 @@ class InputError(AdvisorError):
         self.allowed = shortened(allowed, MAX_MESSAGE - len(said), items=True)
         super().__init__(said.replace("; allowed: .", f"; allowed: {self.allowed}.", 1))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild it from its parts in another process."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
 
 class UnsupportedArchitectureError(InputError):
     """A model description is valid, but the engine does not support its architecture."""

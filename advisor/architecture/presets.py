@@ -172,7 +172,7 @@ def load_preset(
     plain = _plain(known)
     if not pruning and not other and (sample is None or plain.unit is Unit.TOKEN):
         return plain
-    return _changed(known, sample, pruning, other)
+    return _build(known, sample, pruning, other)
 
 
 def _nearest(spelled: str) -> list[str]:
@@ -189,22 +189,16 @@ def _nearest(spelled: str) -> list[str]:
 def _plain(name: str) -> ModelArchitecture:
     """Return a preset as published. The cache holds all presets, 16 MB in total."""
     try:
-        return kept(f"checked_{name}", partial(_build, name, None, 0.0, ()))
+        return kept(f"checked_{name}", partial(_build.__wrapped__, name, None, 0.0, ()))
     except InputError as error:  # the file itself is wrong, not the request
         refuse(FILE, shown(error.value), f"{error.what}. {RESTORE}", entry=name, field="config")
 
 
 @lru_cache(maxsize=16)
-def _changed(
-    name: str, sample: SampleSize | None, pruning: float, other: Fields
-) -> ModelArchitecture:
-    """Return a changed preset. The cache holds only a few, because one can take 2 MB."""
-    return _build(name, sample, pruning, other)
-
-
 def _build(
     name: str, sample: SampleSize | None, pruning: float, other: Fields
 ) -> ModelArchitecture:
+    """Return a changed preset. The cache holds only a few, because one can take 2 MB."""
     from advisor.architecture.config.huggingface import architecture_from_config
 
     preset = _load().presets[name]

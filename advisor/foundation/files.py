@@ -4,8 +4,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from advisor.errors import InputError
 
@@ -28,7 +29,7 @@ _FLAGS: Final = (
 @contextmanager
 def opened(
     path: Path, *, name: str = "the file", allowed: str, remedy: str, field: str = ""
-) -> Iterator[tuple[BinaryIO, int]]:
+) -> Iterator[tuple[BufferedReader, int]]:
     """Open a regular file for reading; yields it with its size. [bytes]
 
     ``name`` is the file's in messages (``the case file``); the rest is as in `InputError`. Raises
@@ -104,7 +105,7 @@ class _IrregularError(OSError):
     """The path is not a file on disk; the message says what it is."""
 
 
-def _open(path: Path) -> tuple[BinaryIO, int]:
+def _open(path: Path) -> tuple[BufferedReader, int]:
     try:
         _regular(path.stat())  # opening some devices has side effects
         stream = os.fdopen(os.open(path, _FLAGS), "rb")

@@ -2,14 +2,11 @@
 
 import contextlib
 import os
-import struct
+import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO, Final
-
-LENGTH: Final = struct.Struct(">Q")
-"""Before each message: its length. [bytes]"""
+from typing import IO, Any
 
 
 def usable_cores() -> int:
@@ -18,23 +15,16 @@ def usable_cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def send(stream: IO[bytes] | None, message: bytes) -> None:
-    """Write one message."""
-    assert stream is not None
-    stream.write(LENGTH.pack(len(message)))
-    stream.write(message)
-    stream.flush()
+def exchanged(worker: subprocess.Popen[bytes], message: object) -> Any:
+    """Send a worker one message and return its answer.
 
-
-def receive(stream: IO[bytes] | None) -> bytes | None:
-    """Read one message; None where the other end is gone."""
-    assert stream is not None
-    head = stream.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    [size] = LENGTH.unpack(head)
-    message = stream.read(size)
-    return message if len(message) == size else None
+    Raises ``OSError``, ``EOFError`` or ``pickle.UnpicklingError`` if it died.
+    """
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    pickle.dump(message, worker.stdin)
+    worker.stdin.flush()
+    return pickle.load(worker.stdout)
 
 
 def started(module: str) -> subprocess.Popen[bytes]:

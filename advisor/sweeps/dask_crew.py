@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from advisor import __version__
 from advisor.catalog import Catalog
 from advisor.errors import InputError, TransferError
-from advisor.sweeps.crew import Answered, Chunk, joined, lost, split
+from advisor.sweeps.crew import Answered, Chunk, lost
 from advisor.sweeps.rows import Row, answer_rows
 
 CONNECT_S: Final = 5
@@ -21,7 +21,7 @@ AHEAD: Final = 2
 AGAIN: Final = "Rows that are done are kept: run the same command again."
 
 
-def answer_packed(packed: bytes, cases: Sequence[dict[str, Any]], version: str) -> list[Row] | str:
+def answer_packed(packed: bytes, cases: Sequence[Any], version: str) -> list[Row] | str:
     """Answer cases on a worker of the cluster, from the catalog pickled and compressed.
 
     A worker of another version than the program that asks returns its own.
@@ -93,27 +93,26 @@ class DaskCrew:
         packed = zlib.compress(pickle.dumps(catalog))
         with client:
             ahead = AHEAD * max(1, sum(client.nthreads().values()))
-            waiting: dict[object, tuple[Chunk, dict[int, Row]]] = {}
+            waiting: dict[object, Chunk] = {}
 
             def submitted(chunk: Chunk) -> Any:
-                cases, wrong = split(chunk)
-                future = client.submit(answer_packed, packed, cases, __version__, pure=False)
-                waiting[future.key] = chunk, wrong
+                future = client.submit(answer_packed, packed, chunk.cases, __version__, pure=False)
+                waiting[future.key] = chunk
                 return future
 
             first = [submitted(chunk) for chunk in islice(chunks, ahead)]
             done = self._dask.as_completed(first, loop=client.loop)
             for future in done:
-                chunk, wrong = waiting.pop(future.key)
-                yield chunk, self._rows(future, chunk, wrong)
+                chunk = waiting.pop(future.key)
+                yield chunk, self._rows(future, chunk)
                 future.release()
                 for following in islice(chunks, 1):
                     done.add(submitted(following))
 
-    def _rows(self, future: Any, chunk: Chunk, wrong: dict[int, Row]) -> list[Row]:
+    def _rows(self, future: Any, chunk: Chunk) -> Sequence[Row]:
         """Return the rows of a finished chunk."""
         try:
-            found = future.result(timeout=CONNECT_S)
+            found: Sequence[Row] | str = future.result(timeout=CONNECT_S)
         except self._dask.KilledWorker:
             return lost(chunk)
         except (CancelledError, OSError, TimeoutError) as error:
@@ -130,7 +129,7 @@ class DaskCrew:
                 f"the cluster runs gpu-advisor {found}, and this is {__version__}",
                 remedy="Install the same version on both.",
             )
-        return joined(chunk, found, wrong)
+        return found
 
 
 def _library() -> Any:

@@ -1,12 +1,13 @@
 """A table of cases: CSV or Parquet, one case in each row, one field in each column."""
 
 import csv
-import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
+from hashlib import file_digest, sha256
+from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -86,36 +87,39 @@ def _checked(names: list[str]) -> tuple[str, ...]:
     return tuple(map(check_column, names))
 
 
-def _many_rows() -> InputError:
-    return InputError(
-        "the table has too many rows",
-        value=f"more than {MAX_ROWS:,}",
-        allowed=f"up to {MAX_ROWS:,}",
-        remedy="Split the table.",
-    )
+def _counted(rows: int) -> int:
+    """Return the number of rows, if a sweep takes so many."""
+    if rows > MAX_ROWS:
+        raise InputError(
+            "the table has too many rows",
+            value=f"more than {MAX_ROWS:,}",
+            allowed=f"up to {MAX_ROWS:,}",
+            remedy="Split the table.",
+        )
+    return rows
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[BufferedReader]:
     with opened(path, name="the table", allowed=ALLOWED, remedy=REMEDY) as (stream, size):
         if size > MAX_BYTES:
             raise too_large("the table", MAX_BYTES, remedy=REMEDY)
         yield stream
 
 
-def _digest(path: Path) -> str:
-    digest = sha256()
-    with _opened(path) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 @dataclass(frozen=True)
-class CsvTable:
-    """A CSV file with a header. Only the header stays in memory."""
-
+class _FileTable:
     path: Path
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the file."""
+        with _opened(self.path) as stream:
+            return file_digest(stream, "sha256").hexdigest()
+
+
+class CsvTable(_FileTable):
+    """A CSV file with a header. Only the header stays in memory."""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -126,19 +130,11 @@ class CsvTable:
     def count(self) -> int:
         """Number of rows; empty lines do not count."""
         assert self.columns  # a header that is wrong is told before all rows are read
-        count = sum(1 for row in itertools.islice(self._rows(), MAX_ROWS + 2) if row) - 1
-        if count > MAX_ROWS:
-            raise _many_rows()
-        return count
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of the file."""
-        return _digest(self.path)
+        return _counted(sum(1 for row in islice(self._rows(), MAX_ROWS + 2) if row) - 1)
 
     def read(self) -> Iterator[Question]:
         """Yield every row's question."""
-        for row in itertools.islice(filter(None, self._rows()), 1, None):
+        for row in islice(filter(None, self._rows()), 1, None):
             if len(row) > len(self.columns):
                 yield Question({}, self._too_long(row))
             else:
@@ -161,11 +157,8 @@ class CsvTable:
                 raise _unreadable("CSV in UTF-8", error) from None
 
 
-@dataclass(frozen=True)
-class ParquetTable:
+class ParquetTable(_FileTable):
     """A Parquet file; it is read in small batches."""
-
-    path: Path
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -177,14 +170,7 @@ class ParquetTable:
     def count(self) -> int:
         """Number of rows."""
         with self._file() as file:
-            if file.metadata.num_rows > MAX_ROWS:
-                raise _many_rows()
-            return int(file.metadata.num_rows)
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of the file."""
-        return _digest(self.path)
+            return _counted(int(file.metadata.num_rows))
 
     def read(self) -> Iterator[Question]:
         """Yield every row's question."""
@@ -257,9 +243,7 @@ class FrameTable:
     @property
     def count(self) -> int:
         """Number of rows."""
-        if self.table.num_rows > MAX_ROWS:
-            raise _many_rows()
-        return int(self.table.num_rows)
+        return _counted(int(self.table.num_rows))
 
     @cached_property
     def digest(self) -> str:

@@ -4,23 +4,22 @@
 in use, so that all workers have the same prices.
 """
 
-import json
+import contextlib
 import pickle
 
-from advisor.foundation.processes import receive, send, streams
+from advisor.foundation.processes import streams
 
 
 def main() -> None:
     """Answer chunks until the input ends."""
-    from advisor.sweeps.rows import answer_rows, as_text
+    from advisor.sweeps.rows import answer_rows
 
     incoming, outgoing = streams()
-    first = receive(incoming)
-    if first is None:
-        return
-    catalog = pickle.loads(first)  # from the parent process
-    while (message := receive(incoming)) is not None:
-        send(outgoing, as_text(answer_rows(json.loads(message), catalog)).encode())
+    with contextlib.suppress(EOFError):
+        catalog = pickle.load(incoming)  # from the parent process
+        while True:
+            pickle.dump(answer_rows(pickle.load(incoming), catalog), outgoing)
+            outgoing.flush()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from advisor.calibration.fitting.kernel_tables import (
 from advisor.calibration.fitting.serving import engine_fits
 from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
-from advisor.calibration.tables.guesses import model_names
+from advisor.calibration.tables.guesses import table_words
 from advisor.calibration.tables.reading import measurement_tables
 from advisor.catalog import load_catalog
 from advisor.catalog.api_prices import load_api_prices
@@ -389,7 +389,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "software.yaml": load_calibration,
     "tools.yaml": tool_choice,
     "tool_choice.yaml": tool_choice,
-    "measurement_guesses.yaml": lambda: dict(model_names()),
+    "measurement_guesses.yaml": table_words,
     "engine_releases.yaml": histories,
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
     "cluster_names.yaml": cluster_names,

@@ -56,28 +56,37 @@ class ConfigFields:
     """A configuration, with readers that check each field's type and range.
 
     ``config``: parsed ``config.json``. ``defaults``: values of absent fields. A null in the file
-    stays a null.
+    stays a null. ``names``: fields of the family by the names that its reader takes.
     """
 
     def __init__(
-        self, config: Mapping[str, object], defaults: Mapping[str, object] | None = None
+        self,
+        config: Mapping[str, object],
+        defaults: Mapping[str, object] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self._config = config
         self._defaults = defaults or {}
+        self._names = names or {}
+
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        if name in self._names:
+            return (self._names[name],)
+        return (name, *ALIASES.get(name, ()))
 
     def _find(self, name: str) -> tuple[str, object]:
         """Return the spelling in the file and its value, or the name itself and None."""
-        spellings = (name, *ALIASES.get(name, ()))
+        spellings = self._spellings(name)
         for spelling in spellings:
             if self._config.get(spelling) is not None:
                 return spelling, self._config[spelling]
         if any(spelling in self._config for spelling in spellings):
-            return name, None
-        return name, self._class_default(name)
+            return spellings[0], None
+        return spellings[0], self._class_default(name)
 
     def _class_default(self, name: str) -> object:
         """Return the class's default for a field that is null but must not be."""
-        spellings = (name, *ALIASES.get(name, ()))
+        spellings = self._spellings(name)
         return next((self._defaults[item] for item in spellings if item in self._defaults), None)
 
     def has(self, name: str) -> bool:
@@ -239,6 +248,7 @@ class ConfigFields:
 
     def refuse(self, name: str, what: str, value: object, allowed: str) -> NoReturn:
         """Refuse the configuration because of the field ``name``: ``config field NAME WHAT``."""
+        name = self._names.get(name, name)
         self.fail(f"config field {name} {what}", name, value, allowed)
 
     def fail(self, what: str, field: str, value: object, allowed: str) -> NoReturn:

@@ -126,8 +126,10 @@ def architecture_from_config(
         raise _unsupported(outer)
     text, notes, towers = text_tower(config)
     kind = named_type(ConfigFields(text))
-    sizes = family_of(kind).sized_by_class if kind in supported_types() else False
-    fields = ConfigFields(text, class_defaults(kind, sizes=text is not config or sizes))
+    known = family_of(kind) if kind in supported_types() else None
+    sizes = text is not config or (known is not None and known.sized_by_class)
+    names = known.names if known else {}
+    fields = ConfigFields(text, class_defaults(kind, sizes=sizes), names)
     family, guessed = _family(kind, fields)
     shape = _shape(family, fields, towers)
     defaulted = _defaulted(text, fields) if text is not config else ()

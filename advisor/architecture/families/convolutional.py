@@ -23,14 +23,19 @@ def classes(fields: ConfigFields) -> int:
     return len(labels) if labels else fields.count("num_labels", 1000, maximum=MAX_WIDTH)
 
 
-def image_stack(fields: ConfigFields, body: nn.Layers, *head: nn.Layer, blocks: int) -> Stack:
-    """Return an image classifier, whose ``head`` ends in a matrix to the classes."""
+def image_stack(
+    fields: ConfigFields, body: nn.Layers, *head: nn.Layer, blocks: int | None = None
+) -> Stack:
+    """Return an image classifier, whose ``head`` ends in a matrix to the classes.
+
+    ``blocks``: by default the sum of ``depths``.
+    """
     side, outputs = fields.count("image_size"), classes(fields)
     return Stack(
         unit=Unit.IMAGE,
         input=StackInput(width=fields.count("num_channels"), image=side),
         layers=(*body, nn.section("head", *head, nn.Linear(out=outputs), part=Part.HEAD)),
-        blocks=blocks,
+        blocks=sum(stage_counts(fields, "depths")) if blocks is None else blocks,
         outputs=outputs,
     )
 
@@ -80,8 +85,7 @@ def resnet(fields: ConfigFields) -> Stack:
     ``groups`` and ``width_per_group`` make a ResNeXt or a wide ResNet, as in torchvision;
     ``squeeze_reduction`` an SE-ResNet.
     """
-    blocks = sum(depth for _, depth in stages(fields))
-    return image_stack(fields, resnet_body(fields), MEAN, blocks=blocks)
+    return image_stack(fields, resnet_body(fields), MEAN)
 
 
 def resnet_body(
@@ -146,20 +150,17 @@ def _stage(index: int, first: nn.Residual, later: nn.Residual, depth: int) -> nn
 
 def vgg(fields: ConfigFields) -> Stack:
     """VGG: plain convolutions of 3 x 3, pools, and three matrices."""
-    found = stages(fields)
     body = tuple(
         nn.section(f"stage_{index + 1}", nn.repeat(depth, nn.Convolution(out=out), RELU), nn.Pool())
-        for index, (out, depth) in enumerate(found)
+        for index, (out, depth) in enumerate(stages(fields))
     )
     wide = (nn.Linear(out=fields.count("hidden_size")), RELU, nn.Dropout())
     start = (nn.Pool(kind="average", kernel=None, out=7), nn.Flatten())
-    blocks = sum(depth for _, depth in found)
-    return image_stack(fields, body, *start, *wide, *wide, blocks=blocks)
+    return image_stack(fields, body, *start, *wide, *wide)
 
 
 def regnet(fields: ConfigFields) -> Stack:
     """RegNet: bottlenecks of grouped convolutions; the Y models with squeeze and excitation."""
-    found = stages(fields)
     group_width, width = fields.count("groups_width"), fields.count("embedding_size")
     squeezes = fields.text("layer_type") == "y"
 
@@ -176,19 +177,18 @@ def regnet(fields: ConfigFields) -> Stack:
         )
 
     body = [nn.section("stem", *normed(width, 3, stride=2, function="relu"))]
-    for index, (out, depth) in enumerate(found):
+    for index, (out, depth) in enumerate(stages(fields)):
         body.append(_stage(index, block(out, 2, width), block(out, 1, out), depth))
         width = out
-    return image_stack(fields, tuple(body), MEAN, blocks=sum(depth for _, depth in found))
+    return image_stack(fields, tuple(body), MEAN)
 
 
 def convnext(fields: ConfigFields) -> Stack:
     """ConvNeXt: depthwise convolutions of 7 x 7 and feed-forward layers on every pixel."""
-    found = stages(fields)
     patch = fields.count("patch_size", maximum=1024)
     gelu = nn.Activation(function="gelu")
     body: list[nn.Layer] = []
-    for index, (width, depth) in enumerate(found):
+    for index, (width, depth) in enumerate(stages(fields)):
         block = nn.residual(
             *(nn.Convolution(kernel=7, groups="depthwise"), LAYER_NORM),
             *(*nn.feed_forward(width, 4 * width, gelu), nn.Scale()),
@@ -197,8 +197,7 @@ def convnext(fields: ConfigFields) -> Stack:
         if index == 0:
             start = (nn.Convolution(out=width, kernel=patch, stride=patch), LAYER_NORM)
         body.append(nn.section(f"stage_{index + 1}", *start, nn.repeat(depth, block)))
-    blocks = sum(depth for _, depth in found)
-    return image_stack(fields, tuple(body), MEAN, LAYER_NORM, blocks=blocks)
+    return image_stack(fields, tuple(body), MEAN, LAYER_NORM)
 
 
 def densenet(fields: ConfigFields) -> Stack:
@@ -221,7 +220,7 @@ def densenet(fields: ConfigFields) -> Stack:
             halved = nn.Convolution(out=width, kernel=1, bias=False)
             down = (*before, halved, nn.Pool(kind="average"))
         body.append(nn.section(f"stage_{index + 1}", nn.repeat(depth, *layer), *down))
-    return image_stack(fields, tuple(body), *before, MEAN, blocks=sum(depths))
+    return image_stack(fields, tuple(body), *before, MEAN)
 
 
 def unet(fields: ConfigFields) -> Stack:

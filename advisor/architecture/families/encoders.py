@@ -1,11 +1,10 @@
 """Text encoders: BERT, DistilBERT, MPNet, ELECTRA, ALBERT, DeBERTa and ModernBERT."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config.decoder import FULL, SLIDING, refuse_cross_attention
-from advisor.architecture.config.fields import DEFAULT_LIMIT, LIMITS, ConfigFields
+from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.encoder_blocks import (
     LAYER_NORM,
     BlockShape,
@@ -20,16 +19,6 @@ from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Part
 
 MOST_POSITIONS: Final = 10_000_000
-
-DISTILLED: Final = {
-    "hidden_size": "dim",
-    "num_hidden_layers": "n_layers",
-    "num_attention_heads": "n_heads",
-    "intermediate_size": "hidden_dim",
-    "vocab_size": "vocab_size",
-    "max_position_embeddings": "max_position_embeddings",
-}
-"""Fields of DistilBERT by BERT's names."""
 
 
 def label_count(fields: ConfigFields) -> int:
@@ -53,44 +42,13 @@ def task_head(fields: ConfigFields, pooled: nn.Layers, *whole: str) -> nn.Layers
     return (*pooled, nn.Linear(out=label_count(fields))) if ends(fields, *whole) else ()
 
 
-def distilbert(fields: ConfigFields) -> Stack:
-    """DistilBERT: BERT without token types and pooler."""
-    sizes = {
-        name: fields.count(own, maximum=LIMITS.get(name, DEFAULT_LIMIT))
-        for name, own in DISTILLED.items()
-    }
-    return bert(_as_bert(fields, sizes, fields.text("activation")), pooler=False)
-
-
-def _as_bert(fields: ConfigFields, sizes: Mapping[str, int], function: str) -> ConfigFields:
-    """Return BERT's fields, without token types."""
-    return ConfigFields(
-        {
-            **sizes,
-            "type_vocab_size": 0,
-            "hidden_act": function,
-            "architectures": list(fields.names("architectures")),
-            "num_labels": label_count(fields),
-            "tie_word_embeddings": fields.flag("tie_word_embeddings"),
-        }
-    )
-
-
-def mpnet(fields: ConfigFields) -> Stack:
-    """MPNet: BERT without token types, with one table of distances for all layers."""
-    sizes = {name: fields.count(name) for name in ("vocab_size", *DISTILLED)}
-    sizes["max_position_embeddings"] = fields.count(
-        "max_position_embeddings", maximum=MOST_POSITIONS
-    )
-    buckets = fields.count("relative_attention_num_buckets")
-    distances = (nn.Learned(elements=buckets * sizes["num_attention_heads"]),)
-    return bert(_as_bert(fields, sizes, fields.text("hidden_act")), distances=distances)
-
-
-def bert(fields: ConfigFields, *, pooler: bool = True, distances: nn.Layers = ()) -> Stack:
+def bert(
+    fields: ConfigFields, *, pooler: bool = True, typed: bool = True, distances: bool = False
+) -> Stack:
     """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; the class decides pooler and head.
 
-    ``distances``: tables that all layers share.
+    DistilBERT has no pooler; ``typed``: whether there are token types (not in DistilBERT and
+    MPNet); ``distances``: whether all layers share a table of distances (MPNet).
     """
     refuse_cross_attention(fields)
     shape = post_norm_blocks(fields)
@@ -105,7 +63,10 @@ def bert(fields: ConfigFields, *, pooler: bool = True, distances: nn.Layers = ()
         head = (hidden,)
     if ends(fields, "ForPreTraining"):
         head = (nn.branch("next_sentence", hidden, nn.Linear(out=2)), *head)
-    embedding = (*text_embedding(fields, shape.hidden_size, predicts=predicts), *distances)
+    embedding = text_embedding(fields, shape.hidden_size, predicts=predicts, typed=typed)
+    if distances:
+        buckets = fields.count("relative_attention_num_buckets")
+        embedding += (nn.Learned(elements=buckets * shape.heads),)
     return encoder_stack(fields, shape, embedding, transformer_blocks(shape), head, predicts)
 
 
@@ -157,13 +118,15 @@ def text_embedding(
     *,
     predicts: bool,
     placed: bool = True,
+    typed: bool = True,
     wide: int | None = None,
 ) -> nn.Layers:
     """Return the tables of tokens, positions and types, and their norm, at the width ``wide``.
 
-    Without ``placed``, there is no table of positions.
+    Without ``placed``, there is no table of positions, without ``typed`` none of types.
     """
-    vocab, kinds = fields.count("vocab_size"), fields.count("type_vocab_size", minimum=0)
+    vocab = fields.count("vocab_size")
+    kinds = fields.count("type_vocab_size", minimum=0) if typed else 0
     positions = fields.count("max_position_embeddings", maximum=MOST_POSITIONS)
     tied = predicts and fields.flag("tie_word_embeddings")
     project = (nn.Linear(out=wide, bias=False),) if wide is not None and wide != narrow else ()

@@ -38,6 +38,8 @@ class Family(DecoderSettings):
     """Sizes that a whole file may leave to its class. A file without the others is incomplete."""
     reader: Annotated[str, Field(pattern=r"^\w+\.\w+$")] | None = None
     """Module of this package and function in it, as ``module.function``."""
+    names: dict[str, str] = Field(default_factory=dict)
+    """Fields of the configuration by the names that the reader takes, where the two differ."""
     constants: dict[str, object] = Field(default_factory=dict)
     """Arguments of the reader by which this family differs from others with the same reader."""
 

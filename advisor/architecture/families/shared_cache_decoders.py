@@ -56,7 +56,7 @@ def _layered_widths(fields: ConfigFields) -> list[FeedForwardShape]:
     ]
 
 
-def gemma4(fields: ConfigFields) -> TransformerShape:
+def gemma4(fields: ConfigFields, *, unified: bool = False) -> TransformerShape:
     """Gemma 4: wide heads on full layers, experts beside a dense layer, per-layer embeddings.
 
     If full layers use keys as values, both are still cached, because only keys are rotated.
@@ -72,7 +72,7 @@ def gemma4(fields: ConfigFields) -> TransformerShape:
         what = "leaves a kind of layer without a cache"
         fields.refuse("num_kv_shared_layers", what, shared, "fewer shared layers")
     groups = Counter((kind, index >= own) for index, kind in enumerate(kinds))
-    routed = fields.flag("enable_moe_block")
+    routed = fields.flag("enable_moe_block") and not unified
     return parts.decoder(
         fields,
         norm=parts.FP32_SCALED_NORM,
@@ -80,15 +80,8 @@ def gemma4(fields: ConfigFields) -> TransformerShape:
         attention=[_gemma4_attention(fields, *group, count) for group, count in groups.items()],
         feed_forward=_gemma4_feed_forward(fields, own=own, shared=shared, routed=routed),
         extra_norms=3 if routed else 0,
-        layer_inputs=layer_inputs(fields),
+        layer_inputs=None if unified else layer_inputs(fields),
     )
-
-
-def gemma4_unified(fields: ConfigFields) -> TransformerShape:
-    """Gemma 4 unified: Gemma 4 without experts and per-layer embeddings."""
-    shape = gemma4(fields)
-    dense = tuple(layer for layer in shape.feed_forward if isinstance(layer, FeedForwardShape))
-    return shape.changed(feed_forward=dense, extra_norms=0, layer_inputs=None)
 
 
 def layer_inputs(fields: ConfigFields) -> LayerInputs | None:

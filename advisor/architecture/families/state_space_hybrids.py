@@ -1,6 +1,5 @@
 """State-space models, pure and mixed with attention: Mamba, Jamba, Nemotron-H."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config import decoder as parts
@@ -40,31 +39,31 @@ def _pure(fields: ConfigFields, mixer: SelectiveScan | StateSpaceDuality) -> Tra
     )
 
 
-def _scan_rank(fields: ConfigFields, name: str) -> int:
-    """Return the rank of the step sizes. Older files say "auto": a sixteenth of the width."""
-    if fields.is_text(name) or not fields.has(name):
-        return -(-fields.count("hidden_size") // 16)
-    return fields.count(name)
+def _scan(fields: ConfigFields, layers: int, **settings: object) -> SelectiveScan:
+    """Return Mamba layers. Older files say "auto" for the rank: a sixteenth of the width."""
+    hidden, rank = fields.count("hidden_size"), "mamba_dt_rank"
+    stated = fields.has(rank) and not fields.is_text(rank)
+    shape: dict[str, object] = {
+        "layers": layers,
+        "channels": hidden * fields.count("mamba_expand"),
+        "state_size": fields.count("mamba_d_state"),
+        "rank": fields.count(rank) if stated else -(-hidden // 16),
+        "kernel": fields.count("mamba_d_conv"),
+        "bias": fields.flag("mamba_proj_bias"),
+        "kernel_bias": fields.flag("mamba_conv_bias"),
+    }
+    return SelectiveScan.model_validate({**shape, **settings})
 
 
 def mamba(fields: ConfigFields) -> TransformerShape:
     """Mamba: only selective state-space layers, tied head."""
-    channels = fields.count("hidden_size") * fields.count("expand")
-    mixer = SelectiveScan(
-        layers=layer_count(fields),
-        channels=fields.count("intermediate_size", channels),
-        state_size=fields.count("state_size"),
-        rank=_scan_rank(fields, "time_step_rank"),
-        kernel=fields.count("conv_kernel"),
-        bias=fields.flag("use_bias"),
-        kernel_bias=fields.flag("use_conv_bias"),
-    )
-    return _pure(fields, mixer)
+    mixer = _scan(fields, layer_count(fields))
+    return _pure(fields, mixer.changed(channels=fields.count("intermediate_size", mixer.channels)))
 
 
 def mamba2(fields: ConfigFields) -> TransformerShape:
     """Mamba-2: only state-space duality layers."""
-    return _pure(fields, _state_space_duality(fields, layers=layer_count(fields)))
+    return _pure(fields, _duality(fields, layer_count(fields)))
 
 
 def nemotron_h(fields: ConfigFields) -> TransformerShape:
@@ -72,13 +71,8 @@ def nemotron_h(fields: ConfigFields) -> TransformerShape:
     kinds = _pattern_kinds(fields)
     # The class ignores attention_bias.
     attention = parts.attention_shape(fields, layers=kinds.count(FULL), rotary=False)
-    recurrent = _state_space_duality(
-        fields,
-        layers=kinds.count(LINEAR),
-        own="mamba_",
-        state="ssm_state_size",
-        state_bytes=state_bytes(fields, "mamba_ssm_cache_dtype", "float32"),
-    )
+    size = state_bytes(fields, "mamba_ssm_cache_dtype", "float32")
+    recurrent = _duality(fields, kinds.count(LINEAR), state_bytes_per_element=size)
     if not attention.layers and not recurrent.layers:
         what = "has no layer that mixes tokens"
         found = "feed-forward layers only"
@@ -135,36 +129,30 @@ def _nemotron_feed_forward(fields: ConfigFields, kinds: tuple[str, ...]) -> Feed
     return tuple(layers)
 
 
-def _state_space_duality(
-    fields: ConfigFields,
-    *,
-    layers: int,
-    own: str = "",
-    state: str = "state_size",
-    state_bytes: float = 2.0,
-) -> StateSpaceDuality:
-    """Return Mamba-2 layers; ``own`` precedes the names of the fields for heads."""
-    heads = fields.count(f"{own}num_heads")
-    fields.must_divide("n_groups", fields.count("n_groups"), heads)
-    names = {"state_size": state, "groups": "n_groups", "kernel": "conv_kernel"}
-    names |= {"chunk": "chunk_size", "bias": "use_bias", "kernel_bias": "use_conv_bias"}
-    return _dual(
-        fields,
-        names,
-        layers=layers,
-        heads=heads,
-        head_dim=fields.count(f"{own}head_dim"),
-        state_bytes_per_element=state_bytes,
-    )
-
-
-def _dual(fields: ConfigFields, names: Mapping[str, str], **shape: object) -> StateSpaceDuality:
-    """Return Mamba-2 layers from their ``shape`` and the fields with the other ``names``."""
-    read: dict[str, object] = {
-        name: fields.flag(field) if name.endswith("bias") else fields.count(field)
-        for name, field in names.items()
+def _duality(fields: ConfigFields, layers: int, **settings: object) -> StateSpaceDuality:
+    """Return Mamba-2 layers; their heads have a stated width, or divide the inner one."""
+    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups")
+    fields.must_divide("mamba_n_groups", groups, heads)
+    width = fields.optional_count("mamba_head_dim")
+    if width is None:
+        channels = fields.count("mamba_expand") * fields.count("hidden_size")
+        channels = fields.count("mamba_d_ssm", channels)
+        fields.must_divide("mamba_n_heads", heads, channels, "the inner width")
+        width = channels // heads
+    bias = fields.flag("mamba_proj_bias")
+    shape: dict[str, object] = {
+        "layers": layers,
+        "heads": heads,
+        "head_dim": width,
+        "state_size": fields.count("mamba_d_state"),
+        "groups": groups,
+        "kernel": fields.count("mamba_d_conv"),
+        "chunk": fields.count("mamba_chunk_size"),
+        "bias": bias,
+        "output_bias": bias,
+        "kernel_bias": fields.flag("mamba_conv_bias"),
     }
-    return StateSpaceDuality.model_validate({**read, "output_bias": read["bias"], **shape})
+    return StateSpaceDuality.model_validate({**shape, **settings})
 
 
 def layer_kinds(fields: ConfigFields, default: list[str]) -> list[str]:
@@ -184,16 +172,7 @@ def jamba(fields: ConfigFields) -> TransformerShape:
     routed = _periodic(fields, "expert_layer")
     if fields.count("num_experts") == 1:
         routed = 0
-    scan = SelectiveScan(
-        layers=layers - full,
-        channels=fields.count("hidden_size") * fields.count("mamba_expand"),
-        state_size=fields.count("mamba_d_state"),
-        rank=_scan_rank(fields, "mamba_dt_rank"),
-        kernel=fields.count("mamba_d_conv"),
-        bias=fields.flag("mamba_proj_bias"),
-        kernel_bias=fields.flag("mamba_conv_bias"),
-        inner_norms=True,
-    )
+    scan = _scan(fields, layers - full, inner_norms=True)
     return parts.decoder(
         fields,
         attention=[parts.attention_shape(fields, layers=full, rotary=False)],
@@ -207,19 +186,6 @@ def _periodic(fields: ConfigFields, name: str) -> int:
     period = fields.count(f"{name}_period")
     offset = fields.count(f"{name}_offset", minimum=0)
     return sum(1 for i in range(layer_count(fields)) if i % period == offset)
-
-
-def _duality(fields: ConfigFields, layers: int) -> StateSpaceDuality:
-    """Return Mamba-2 layers from the fields of Bamba, Granite 4 and Falcon-H1."""
-    heads = fields.count("mamba_n_heads")
-    channels = fields.count("mamba_expand") * fields.count("hidden_size")
-    if fields.has("mamba_d_ssm"):
-        channels = fields.count("mamba_d_ssm")
-    fields.must_divide("mamba_n_heads", heads, channels, "the inner width")
-    names = {"state_size": "d_state", "groups": "n_groups", "kernel": "d_conv"}
-    names |= {"chunk": "chunk_size", "bias": "proj_bias", "kernel_bias": "conv_bias"}
-    prefixed = {name: f"mamba_{field}" for name, field in names.items()}
-    return _dual(fields, prefixed, layers=layers, heads=heads, head_dim=channels // heads)
 
 
 def falcon_h1(fields: ConfigFields) -> TransformerShape:

@@ -74,22 +74,17 @@ def eva02(fields: ConfigFields) -> Stack:
     return _encoder(pixels, shape, vision, (MEAN, LAYER_NORM, nn.Linear(out=outputs)), outputs)
 
 
-def vit(fields: ConfigFields) -> Stack:
+def vit(fields: ConfigFields, *, tokens: int = 1) -> Stack:
     """Vision transformer: patches, a class token, learned positions; pooler or classifier.
 
     With ``layer_scale`` and ``class_position`` it is a DeiT III.
     """
     shape = block_shape(fields, layer_scale=fields.flag("layer_scale"))
-    placed = fields.flag("class_position", True)
-    return _classifier(fields, shape, positions=int(placed), pooled=_pooler(fields, shape))
-
-
-def deit(fields: ConfigFields) -> Stack:
-    """DeiT: ViT with a second token and classifier, which a teacher trains."""
-    shape = block_shape(fields, layer_scale=fields.flag("layer_scale"))
-    taught, pooled = ends(fields, "WithTeacher"), _pooler(fields, shape)
+    placed = tokens * fields.flag("class_position", True)
+    pooled = (nn.Linear(out=fields.count("pooler_output_size", shape.hidden_size)),)
+    classifiers = 2 if ends(fields, "WithTeacher") else 1
     return _classifier(
-        fields, shape, tokens=2, positions=2, pooled=pooled, classifiers=2 if taught else 1
+        fields, shape, tokens=tokens, positions=placed, pooled=pooled, classifiers=classifiers
     )
 
 
@@ -106,10 +101,6 @@ def dinov2(fields: ConfigFields) -> Stack:
     shape = block_shape(fields, width=width, gated=gated, function=function, layer_scale=True)
     masked = hidden if fields.flag("use_mask_token") else 0
     return _classifier(fields, shape, positions=1, masked=masked, meaned=True)
-
-
-def _pooler(fields: ConfigFields, shape: BlockShape) -> nn.Layers:
-    return (nn.Linear(out=fields.count("pooler_output_size", shape.hidden_size)),)
 
 
 def _classifier(
@@ -259,4 +250,4 @@ def swin(fields: ConfigFields) -> Stack:
             width *= 2
             merged = (nn.Merge(), LAYER_NORM, nn.Linear(out=width, bias=False))
         body.append(nn.section(f"stage_{index + 1}", blocks, *merged))
-    return image_stack(fields, tuple(body), LAYER_NORM, MEAN, blocks=sum(depths))
+    return image_stack(fields, tuple(body), LAYER_NORM, MEAN)

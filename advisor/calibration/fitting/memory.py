@@ -284,13 +284,12 @@ def peak_errors() -> tuple[Summary, ...]:
         ):
             scores.append(
                 scored(
-                    id=item.run.id,
-                    quantity="peak_memory_gib",
+                    {"id": item.run.id, "source": item.run.source},
+                    "peak_memory_gib",
+                    item.run.measured / GIB,
+                    peak.predicted(facts, intervals[item.run.interval]).scaled(1 / GIB),
                     regime=regime,
                     group=item.run.group,
-                    source=item.run.source,
-                    measured=item.run.measured / GIB,
-                    predicted=peak.predicted(facts, intervals[item.run.interval]).scaled(1 / GIB),
                 )
             )
     found = {each.regime: each for each in summarise(scores)}

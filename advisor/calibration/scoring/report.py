@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import computed_field
 
+from advisor.calibration.tables.reading import Row, cell
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.foundation.rounding import trimmed
@@ -226,22 +227,15 @@ def next_interval(
 
 
 def scored(
-    *,
-    id: str,
-    quantity: str,
-    regime: str,
-    group: str,
-    source: str,
-    measured: float,
-    predicted: Range,
+    row: Row, quantity: str, measured: float, predicted: Range, *, regime: str, group: str = ""
 ) -> ValidationRow:
-    """Return a row from a measurement and its predicted range."""
+    """Return a row's measurement with its predicted range."""
     return ValidationRow(
-        id=id,
+        id=cell(row, "id"),
         quantity=quantity,
         regime=regime or "unstated",
-        group=group or id,
-        source=source,
+        group=group or cell(row, "id"),
+        source=cell(row, "source"),
         measured=measured,
         low=predicted.low,
         expected=predicted.expected,

@@ -9,8 +9,16 @@ from advisor.calibration.fitting.robust import range_of_groups
 from advisor.calibration.scoring.report import ValidationRow, next_interval, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.engine_releases import EngineRelease, Share, engine_release
-from advisor.calibration.tables.guesses import cache_words, weight_format
-from advisor.calibration.tables.reading import Row, cell, choice, integer, number, shipped_rows
+from advisor.calibration.tables.guesses import table_words, weight_format
+from advisor.calibration.tables.reading import (
+    Row,
+    cell,
+    choice,
+    integer,
+    number,
+    shipped_rows,
+    unpredicted,
+)
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.serving.demand import (
@@ -78,13 +86,7 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """
     quantity = cell(row, "primary_quantity") or "kv_cache_gib"
     if quantity not in QUANTITIES or not number(row, quantity):
-        raise InputError(
-            "the row has no measured quantity that the engine predicts",
-            value=quantity,
-            allowed=", ".join(QUANTITIES),
-            remedy="Leave the row out.",
-            field="primary_quantity",
-        )
+        raise unpredicted({"primary_quantity": quantity}, QUANTITIES)
     wanted = [quantity]
     if quantity == "kv_cache_gib" and number(row, "kv_tokens"):
         wanted.append("kv_tokens")
@@ -108,13 +110,9 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     }
     return [
         scored(
-            id=cell(row, "id"),
-            quantity=name,
+            *(row, name, number(row, name) or 0.0, predicted[name]),
             regime=f"{cell(row, 'engine') or 'unstated'}|quality {cell(row, 'quality') or '?'}",
             group=log.group,
-            source=cell(row, "source"),
-            measured=number(row, name) or 0.0,
-            predicted=predicted[name],
         )
         for name in wanted
     ]
@@ -135,7 +133,7 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
     served = ServedModel.of(
         architecture,
         weight_format=weight_format(row),
-        cache_bytes=choice(row, "kv_precision", cache_words()),
+        cache_bytes=choice(row, "kv_precision", table_words().cache_bytes),
     )
     # Weights do not depend on the card's memory, and some logs state only them.
     device = 1.0 if quantity == "weights_gib" else _device_bytes(row, engine)

@@ -14,7 +14,7 @@ from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
 from advisor.architecture.weights.weights_file import read_start
-from advisor.calibration.tables.guesses import filled, model_names
+from advisor.calibration.tables.guesses import filled, table_words
 from advisor.calibration.tables.reading import Row, cell, flag, integer, number
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
@@ -43,7 +43,7 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
     row = filled(row, "shape")
     name = cell(row, "architecture_key") or cell(row, "model")
     if name:
-        preset = find_preset(model_names().spelled(name))
+        preset = find_preset(table_words().models.spelled(name))
         if preset is not None:
             return _sized_preset(preset, row)
         stored = configs.get(name.lower())

@@ -30,7 +30,7 @@ def cache_bytes(row: Row) -> float:
     """Return the bytes of one cached element from ``kv_cache_format`` or ``kv_precision``."""
     if cell(row, "kv_cache_format"):
         return choice(row, "kv_cache_format", KV_CACHE_FORMATS)
-    return choice(row, "kv_precision", cache_words())
+    return choice(row, "kv_precision", table_words().cache_bytes)
 
 
 def weight_format(row: Row) -> WeightFormat:
@@ -43,7 +43,7 @@ def weight_format(row: Row) -> WeightFormat:
     name = cell(row, "weight_precision").lower()
     if cell(row, "engine") in GGUF_READERS:
         name = AS_GGUF.get(name, name)
-    known = _file().weight_formats.get(
+    known = table_words().weight_formats.get(
         name, name.removeprefix(GGUF) if name.startswith(GGUF) else ""
     )
     if known in WEIGHT_FORMATS:
@@ -55,7 +55,7 @@ def weight_format(row: Row) -> WeightFormat:
         raise InputError(
             "the row's weight_precision has no known size",
             value=name,
-            allowed=", ".join((*_file().weight_formats, f"{GGUF}q4_k_m and the like")),
+            allowed=", ".join((*table_words().weight_formats, f"{GGUF}q4_k_m and the like")),
             remedy="Fill weight_bits_per_parameter.",
             field="weight_precision",
         )
@@ -132,10 +132,14 @@ class ModelNames(Noun):
         return self.names.get(short, short.replace(" ", "-")).replace("__", "/")
 
 
-class _File(Noun):
+class TableWords(Noun):
+    """The words of published tables, and what they leave open."""
+
     weight_formats: dict[str, str]
     cache_bytes: dict[str, float]
+    """Of one cached element; 16 bits if none is stated."""
     memory: dict[str, dict[str, str]]
+    """By column of the tables of memory peaks."""
     models: ModelNames
     shape: Guesses
     training: Guesses
@@ -143,23 +147,9 @@ class _File(Noun):
 
 
 @cache
-def _file() -> _File:
-    return read_record(data_path(FILE), _File)
-
-
-def cache_words() -> Mapping[str, float]:
-    """Return the bytes of one cached element by the tables' words; 16 bits if none is stated."""
-    return _file().cache_bytes
-
-
-def memory_words() -> Mapping[str, Mapping[str, str]]:
-    """Return the meaning of the words of each column of the tables of memory peaks."""
-    return _file().memory
-
-
-def model_names() -> ModelNames:
-    """Return the names of models in published tables."""
-    return _file().models
+def table_words() -> TableWords:
+    """Return the content of the file."""
+    return read_record(data_path(FILE), TableWords)
 
 
 def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
@@ -170,7 +160,7 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
     ``table``: section of the file. ``unit``: what the row's network takes: ``token``, ``image`` or
     ``sample``.
     """
-    guesses: Guesses = getattr(_file(), table)
+    guesses: Guesses = getattr(table_words(), table)
     found = {column: _meaning(cell(row, column), words) for column, words in guesses.words.items()}
     found = {**row, **found} | {column: word for column, word, _ in guessed(row, table, unit=unit)}
     for column, field in guesses.columns.items():
@@ -180,7 +170,7 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
 
 def guessed(row: Row, table: str, *, unit: str = "") -> Iterator[tuple[str, str, Rule]]:
     """Yield the assumptions for a row: column, word and the rule with the reason."""
-    guesses: Guesses = getattr(_file(), table)
+    guesses: Guesses = getattr(table_words(), table)
     with_unit = {**row, "unit": unit}
     open_columns = {
         column

@@ -6,7 +6,7 @@ from typing import Final
 from advisor.architecture.table.model import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.guesses import memory_words
+from advisor.calibration.tables.guesses import table_words
 from advisor.calibration.tables.reading import (
     Row,
     built,
@@ -16,10 +16,11 @@ from advisor.calibration.tables.reading import (
     integer,
     needed,
     number,
+    positive,
     stated,
+    unusable,
 )
 from advisor.calibration.tables.training_rows import ADAPTER_FORMATS, KEPT_GRADIENTS
-from advisor.errors import InputError
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.sample import SIZES
 from advisor.estimate.training.memory import training_memory
@@ -64,27 +65,16 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
     ``row``: a row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
     """
-    measured = number(row, "peak_total")
-    if measured is None or measured <= 0:
-        raise InputError(
-            "the row has no peak_total",
-            value=cell(row, "peak_total"),
-            allowed="bytes",
-            remedy="Fill the cell.",
-            field="peak_total",
-        )
+    measured = positive(row, "peak_total")
+    if measured is None:
+        raise unusable("the row has no peak_total", row, "peak_total", "bytes", "Fill the cell.")
     kind, layout, memory = predicted_tensors(row, engine)
     interval = engine.calibration.intervals[TENSORS[kind]]
     recompute = "recompute=full" if layout.recompute is Recompute.FULL else "recompute=none"
     return [
         scored(
-            id=cell(row, "id"),
-            quantity="peak_total",
+            *(row, "peak_total", measured, interval.around(float(memory.allocated[0]))),
             regime=f"{kind}|{recompute}",
-            group="",
-            source=cell(row, "source"),
-            measured=measured,
-            predicted=interval.around(float(memory.allocated[0])),
         )
     ]
 
@@ -150,7 +140,7 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
 
 def _meant(row: Row, column: str, **others: str) -> str:
     """Return the meaning of a cell's word."""
-    return choice(row, column, {**memory_words()[column], **others})
+    return choice(row, column, {**table_words().memory[column], **others})
 
 
 def _shard_group(row: Row) -> int:
@@ -177,7 +167,7 @@ def predicted_run(row: Row, engine: Engine) -> TrainingRun:
     switches = MemorySwitches(
         foreach_optimizer=optimizer.endswith("foreach"),
         gradient_bucket_view=flag(row, "bucket_view"),
-        reduce_format=case.reduce_format or memory_words()["reduced"].get(mode),
+        reduce_format=case.reduce_format or table_words().memory["reduced"].get(mode),
         gradient_sync=case.gradient_sync,
         kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
         gathered_logits=_meant(row, "loss") == GATHERED,

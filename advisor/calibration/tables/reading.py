@@ -128,15 +128,28 @@ def number(row: Row, column: str) -> float | None:
         value = math.inf
     if not math.isfinite(value) or abs(value) > LARGEST:
         allowed = f"a finite number up to {LARGEST:.0e}, or nothing"
-        raise _unusable(f"{column} is no usable number", row, column, allowed)
+        raise unusable(f"{column} is no usable number", row, column, allowed)
     return value
 
 
-def _unusable(
+def positive(row: Row, column: str) -> float | None:
+    """Return :func:`number` above zero, otherwise None."""
+    value = number(row, column)
+    return value if value is not None and value > 0 else None
+
+
+def unusable(
     what: str, row: Row, column: str, allowed: str, remedy: str = "Correct the cell."
 ) -> InputError:
+    """Return the error of a row's cell."""
     text = cell(row, column) or None
     return InputError(what, value=text, allowed=allowed, remedy=remedy, field=column)
+
+
+def unpredicted(row: Row, quantities: Collection[str]) -> InputError:
+    """Return the error of a row that measured none of the predicted quantities."""
+    what = "the row has no measured quantity that the engine predicts"
+    return unusable(what, row, "primary_quantity", ", ".join(quantities), "Leave the row out.")
 
 
 def integer(row: Row, column: str, default: int) -> int:
@@ -149,7 +162,7 @@ def integer(row: Row, column: str, default: int) -> int:
         return default
     if value < 1 or value != int(value):
         allowed = "a whole number of 1 or more, or nothing"
-        raise _unusable(f"{column} is no count", row, column, allowed)
+        raise unusable(f"{column} is no count", row, column, allowed)
     return int(value)
 
 
@@ -161,7 +174,7 @@ def needed(row: Row, column: str) -> int:
     value = integer(row, column, 0)
     if not value:
         allowed = "a whole number of 1 or more"
-        raise _unusable(f"the row has no {column}", row, column, allowed, "Fill the cell.")
+        raise unusable(f"the row has no {column}", row, column, allowed, "Fill the cell.")
     return value
 
 
@@ -179,7 +192,7 @@ def release(row: Row, column: str, default: Release) -> Release:
     found = re.match(r"(\d{1,6})\.(\d{1,6})", text)
     if text and not found:
         allowed = "a release such as 0.41, or nothing"
-        raise _unusable(f"{column} is no release", row, column, allowed)
+        raise unusable(f"{column} is no release", row, column, allowed)
     return (int(found[1]), int(found[2])) if found else default
 
 
@@ -194,7 +207,7 @@ def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
     text = cell(row, column).lower()
     if text not in options:
         allowed = ", ".join(name or "nothing" for name in options)
-        raise _unusable(f"unknown {column}", row, column, allowed, "Use one of the allowed words.")
+        raise unusable(f"unknown {column}", row, column, allowed, "Use one of the allowed words.")
     return options[text]
 
 

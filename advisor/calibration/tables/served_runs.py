@@ -19,7 +19,7 @@ from advisor.calibration.tables.deployments import (
     row_load,
     row_node,
 )
-from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
+from advisor.calibration.tables.reading import Row, cell, positive, shipped_rows
 from advisor.calibration.tables.serving_rows import FIRST, LATENCY, TOKEN, WHOLE, measures
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -185,7 +185,7 @@ def measured_s(row: Row, load: ServingLoad) -> Mapping[str, float]:
     measured = {
         name: value
         for column in ("primary_quantity", "secondary_quantity")
-        if (value := number(row, name := cell(row, column))) is not None and value > 0
+        if (value := positive(row, name := cell(row, column)))
     }
     return {
         what: tokens / measured[quantity] if tokens else measured[quantity] * MILLISECOND

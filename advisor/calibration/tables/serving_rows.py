@@ -25,7 +25,17 @@ from advisor.calibration.tables.deployments import (
     row_load,
 )
 from advisor.calibration.tables.guesses import filled, weight_format
-from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
+from advisor.calibration.tables.reading import (
+    Row,
+    built,
+    cell,
+    choice,
+    integer,
+    positive,
+    stated,
+    unpredicted,
+    unusable,
+)
 from advisor.catalog.nodes import node_for
 from advisor.equations.serving.bursts import overload_wait_s
 from advisor.errors import InputError
@@ -55,15 +65,10 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Raises InputError if the row has no measured rate, the network takes no images, or a cell is
     unusable.
     """
-    measured = number(row, QUANTITY)
-    if measured is None or measured <= 0:
-        raise InputError(
-            f"the row has no {QUANTITY}",
-            value=cell(row, QUANTITY),
-            allowed="images per second",
-            remedy="Leave the row out.",
-            field=QUANTITY,
-        )
+    measured = positive(row, QUANTITY)
+    if measured is None:
+        what, remedy = f"the row has no {QUANTITY}", "Leave the row out."
+        raise unusable(what, row, QUANTITY, "images per second", remedy)
     architecture = engine.architecture(row)
     if architecture.unit is not Unit.IMAGE:
         raise InputError(
@@ -81,13 +86,9 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
         kind = "fused"
     return [
         scored(
-            id=cell(row, "id"),
-            quantity=QUANTITY,
+            *(row, QUANTITY, measured, _image_rate(row, engine, calibration, stack.name)),
             regime=f"{cell(row, 'kind')}|{kind}",
             group=" | ".join(cell(row, part) for part in ("model", "accelerator", "engine")),
-            source=cell(row, "source"),
-            measured=measured,
-            predicted=_image_rate(row, engine, calibration, stack.name),
         )
     ]
 
@@ -150,18 +151,10 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     kind = row_kind(row)
     names = [cell(row, "primary_quantity"), cell(row, "secondary_quantity")]
     wanted = [
-        (name, value)
-        for name in names
-        if name in QUANTITIES and (value := number(row, name)) is not None and value > 0
+        (name, value) for name in names if name in QUANTITIES and (value := positive(row, name))
     ]
     if not wanted:
-        raise InputError(
-            "the row has no measured quantity that the engine predicts",
-            value=names[0],
-            allowed=", ".join(QUANTITIES),
-            remedy="Leave the row out.",
-            field="primary_quantity",
-        )
+        raise unpredicted(row, QUANTITIES)
     deployment = row_deployment(row, engine)
     if kind == ARRIVING:
         load, times = arrived(row, deployment, engine)
@@ -179,13 +172,9 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     routing = "experts" if deployment.routed else "dense"
     return [
         scored(
-            id=cell(row, "id"),
-            quantity=name,
+            *(row, name, value, found[name]),
             regime=f"{kind}|{cell(row, 'engine')}|{routing}",
             group=row_group(row),
-            source=cell(row, "source"),
-            measured=value,
-            predicted=found[name],
         )
         for name, value in wanted
     ]

@@ -16,6 +16,7 @@ from advisor.calibration.tables.reading import (
     measurement_tables,
     needed,
     number,
+    positive,
     release,
     stated,
 )
@@ -106,16 +107,12 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
         found.append(("peak_memory_gib", counted.scaled(1 / GIB)))
     results = [
         scored(
-            id=cell(row, "id"),
-            quantity=name,
+            *(row, name, measured, predicted),
             regime=cell(row, "regime"),
             group=cell(row, "split_group"),
-            source=cell(row, "source"),
-            measured=measured,
-            predicted=predicted,
         )
         for name, predicted in found
-        if (measured := number(row, name)) is not None and measured > 0
+        if (measured := positive(row, name))
     ]
     if not results and outcome not in OUTCOMES[1:]:
         raise InputError(

@@ -11,29 +11,24 @@ from advisor.nouns.software.stacks import SOFTWARE, known_stacks
 from advisor.nouns.software.tools import TOOLS, known_tools, spelled, tool_choice, tool_named
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> ValueError:
-    return ValueError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")
+def _known(found: str | None, what: str, name: str, known: Iterable[str]) -> str:
+    """Return what was found for a name; raise ``ValueError`` if nothing has it."""
+    if found is None:
+        msg = f"unknown {what} {name!r}; choose one of {', '.join(known)}"
+        raise ValueError(msg)
+    return found
 
 
 def _training(name: str) -> str:
-    """Return a stack's or a training tool's name.
-
-    Raise ``ValueError`` if nothing that trains has it.
-    """
     if name in known_stacks():
         return name
-    found = known_tools().get(spelled(name))
-    if found is None or found.training is None:
-        raise _unknown("software", name, training_names())
-    return found.name
+    tool = known_tools().get(spelled(name))
+    return _known(tool.name if tool and tool.training else None, "software", name, training_names())
 
 
 def _serving(name: str) -> str:
-    """Return a serving tool's name; raise ``ValueError`` if nothing that serves has it."""
-    found = known_tools().get(spelled(name))
-    if found is None or found.serving is None:
-        raise _unknown("engine", name, serving_names())
-    return found.name
+    tool = known_tools().get(spelled(name))
+    return _known(tool.name if tool and tool.serving else None, "engine", name, serving_names())
 
 
 def training_names() -> dict[str, str]:
@@ -63,15 +58,12 @@ def vendors() -> tuple[str, ...]:
 
 def _vendor(name: str) -> str:
     found = next((item for item in vendors() if item.casefold() == name.casefold()), None)
-    if found is None:
-        raise _unknown("vendor", name, vendors())
-    return found
+    return _known(found, "vendor", name, vendors())
 
 
 def _framework(name: str) -> str:
-    if name.casefold() not in frameworks():
-        raise _unknown("framework", name, frameworks())
-    return name.casefold()
+    found = name.casefold() if name.casefold() in frameworks() else None
+    return _known(found, "framework", name, frameworks())
 
 
 def _listed(names: Callable[[], Iterable[str]]) -> Any:

@@ -6,16 +6,8 @@ for unfused software.
 
 from typing import Any, Final
 
-from advisor.architecture.config.huggingface import assembled
-from advisor.architecture.mixers.shapes import (
-    AttentionShape,
-    ExpertsShape,
-    FeedForwardShape,
-    TransformerShape,
-    WindowLayers,
-)
+from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.foundation.quantities import Evidence
 from advisor.probe.report import StepShape
 
 NORM_EPSILON: Final = 1e-6
@@ -29,38 +21,19 @@ Weights = dict[str, Any]
 
 def architecture_of(shape: StepShape) -> ModelArchitecture:
     """Return the operator table of a shape."""
-    head_dim = shape.hidden_size // shape.heads
-    attention = AttentionShape(
-        windows=(WindowLayers(layers=shape.layers),),
-        heads=shape.heads,
-        key_value_heads=shape.key_value_heads,
-        head_dim=head_dim,
-        value_head_dim=head_dim,
-    )
-    feed_forward: FeedForwardShape | ExpertsShape = FeedForwardShape(
-        layers=shape.layers, width=shape.intermediate_size
-    )
-    if shape.experts > 1:
-        feed_forward = ExpertsShape(
-            layers=shape.layers,
-            experts=shape.experts,
-            active=shape.active_experts,
-            width=shape.intermediate_size,
-        )
-    return assembled(
-        TransformerShape(
-            hidden_size=shape.hidden_size,
-            vocab_size=shape.vocab_size,
-            attention=(attention,),
-            feed_forward=(feed_forward,),
-        ),
-        name=shape.name,
-        family="transformer",
-        source="config",
-        evidence=Evidence.DERIVED,
-        assumptions=(),
-        max_position_embeddings=None,
-    )
+    config = {
+        "model_type": "mixtral" if shape.experts > 1 else "llama",
+        "hidden_size": shape.hidden_size,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.key_value_heads,
+        "intermediate_size": shape.intermediate_size,
+        "vocab_size": shape.vocab_size,
+        "num_local_experts": shape.experts,
+        "num_experts_per_tok": shape.active_experts,
+        "max_position_embeddings": shape.sequence_length,
+    }
+    return architecture_from_config(config, name=shape.name).changed(family="transformer")
 
 
 class StepModel:
