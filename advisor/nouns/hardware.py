@@ -303,7 +303,7 @@ class Billing(Noun):
     """Time after which the provider takes the machine back. None if it never does. [s]"""
     host_usd_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Cores and memory of the host, where they are billed apart from a card. [USD/h a card]"""
-    commitment: str = ""
+    commitment: Text = ""
     """The least term in words, where a machine is not rented by the hour."""
 
 
