@@ -41,6 +41,7 @@ TARIFF_SOURCES: Final = {
 """Sources of the tariffs, by their key in the table."""
 CARBON_SOURCES: Final = {
     "owid-ember": "Our World in Data and Ember through codecarbon 3.3.2 (CC-BY-4.0)",
+    "ember-2024": "mean of the EU in 2023, Ember, European Electricity Review 2024",
     "epa-egrid": "US EPA eGRID2023 through codecarbon 3.3.2",
     "google-cloud": "Google Cloud, https://cloud.google.com/sustainability/region-carbon",
 }
@@ -58,7 +59,7 @@ class Place(Record):
     carbon_g_per_kwh: Annotated[float, Field(ge=0, le=5_000, allow_inf_nan=False)]
     """Mean carbon intensity of the grid. [g/kWh]"""
     carbon_year: Annotated[int, Field(ge=1990, le=2100)] | None = None
-    carbon_source: Literal["owid-ember", "epa-egrid", "google-cloud"]
+    carbon_source: Literal["owid-ember", "ember-2024", "epa-egrid", "google-cloud"]
     household_usd_per_kwh: UsdPerKwh | None = None
     business_usd_per_kwh: UsdPerKwh | None = None
     tariff_source: Literal["recalled", "eia-2023"] | None = None
@@ -197,11 +198,6 @@ class Economy(Noun):
         """Return the user's value of an input of owning, or its expected default."""
         given: float | None = getattr(owning, field)
         return self.default(field, *groups).expected if given is None else given
-
-    def carbon_g_per_kwh(self, owning: Owning) -> float:
-        """Return the carbon intensity of the energy: the user's, or that of the place. [g/kWh]"""
-        given = owning.carbon_g_per_kwh
-        return self.place(owning.place).carbon_g_per_kwh if given is None else given
 
     @cached_property
     def _by_place(self) -> dict[str, Place]:

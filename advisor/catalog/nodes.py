@@ -54,14 +54,14 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
     office = usual.network.office_gbit_per_s
     unified = accelerator.form_factor in _UNIFIED_FORMS
     slots = 1 if unified else usual.machines["baseboard"].accelerators
-    _, notes = _pcie_bytes_per_s(accelerator)
-    if count <= slots:
-        notes.append(f"Machine: all {count} in one, over PCIe.")
-        return node.model_copy(update={"accelerators": count, "assumptions": tuple(notes)})
-    notes.append(f"Machines: {slots} in each, joined by {office:.0f} Gbit/s Ethernet.")
-    network = office * GIGABIT_PER_S / slots
-    return node.model_copy(
-        update={"accelerators": slots, "inter_bytes_per_s": network, "assumptions": tuple(notes)}
+    note, network = f"Machine: all {count} in one, over PCIe.", None
+    if count > slots:
+        note = f"Machines: {slots} in each, joined by {office:.0f} Gbit/s Ethernet."
+        network = office * GIGABIT_PER_S / slots
+    return node.changed(
+        accelerators=min(count, slots),
+        inter_bytes_per_s=network,
+        assumptions=(*_pcie_bytes_per_s(accelerator)[1], note),
     )
 
 

@@ -1,13 +1,13 @@
-"""Providers and regions as people name them: ``europe`` is each region there."""
+"""Providers and regions as people name them: ``europe`` is each region there, with its grid."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final, Literal
 
 from advisor.catalog.catalog import Catalog
-from advisor.catalog.records import Record, Text
+from advisor.catalog.records import Key, Record, Text
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
 from advisor.foundation.resources import data_path
@@ -21,6 +21,8 @@ _APART: Final = "/"
 class _Places(Record):
     """The file ``places.yaml``: regions by place, with the places around it."""
 
+    grids: dict[Text, Key]
+    """Of a place, its key in ``energy.csv``."""
     places: dict[str, tuple[Text, ...]]
 
 
@@ -47,17 +49,41 @@ def chosen(
 @cache
 def places_of(region: str) -> frozenset[str]:
     """Return the places in which a region in small letters lies; none if it names no place."""
-    return frozenset(
-        place
-        for path, shapes in _places().items()
-        if any(fnmatchcase(part, shape) for part in region.split(_APART) for shape in shapes)
-        for place in path.split(_APART)
+    parts = region.split(_APART)
+    return frozenset(place for part in parts for path in _paths(part) for place in path)
+
+
+def grid_of(region: str, asked: Collection[str] = ()) -> str | None:
+    """Return the key in ``energy.csv`` of the grid of an offer's region; None if it is not known.
+
+    Of a region that spans several, the first counts that lies in one of the ``asked`` places.
+
+    Examples
+    --------
+    >>> grid_of("CANADA-1/US-1/NORWAY-1"), grid_of("CANADA-1/US-1/NORWAY-1", ["europe"])
+    ('can', 'nor')
+    """
+    parts = region.casefold().split(_APART)
+    wanted = {name.casefold() for name in asked}
+    inside = [part for part in parts if wanted & {part, *places_of(part)}]
+    grids = _places().grids
+    paths = (path for part in inside or parts for path in sorted(_paths(part), key=len)[::-1])
+    return next((grids[place] for path in paths for place in path[::-1] if place in grids), None)
+
+
+@cache
+def _paths(part: str) -> tuple[tuple[str, ...], ...]:
+    """Return the places, outermost first, in which one region in small letters lies."""
+    return tuple(
+        tuple(path.split(_APART))
+        for path, shapes in _places().places.items()
+        if any(fnmatchcase(part, shape) for shape in shapes)
     )
 
 
 @cache
-def _places() -> dict[str, tuple[str, ...]]:
-    return read_record(data_path("places.yaml"), _Places).places
+def _places() -> _Places:
+    return read_record(data_path("places.yaml"), _Places)
 
 
 def _names_of(catalog: Catalog, kind: str) -> dict[str, str]:

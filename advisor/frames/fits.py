@@ -42,14 +42,12 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
 def training_fits_table(fits: Fits) -> Rows:
     """Return the longest training sequences as text, for models that any method can train."""
     for model in fits.models:
-        if any(fit.longest_recomputed for fit in model.trained):
+        if any(fit.trains for fit in model.trained):
             yield (
                 {"Model": model_title(model.preset)}
                 | {
                     {"full": "Full", "lora": "LoRA", "qlora": "QLoRA"}[fit.method.value]: (
-                        f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
-                        if fit.longest_recomputed
-                        else "does not fit"
+                        fit.lengths if fit.trains else "does not fit"
                     )
                     for fit in model.trained
                 }

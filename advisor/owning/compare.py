@@ -51,11 +51,8 @@ class Comparison:
     hours: float
     months: int
 
-    def rent(self, factors: Factors, *, hours: float, paid: float | None = None) -> float:
+    def rent(self, factors: Factors, *, hours: float, paid: float | None = None) -> Number:
         """Present value of the rent over the horizon; of a commitment, of whole terms. [USD]"""
-        return float(self._rented(factors, hours=hours, paid=paid))
-
-    def _rented(self, factors: Factors, *, hours: float, paid: float | None = None) -> Number:
         months = committed_months(months=self.months, term_months=self.tenancy.term_months)
         hourly, level = self._rent(factors, hours=hours, months=float(months), paid=paid)
         if months > self.months:
@@ -99,14 +96,10 @@ class Comparison:
             evidence=Evidence.ASSUMED,
         )
 
-    def saving(self, factors: Factors) -> float:
-        """Renting minus owning over the horizon. [USD]"""
-        return float(self._saving(factors))
-
-    def _saving(self, factors: Factors) -> Number:
+    def saving(self, factors: Factors) -> Number:
         """Renting minus owning; one of the factors may be an array. [USD]"""
         own = present_usd(factors, self.bought.size, hours=self.hours, months=self.months)
-        return self._rented(factors, hours=self.hours) - own
+        return self.rent(factors, hours=self.hours) - own
 
     def inverse(self, factors: Factors) -> NDArray[np.float64]:
         """730 h over the break-even hours; infinite where owning is cheaper even when unused.
@@ -116,11 +109,11 @@ class Comparison:
         full, months = HOURS_PER_MONTH, float(self.months)
         unused = present_usd(factors, self.bought.size, hours=0.0, months=months)
         used = present_usd(factors, self.bought.size, hours=full, months=months)
-        fixed_rent = self._rented(factors, hours=0.0)
+        fixed_rent = self.rent(factors, hours=0.0)
         fixed = np.asarray(unused - fixed_rent)
         share = break_even_inverse(
             fixed_usd=np.where(fixed > 0, fixed, 1.0),
-            rent_usd_at_full_use=self._rented(factors, hours=full) - fixed_rent,
+            rent_usd_at_full_use=self.rent(factors, hours=full) - fixed_rent,
             running_usd_at_full_use=used - unused,
         )
         return np.where(fixed > 0, share, np.inf)
@@ -136,9 +129,20 @@ class Comparison:
 
     def break_even(self) -> BreakEven:
         """Return break-even hours and months with their bounds."""
-        if self.tenancy.committed:
-            # A commitment charges every hour, so the hours of use do not matter.
-            return self._even(None, may_never=False, at_best=None)
+        # A commitment charges every hour, so the hours of use do not matter.
+        hours, never, best = (None, False, None) if self.tenancy.committed else self._even_hours()
+        first, middle, last = self.break_even_months()
+        return BreakEven(
+            hours_per_month=hours,
+            may_never=never,
+            hours_at_best=best,
+            first_month=first,
+            month=middle,
+            last_month=last,
+        )
+
+    def _even_hours(self) -> tuple[Range | None, bool, float | None]:
+        """Return break-even hours, whether there may be none, and those at best. [h]"""
         inverses = [float(self.inverse(self.spread.base))]
         ends = [end for _, *both in self.spread.moved for end in both]
         inverses += [float(self.inverse(end)) for end in ends]
@@ -156,18 +160,7 @@ class Comparison:
                 high=HOURS_PER_MONTH if worst is None else worst,
                 evidence=Evidence.ASSUMED,
             )
-        return self._even(hours, may_never=worst is None, at_best=best)
-
-    def _even(self, hours: Range | None, *, may_never: bool, at_best: float | None) -> BreakEven:
-        first, middle, last = self.break_even_months()
-        return BreakEven(
-            hours_per_month=hours,
-            may_never=may_never,
-            hours_at_best=at_best,
-            first_month=first,
-            month=middle,
-            last_month=last,
-        )
+        return hours, worst is None, best
 
     def own_bounds(self) -> tuple[NDArray[np.float64], ...]:
         """Low, expected and high cumulative cost of owning by month. [USD]"""
@@ -210,29 +203,22 @@ class Comparison:
 
     def effects(self) -> tuple[Effect, ...]:
         """Effect of each input on the saving, largest first; without inputs of no effect."""
-        found = []
-        for item in self.spread.inputs:
-            if item.field == "carbon_g_per_kwh":
-                continue
-            ends = [self.spread.at(item.field, end) for end in (item.value.low, item.value.high)]
-            at_low, at_high = (self.saving(end) for end in ends)
-            flips = self._flip(item)
-            if at_low == at_high and flips is None:
-                continue
-            found.append(
-                Effect(
-                    field=item.field,
-                    title=item.title,
-                    unit=item.unit,
-                    low=item.value.low,
-                    high=item.value.high,
-                    saving_at_low_usd=at_low,
-                    saving_at_high_usd=at_high,
-                    hours_at_low=self.hours_at(ends[0]),
-                    hours_at_high=self.hours_at(ends[1]),
-                    flips_at=flips,
-                )
+        each = (
+            self._effect(
+                item.field,
+                item.title,
+                item.unit,
+                (item.value.low, item.value.high),
+                self._flip(item),
             )
+            for item in self.spread.inputs
+            if item.field != "carbon_g_per_kwh"
+        )
+        found = [
+            item
+            for item in each
+            if item.saving_at_low_usd != item.saving_at_high_usd or item.flips_at is not None
+        ]
         found += [self._rent_effect(), self._hours_effect()]
         found.sort(key=lambda item: -abs(item.saving_at_high_usd - item.saving_at_low_usd))
         return (*found, *self._horizon_effect())
@@ -240,24 +226,22 @@ class Comparison:
     def _rent_effect(self) -> Effect:
         """Effect of the hourly rent: an exact list price, but often negotiable."""
         price = self.tenancy.usd_per_hour
-        paid = self.rent(self.spread.base, hours=self.hours) - self.rent(
-            self.spread.base, hours=0.0
-        )
-        flips = price * (1 - self.saving(self.spread.base) / paid) if paid > 0 else None
+        base = self.spread.base
+        paid = float(self.rent(base, hours=self.hours) - self.rent(base, hours=0.0))
+        flips = price * (1 - float(self.saving(base)) / paid) if paid > 0 else None
         exact = flips if flips is not None and flips > 0 else None
-        return self._exact_effect("usd_per_hour", "Rent, all instances", "USD/h", price, exact)
+        return self._effect("usd_per_hour", "Rent, all instances", "USD/h", (price, price), exact)
 
     def _hours_effect(self) -> Effect:
         """Effect of the use, which the user states: it flips at the break-even hours."""
         even = None if self.tenancy.committed else self.hours_at(self.spread.base)
-        return self._exact_effect(
-            "hours_per_month", "Hours in use", "h a month", self.hours, even or None
-        )
+        ends = self.hours, self.hours
+        return self._effect("hours_per_month", "Hours in use", "h a month", ends, even or None)
 
     def _saving_after(self, months: int) -> float:
         """Return the saving over another horizon, all inputs expected. [USD]"""
         spread = Spread(self.bought.inputs(months))
-        return replace(self, spread=spread, months=months).saving(spread.base)
+        return float(replace(self, spread=spread, months=months).saving(spread.base))
 
     def _horizon_effect(self) -> tuple[Effect, ...]:
         """Return the effect of the horizon, if a shorter or longer one turns the answer."""
@@ -277,23 +261,26 @@ class Comparison:
         if not flips:
             return ()
         nearest = min(flips, key=lambda months: abs(months - self.months))
-        return (self._exact_effect("months", "Horizon", "months", self.months, nearest),)
+        ends = float(self.months), float(self.months)
+        return (self._effect("months", "Horizon", "months", ends, nearest),)
 
-    def _exact_effect(
-        self, field: str, title: str, unit: str, value: float, flips_at: float | None
+    def _effect(
+        self, field: str, title: str, unit: str, ends: tuple[float, float], flips_at: float | None
     ) -> Effect:
-        """Effect of an input without a range."""
-        saving, hours = self.saving(self.spread.base), self.hours_at(self.spread.base)
+        """Return the effect of an input at its ends, which are equal if it has no range."""
+        low, high = (
+            self.spread.base if ends[0] == ends[1] else self.spread.at(field, end) for end in ends
+        )
         return Effect(
             field=field,
             title=title,
             unit=unit,
-            low=value,
-            high=value,
-            saving_at_low_usd=saving,
-            saving_at_high_usd=saving,
-            hours_at_low=hours,
-            hours_at_high=hours,
+            low=ends[0],
+            high=ends[1],
+            saving_at_low_usd=float(self.saving(low)),
+            saving_at_high_usd=float(self.saving(high)),
+            hours_at_low=self.hours_at(low),
+            hours_at_high=self.hours_at(high),
             flips_at=flips_at,
         )
 
@@ -305,7 +292,7 @@ class Comparison:
         low, high = LIMITS.get(item.field, (0.0, WIDEST * item.value.high))
         for _ in range(ROUNDS):
             values = np.linspace(low, high, GRID)
-            savings = np.broadcast_to(self._saving(self.spread.at(item.field, values)), GRID)
+            savings = np.broadcast_to(self.saving(self.spread.at(item.field, values)), GRID)
             if savings[0] == savings[-1] or savings[0] * savings[-1] > 0:
                 return None
             after = int(np.argmax(savings * savings[0] <= 0)) or GRID - 1

@@ -109,14 +109,7 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
     total = in_cents(around, cents.total(line.usd for line in shown))
     per_hour = total.scaled(1 / (hours * months))
     energy = spread.of(lambda factors: monthly_kwh(factors, size, hours) * months)
-    carbon = spread.of(
-        lambda factors: float(
-            carbon_kg(
-                energy_kwh=monthly_kwh(factors, size, hours) * months,
-                g_per_kwh=factors.carbon_g_per_kwh,
-            )
-        )
-    )
+    of_a_kwh = float(carbon_kg(energy_kwh=1.0, g_per_kwh=base.carbon_g_per_kwh))
     apart = work.apart(per_hour)
     return OwningCost(
         total_usd=total,
@@ -132,7 +125,7 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
         rated_kw=float(machine_kw(base, size)),
         energy_kwh=energy,
         energy_kwh_per_run=_run_energy(spread, size, work),
-        carbon_kg=carbon,
+        carbon_kg=energy.scaled(of_a_kwh),
         terms=_terms(base, size, bill, hours=hours, months=months),
     )
 

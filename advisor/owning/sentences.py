@@ -98,7 +98,7 @@ def _cheaper(compared: list[Comparison], main: Comparison) -> str:
     base = main.spread.base
     kinds = {RentKind.COMMITTED, RentKind.SPOT} - {main.tenancy.kind}
     first = next((item for item in compared if item.tenancy.kind in kinds), main)
-    amount = main.rent(base, hours=main.hours) - first.rent(base, hours=main.hours)
+    amount = float(main.rent(base, hours=main.hours) - first.rent(base, hours=main.hours))
     if amount <= 0:
         return ""
     catch = "every hour of the term is paid" if first.tenancy.committed else "it can be taken back"

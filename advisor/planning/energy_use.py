@@ -7,6 +7,7 @@ import numpy as np
 from advisor.catalog.economy import Economy, Place, load_economy
 from advisor.catalog.machine_kinds import groups_of
 from advisor.catalog.nodes import owned_node
+from advisor.catalog.places import grid_of
 from advisor.equations.energy import carbon_kg, energy_kwh, rated_kw
 from advisor.estimate.results import CostBreakdown, Estimate
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -99,14 +100,16 @@ def with_energy(case: Case, accelerator: Accelerator, estimate: Estimate) -> Est
 
 
 def carbon_place(case: Case, cost: CostBreakdown, economy: Economy) -> Place:
-    """Return the stated place, the region of the offer where its grid is known, or the default."""
-    start = CLOUD_PLACES.get(cost.provider or "")
-    if start and "place" not in case.owning.model_fields_set:
-        key = f"{start}-{cost.region}"
-        found = next((item for item in economy.places if item.key == key), None)
-        if found is not None:
-            return found
-    return economy.place(case.owning.place)
+    """Return the stated place, the offer's region or its country, or the default place.
+
+    Of an offer that spans several regions, the grid is that of the one that the case asks for.
+    """
+    key = case.owning.place
+    if "place" not in case.owning.model_fields_set and cost.provider:
+        cloud = f"{CLOUD_PLACES.get(cost.provider)}-{cost.region}"
+        known = any(item.key == cloud for item in economy.places)
+        key = cloud if known else grid_of(cost.region or "", case.limits.regions) or key
+    return economy.place(key)
 
 
 def _spread(

@@ -4,14 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from advisor.foundation.formatting import count, length_limit, memory, rate
-from advisor.planning.fits.results import (
-    VERDICT_TITLES,
-    Fits,
-    ModelFit,
-    ServedFit,
-    TrainedFit,
-    Verdict,
-)
+from advisor.planning.fits.results import VERDICT_TITLES, Fits, ModelFit, ServedFit, Verdict
 from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, table
 
 
@@ -49,12 +42,13 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
     losses = {fit.weight_format: fit.quality for fit in _shown(fits) if fit.quality}
     bullets(console, "Published loss", [f"{name}: {text}" for name, text in losses.items()])
     rows = [
-        (model.preset, *(_trained(fit) for fit in model.trained))
+        (model.preset, *(fit.lengths for fit in model.trained))
         for model in fits.models
-        if any(fit.longest_recomputed for fit in model.trained)
+        if any(fit.trains for fit in model.trained)
     ]
     if rows:
-        heading(console, "Longest training sequence: activations kept / recomputed")
+        title = "Longest training sequence: activations kept / recomputed / with the host"
+        heading(console, title)
         console.print(table(("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4)))
     else:
         paragraph(console, "None of them can be trained on it, not even with QLoRA.")
@@ -83,10 +77,6 @@ def _served(model: ModelFit) -> tuple[str, ...]:
     )
 
 
-def _trained(fit: TrainedFit) -> str:
-    return f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
-
-
 def _short(console: Console, found: Fits, *, summary: str) -> None:
     """Print the models that a card serves, with the longest sequences that it trains."""
     screen = Screen(console, "--all shows every preset, and by how much models miss.")
@@ -106,7 +96,7 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
         1,
         "tokens/s: one user. -ngl: layers on the card, the host holds the others; --n-cpu-moe: "
         "layers whose experts the host holds. full, LoRA and QLoRA: longest training sequence with "
-        "recomputation.",
+        "recomputation (host: with states in the host's memory).",
     )
     missing = ", ".join(item.preset for item in found.having(Verdict.DOES_NOT_FIT))
     screen.say(2, missing and f"{missing}.", title="Does not fit")
@@ -117,11 +107,10 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
 def _fitting(model: ModelFit) -> tuple[str, ...]:
     served = model.served
     speed = rate(served.tokens_per_s, "").strip() if served.tokens_per_s else "-"
-    longest = [length_limit(fit.longest_recomputed) for fit in model.trained]
     return (
         model.preset,
         _weights(served),
         length_limit(served.max_context_tokens),
         speed,
-        *longest,
+        *(fit.longest for fit in model.trained),
     )

@@ -126,8 +126,9 @@ OCTOBER = [
     # 4 cores at 0.0000131 USD a second and 64 GiB at 0.00000222 are billed apart: 0.70 an hour.
     ("Modal", "serverless NVIDIA RTX PRO 6000 Blackwell Server", 3.0312 + 0.70, None, None),
     ("RunPod", "1x NVIDIA B200 SXM (HGX) 180GB (Secure)", 7.99, 28, 283),
-    # Its 41 GB of host memory stand open: no plan should count on so little of a shared host.
-    ("RunPod", "1x NVIDIA GeForce RTX 4090 (Secure)", 0.89, 6, None),
+    ("RunPod", "1x NVIDIA GeForce RTX 4090 (Secure)", 0.89, 6, 41),
+    ("RunPod", "1x NVIDIA GeForce RTX 5090 (Secure)", 1.19, 9, 35),
+    ("RunPod", "1x NVIDIA GeForce RTX 3090 (Secure)", 0.5, 16, 125),
     ("RunPod", "1x NVIDIA H200 SXM 141GB (Secure)", 5.29, 24, 276),
     ("Together", "GPU Clusters B300", 79.92, None, None),
     ("Verda (DataCrunch)", "1x GB300", 10.74, None, None),
@@ -214,6 +215,21 @@ def test_a_price_of_october_is_that_of_the_page(
     assert offer.price_date == "2026-10-10"
     assert offer.vcpus == vcpus
     assert offer.host_memory_bytes == (memory_gib and memory_gib * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("card", "vcpus", "memory_gib"),
+    [("a100-sxm-80gb", 16, 125), ("h100-nvl", 16, 94), ("h100-pcie", 16, 188)],
+)
+def test_pods_have_the_size_of_runpods_page(card: str, vcpus: int, memory_gib: int) -> None:
+    """The page of 2026-10-10 states it beside the price: "80 GB VRAM 188 GB RAM 16 vCPUs"."""
+    [offer] = [
+        item
+        for item in load_catalog().offers_for(card)
+        if (item.provider, item.tier) == ("RunPod", "secure")
+    ]
+    assert offer.vcpus == vcpus
+    assert offer.host_memory_bytes == memory_gib * 2**30
 
 
 def test_latitude_asks_its_price_of_a_month_for_a_month() -> None:

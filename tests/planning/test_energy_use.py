@@ -54,6 +54,25 @@ def test_the_place_and_the_region_of_an_offer_decide_the_carbon() -> None:
     assert "europe-west4" in api.estimate(rented).cost.carbon_place
 
 
+@pytest.mark.parametrize(
+    ("card", "provider", "region", "place"),
+    [
+        ("h100-pcie", "Hyperstack", "europe", "Norway"),  # CANADA-1/US-1/NORWAY-1
+        ("h100-pcie", "Hyperstack", "us", "United States"),
+        ("l40s", "AWS", "germany", "Germany"),  # eu-central-1 is Frankfurt
+        ("h100-sxm", "Gcore", "eu", "European Union"),
+        ("a100-sxm-80gb", "Azure", "swedencentral", "Sweden"),
+        ("h200-sxm", "Nebius", "france", "France"),  # eu-west1 is Paris
+    ],
+)
+def test_the_region_that_is_asked_for_picks_the_grid(
+    card: str, provider: str, region: str, place: str
+) -> None:
+    limits = {"providers": [provider], "regions": [region]}
+    hardware = {"accelerator": card, "count": 1}
+    assert api.estimate({**CASE, "hardware": hardware, "limits": limits}).cost.carbon_place == place
+
+
 def served(card: str, **more: Any) -> Any:
     work = {"kind": "serving", "concurrency": 8}
     return api.estimate(

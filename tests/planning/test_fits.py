@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import advisor
+from advisor.architecture.resolve import resolve_model
 from advisor.architecture.titles import short_list
 from advisor.foundation.units import GIB
+from advisor.nouns.case import ModelSource
 from advisor.nouns.training_choices import FineTuningMethod
-from advisor.planning.fits.request import longest
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
+from advisor.planning.fits.training import longest
 from tests.cases import serve, tune
 
 
@@ -98,12 +100,47 @@ def test_the_longest_sequence_fits_by_estimate_and_a_tenth_more_does_not(
                 "rtx-4090",
                 method=method,
                 sequence_length=sequence,
-                layout={"micro_batch": 1, "recompute": recompute},
+                layout={"micro_batch": 1, "recompute": recompute, "offload": []},
             )
         ).memory.fits
 
     assert fits(length)
     assert not fits(int(1.1 * length) + 1)
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_longer_sequences_take_the_hosts_memory_as_estimate_does(
+    desktop: Fits, method: str
+) -> None:
+    """RunPod's pods with one RTX 4090 have 41 GB (its price page, 2026-10-10)."""
+    fit = next(item for item in model(desktop, "qwen3-8b").trained if item.method.value == method)
+    assert fit.longest_hosted > fit.longest_recomputed
+
+    def found(sequence: int) -> advisor.Estimate:
+        return advisor.estimate(
+            tune("qwen3-8b", "rtx-4090", method=method, sequence_length=sequence)
+        )
+
+    alone, hosted = found(fit.longest_recomputed - 100), found(fit.longest_hosted - 100)
+    assert alone.memory.fits
+    assert not alone.layout.offload
+    assert hosted.memory.fits
+    assert hosted.layout.offload
+    assert hosted.memory.host_bytes.high <= 41 * 2**30
+    limit = resolve_model(ModelSource(preset="qwen3-8b")).max_position_embeddings or 0
+    assert fit.longest_hosted == limit or not found(int(1.1 * fit.longest_hosted)).memory.fits
+
+
+def test_all_weights_of_a_small_model_train_with_16_bytes_each_in_the_host(desktop: Fits) -> None:
+    """Rajbhandari et al. 2020 (arXiv:1910.02054, section 3.1): 1.5B need 25 GB, 3.2B 51 of 44."""
+    full = {item.preset: item.trained[0] for item in desktop.models}
+    assert full["llama-3.2-3b"].longest == "-"
+    small = next(
+        item
+        for item in advisor.fits("rtx-4090", everything=True).models
+        if item.preset == "qwen2.5-1.5b"
+    ).trained[0]
+    assert small.longest_recomputed == 0 < small.longest_hosted
 
 
 def test_more_cards_never_lose_a_model(desktop: Fits) -> None:

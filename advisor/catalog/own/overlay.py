@@ -39,7 +39,7 @@ def with_own_facts(
             "accelerators": {**known, **facts.accelerators},
         }
     )
-    _check_records(facts, content, name)
+    own = _own_offers(facts, content, catalog, name)
     provenance = {
         key: Provenance(source=key, date=item.date, confidence=item.confidence)
         for key, item in content.sources.items()
@@ -48,7 +48,6 @@ def with_own_facts(
         accelerator_of(key, record, content.reported_memory_rules, provenance)
         for key, record in facts.accelerators.items()
     ]
-    own = [offer_of(record, content) for record in facts.offers]
     taken = Counter(offer.key for offer in own)
     if twice := [key for key, times in taken.items() if times > 1]:
         raise wrong(name, f"{twice[0]} is given twice", "one line for each instance and region")
@@ -57,7 +56,7 @@ def with_own_facts(
         for offer in catalog.offers
         if offer.key not in taken and _allowed(offer, facts.providers)
     )
-    offers = tuple(sorted([*others, *_bounded(own, catalog, name)], key=lambda item: item.key))
+    offers = tuple(sorted([*others, *own], key=lambda item: item.key))
     if not offers:
         raise wrong(name, "no offer is left", "providers with an offer")
     return catalog.changed(
@@ -81,8 +80,13 @@ def _check_names(catalog: Catalog, facts: OwnFacts, name: str) -> None:
         raise wrong(name, f"accelerators.{twice[0]} exists already", "a key of your own")
 
 
-def _check_records(facts: OwnFacts, content: CatalogFile, name: str) -> None:
-    """Check cards and offers as those of the shipped files are, and that no price is of later."""
+def _own_offers(
+    facts: OwnFacts, content: CatalogFile, catalog: Catalog, name: str
+) -> tuple[Offer, ...]:
+    """Return your offers, your lowest prices with an upper end as shipped ones have.
+
+    Cards and offers are checked as those of the shipped files are; no price is of later than today.
+    """
     today = current_day()
     try:
         for key, record in facts.accelerators.items():
@@ -94,17 +98,10 @@ def _check_records(facts: OwnFacts, content: CatalogFile, name: str) -> None:
                 raise wrong(
                     name, what, f"the day on which you saw the price, up to today ({today})"
                 )
+        own = [offer_of(record, content) for record in facts.offers]
+        return with_upper_ends([*catalog.offers, *own], file=name)[len(catalog.offers) :]
     except CatalogError as error:
         raise wrong(name, f"{error.entry}: {error.field} {error.value}", error.remedy) from None
-
-
-def _bounded(own: list[Offer], catalog: Catalog, name: str) -> list[Offer]:
-    """Give your lowest prices the upper end that shipped ones have."""
-    try:
-        bounded = with_upper_ends([*catalog.offers, *own], file=name)
-    except CatalogError as error:
-        raise wrong(name, f"{error.entry}: {error.field} {error.value}", error.remedy) from None
-    return list(bounded[len(catalog.offers) :])
 
 
 def _discounted(offer: Offer, discounts: Mapping[str, float]) -> Offer:

@@ -1,10 +1,8 @@
 """Which models fit some cards of the catalog, and how fast they run."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from math import isinf
 from typing import Final
-
-import numpy as np
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
@@ -13,7 +11,6 @@ from advisor.architecture.titles import short_list
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
-from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.placement import Placement
@@ -24,33 +21,27 @@ from advisor.estimate.serving.notes import raising
 from advisor.estimate.serving.report import on_host
 from advisor.estimate.tools.serving_formats import ladder_of
 from advisor.estimate.tools.software import ToolRules
-from advisor.estimate.training.memory_report import evaluate_memory, on_accelerator
-from advisor.estimate.training.run import resolve_training, takes_adapters
+from advisor.estimate.training.memory_report import on_accelerator
 from advisor.foundation.formatting import count as in_words
+from advisor.foundation.formatting import memory
 from advisor.foundation.record import record
 from advisor.foundation.units import GIB, MILLISECOND
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.layout import Offload, ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.quality import quality_words
 from advisor.nouns.software.tools import known_tools, tool_named
-from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
+from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.planning.fits.results import (
-    Fits,
-    ModelFit,
-    ServedFit,
-    TrainedFit,
-    Verdict,
-    raised_bytes,
-)
+from advisor.planning.fits.results import Fits, ModelFit, ServedFit, Verdict, raised_bytes
+from advisor.planning.fits.training import TRAINS, Trainer
 from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
-from advisor.planning.search.systems import System
+from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.stated import best_placement, supported_precision
 
 OUTPUT_TOKENS: Final = 256
@@ -157,97 +148,6 @@ def served_fit(found: Estimate, concurrency: int) -> ServedFit:
     )
 
 
-LENGTHS: Final = (1, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
-"""Sequence lengths at which training memory is evaluated; between them see :func:`longest`."""
-
-
-@record
-class Trainer:
-    """Fine-tunes models on some cards, one sequence per card at a time."""
-
-    card: Accelerator
-    count: int
-    precisions: Mapping[FineTuningMethod, str]
-    calibration: Calibration
-
-    def fits(self, architecture: ModelArchitecture, context: int) -> Iterator[TrainedFit]:
-        """Yield the longest sequences of each method; none for cards that only serve."""
-        if self.card.inference_only:
-            return
-        for method in FineTuningMethod:
-            if method is FineTuningMethod.FULL or takes_adapters(architecture, LORA_TARGETS):
-                yield self._longest(architecture, method, context)
-
-    def _longest(
-        self, architecture: ModelArchitecture, method: FineTuningMethod, context: int
-    ) -> TrainedFit:
-        """Return the longest sequences of one method, with and without recomputation."""
-        levels = (Sharding.DDP,) if self.count == 1 else (Sharding.DDP, Sharding.ZERO3)
-        layouts = [
-            ParallelLayout(data=self.count, sharding=sharding, recompute=recompute)
-            for recompute in (Recompute.NONE, Recompute.FULL)
-            for sharding in levels
-        ]
-        precision = self.precisions[method]
-        run = resolve_training(FineTuning(method=method), architecture, recipe_named(precision))
-        # Every rank of a large count needs a sequence.
-        run = replace(run, global_batch=max(run.global_batch, self.count))
-
-        limit = architecture.max_position_embeddings or LENGTHS[-1]
-        lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})
-        sizes = np.array(lengths, dtype=np.float64)
-        needs = evaluate_memory(
-            run,
-            LayoutArrays.stack(layouts * len(lengths)),
-            self.calibration,
-            lengths=np.repeat(sizes, len(layouts)),
-        ).reshape(len(lengths), len(layouts))
-        usable = self.card.memory_reported_bytes
-        reached = longest(sizes, needs, usable)
-        kept, recomputed = reached[: len(levels)], reached[len(levels) :]
-        at_context = needs[lengths.index(context)]
-        return TrainedFit(
-            method=method,
-            precision=precision,
-            sharding=levels[int(np.argmax(recomputed))],
-            fits=float(at_context.min()) <= usable,
-            longest_kept=int(kept.max()),
-            longest_recomputed=int(recomputed.max()),
-            needed_bytes=float(at_context[len(levels) :].min()),
-            usable_bytes=usable,
-        )
-
-
-def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
-    """Return the longest sequence that fits in the usable memory. [tokens]
-
-    0 if the first length does not fit.
-
-    ``needs``: memory of ``m`` configurations at each length. [bytes]
-
-    The peak is the largest of moments that grow linearly with the length (quadratically where
-    attention stores its scores), so it is convex: a chord lies above it, and the length at
-    which the chord crosses the limit always fits.
-
-    Examples
-    --------
-    >>> longest(np.array([1.0, 101.0]), np.array([[0.0], [100.0]]), 50.0)
-    array([51.])
-    """
-    result = np.zeros(needs.shape[1])
-    for column in range(needs.shape[1]):
-        need = needs[:, column]
-        fitting = np.flatnonzero(need <= usable_bytes)
-        if not fitting.size:
-            continue
-        last = int(fitting[-1])
-        result[column] = lengths[last]
-        if last + 1 < len(lengths):
-            share = (usable_bytes - need[last]) / (need[last + 1] - need[last])
-            result[column] += share * (lengths[last + 1] - lengths[last])
-    return np.floor(result)
-
-
 def fits(
     accelerator: str,
     *,
@@ -293,14 +193,7 @@ def fits(
     server = Server(case, catalog, calibration, machines)
     names = list_presets(Unit.TOKEN) if everything else short_list()
     known = [(name, resolve_model(ModelSource(preset=name))) for name in names]
-    precisions = {
-        method: supported_precision(
-            case.changed(workload=FineTuning(method=method)), card, known[0][1], tool_named("trl")
-        )
-        for method in FineTuningMethod
-    }
-    calibrated = on_accelerator(calibration, system.accelerator)
-    trainer = Trainer(system.accelerator, count, precisions, calibrated)
+    trainer = _trainer(case, system.accelerator, catalog, known[0][1])
     found = {
         preset: _model_fit(preset, architecture, server, trainer, context_tokens, concurrency)
         for preset, architecture in known
@@ -319,6 +212,33 @@ def fits(
         concurrency=concurrency,
         models=tuple(models),
         assumptions=tuple(_assumed(models, without, trainer, context_tokens)),
+    )
+
+
+def _trainer(case: Case, card: Accelerator, catalog: Catalog, model: ModelArchitecture) -> Trainer:
+    """Return what fine-tunes models on the cards of a case, in the recipes of ``model``."""
+    count = case.hardware.count if case.hardware else 1
+    on_cards, hosted = (
+        {
+            method: supported_precision(
+                case.changed(workload=FineTuning(method=method), layout=layout),
+                card,
+                model,
+                tool_named(TRAINS),
+            )
+            for method in FineTuningMethod
+        }
+        for layout in (None, ParallelLayout(data=count, offload=(Offload.OPTIMIZER,)))
+    )
+    joined = hardware_systems(card, count, catalog, case, together=count)
+    hosts = by_host_memory(joined, case.host, serving=False)
+    return Trainer(
+        card=card,
+        count=count,
+        precisions=on_cards,
+        hosted=hosted,
+        host_bytes=max((host.host_share_bytes for host in hosts), default=0.0),
+        calibration=on_accelerator(load_calibration(), card),
     )
 
 
@@ -365,6 +285,11 @@ def _assumed(
         yield "a smaller cache where the weights name one"
     yield f"adapters in {adapters}; full training in {full}; adamw, Hugging Face software"
     yield "one training sequence per card at a time"
+    if any(fit.longest_hosted > fit.longest_recomputed for one in models for fit in one.trained):
+        room = trainer.host_bytes
+        most = "as much as they need" if isinf(room) else f"{memory(room)} for each card"
+        known = "" if isinf(room) else ", the most that an offer states"
+        yield f"host: training states in the host's memory, {most}{known}"
     yield "a model fits if the high end of its memory range fits"
     yield from _kept_free(models, card)
     if without:

@@ -89,10 +89,33 @@ class TrainedFit(Noun):
     """Longest sequence with all activations kept; 0 where none fits. [tokens]"""
     longest_recomputed: int
     """Longest sequence with full recomputation. [tokens]"""
+    longest_hosted: int
+    """Longest sequence with full recomputation and states in the host's memory; 0 where no host
+    has enough. [tokens]"""
     needed_bytes: float
     """What decides whether the asked context fits, with full recomputation. [bytes]"""
     usable_bytes: float
     """What the driver reports. [bytes]"""
+
+    @property
+    def trains(self) -> bool:
+        """Whether any sequence fits, if necessary with the host's memory."""
+        return max(self.longest_recomputed, self.longest_hosted) > 0
+
+    @property
+    def longest(self) -> str:
+        """Longest sequence on the card, or with its host where the card alone trains none."""
+        if self.longest_recomputed or not self.longest_hosted:
+            return length_limit(self.longest_recomputed)
+        return f"{length_limit(self.longest_hosted)} host"
+
+    @property
+    def lengths(self) -> str:
+        """Longest sequences: all kept, recomputed, and with the host where that is longer."""
+        found = [self.longest_kept, self.longest_recomputed]
+        if self.longest_hosted > self.longest_recomputed:
+            found.append(self.longest_hosted)
+        return " / ".join(map(length_limit, found))
 
     @property
     def margin_bytes(self) -> float:

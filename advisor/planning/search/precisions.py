@@ -67,7 +67,7 @@ def search_and_host(
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
     if result.options or refused or architecture.unit is not Unit.TOKEN:
         return systems, result
-    parted = by_host_memory(systems)
+    parted = by_host_memory(systems, case.host, serving=False)
     hosted = search(asked, workload, parted, hosted=True, advising=advising)
     if not hosted.options:
         return systems, result

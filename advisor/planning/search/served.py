@@ -33,7 +33,7 @@ from advisor.planning.search.options import (
 from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
 from advisor.planning.search.served_rows import ServedWork, Strain, layouts_of
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
-from advisor.planning.search.systems import System, serving_hosts
+from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.time_ranges import TimeSpreads
 
 SMALLEST_FILE: Final = 0.8
@@ -217,7 +217,7 @@ class _Served:
             seen.add(system.accelerator.key)
             if briefly:
                 system = replace(system, counts=system.counts[:1])
-            for machine in serving_hosts([system], self.asked.case.host):
+            for machine in by_host_memory([system], self.asked.case.host, serving=True):
                 able = [way for way in ways if self._may_hold(machine, way)]
                 if able:
                     parted.append(machine)

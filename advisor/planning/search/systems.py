@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -42,6 +43,11 @@ class System:
     """What does the work on it; None before the search has chosen."""
     cache: str | None = None
     """Format of the key-value cache that the search chose; None for that of the case."""
+
+    @property
+    def host_share_bytes(self) -> float:
+        """Memory of the host that layouts may fill for each accelerator. [bytes]"""
+        return inf if self.host_bytes is None else self.host_bytes / self.node.accelerators
 
     def divides(self, degree: Degree) -> bool:
         """Whether its serving tool divides a model this way; without a tool, all do."""
@@ -263,45 +269,37 @@ def _slots(card: Accelerator, node: Node, lanes: int | None) -> dict[str, float]
     return found
 
 
-def serving_hosts(systems: Sequence[System], host: Host) -> list[System]:
-    """Split systems by the memory of their machines, for served layers that it holds.
+def by_host_memory(systems: Sequence[System], host: Host, *, serving: bool) -> list[System]:
+    """Split systems by the memory of their machines, for layouts that use it.
 
-    What the user states holds for every machine. A machine of unknown memory has the usual one of
-    its platform, and the answer says so.
+    What the user states holds for every machine, and what an offer states for its own. Of unknown
+    memory, a machine that serves has the usual one of its platform, and the answer says so; one
+    that trains has none if it is rented, and is assumed to have enough otherwise. An accelerator
+    that works in its host's memory has no other memory to use.
     """
     parted = []
     for system in systems:
         if system.accelerator.shares_host_memory:
             continue
         usual = system.node.host_memory_bytes
+        unknown = usual if serving else 0.0
         groups: dict[float, list[Offer]] = {}
         for offer in system.offers:
-            size = usual if host.memory_bytes else offer.host_memory_bytes or usual
+            size = host.memory_bytes or offer.host_memory_bytes or unknown
             groups.setdefault(size, []).append(offer)
+        if not groups and not serving and host.memory_bytes is None:
+            enough = "your machine has enough host memory for this layout (--host-memory)"
+            parted.append(_assuming(system, enough))
+            continue
         parted += [
-            replace(system, offers=tuple(offers), node=system.node.changed(host_memory_bytes=size))
+            replace(
+                system,
+                offers=tuple(offers),
+                host_bytes=size,
+                node=system.node.changed(host_memory_bytes=size or usual),
+            )
             for size, offers in (groups or {usual: []}).items()
         ]
-    return parted
-
-
-def by_host_memory(systems: Sequence[System]) -> list[System]:
-    """Split systems by the memory of their machines, for layouts that use it.
-
-    Machines of unknown memory offer none; the user's own machines are assumed to have enough.
-    An accelerator that works in its host's memory has no other memory to use.
-    """
-    parted = []
-    for system in systems:
-        if system.accelerator.shares_host_memory:
-            continue
-        groups: dict[float, list[Offer]] = {}
-        for offer in system.offers:
-            groups.setdefault(offer.host_memory_bytes or 0.0, []).append(offer)
-        parted += [
-            replace(system, offers=tuple(offers), host_bytes=size)
-            for size, offers in groups.items()
-        ] or [_assuming(system, "your machine has enough host memory for this layout")]
     return parted
 
 

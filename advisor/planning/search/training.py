@@ -162,9 +162,7 @@ class _Fitting:
             (
                 system.accelerator.memory_reported_bytes,
                 max(system.node.accelerators, system.node.intra_domain),
-                np.inf
-                if system.host_bytes is None
-                else system.host_bytes / system.node.accelerators,
+                system.host_share_bytes,
                 distinct.index(offer),
             )
             for system, offer in zip(systems, offers, strict=True)

@@ -1,0 +1,149 @@
+"""The longest sequences that some cards train, alone and with their host's memory."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.terms import shape_widening
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.memory_report import evaluate_memory, memory_interval, usual_total
+from advisor.estimate.training.run import TrainingRun, offer_for, resolve_training, takes_adapters
+from advisor.foundation.record import record
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import recipe_named
+from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.tools import tool_named
+from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
+from advisor.nouns.workload import FineTuning
+from advisor.planning.fits.results import TrainedFit
+from advisor.planning.search.layouts import layout_grid, offered
+
+TRAINS: Final = "trl"
+"""The software that is told for."""
+LENGTHS: Final = (1, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+"""Sequence lengths at which training memory is evaluated; between them see :func:`longest`."""
+
+
+@record
+class Trainer:
+    """Fine-tunes models on some cards, one sequence per card at a time."""
+
+    card: Accelerator
+    count: int
+    precisions: Mapping[FineTuningMethod, str]
+    hosted: Mapping[FineTuningMethod, str]
+    """Recipes where the host's memory holds states."""
+    host_bytes: float
+    """Memory of a host for each card, the most of any machine; infinite if enough is assumed."""
+    calibration: Calibration
+
+    def fits(self, architecture: ModelArchitecture, context: int) -> Iterator[TrainedFit]:
+        """Yield the longest sequences of each method; none for cards that only serve."""
+        if self.card.inference_only:
+            return
+        for method in FineTuningMethod:
+            if method is FineTuningMethod.FULL or takes_adapters(architecture, LORA_TARGETS):
+                yield self._longest(architecture, method, context)
+
+    def _longest(
+        self, architecture: ModelArchitecture, method: FineTuningMethod, context: int
+    ) -> TrainedFit:
+        """Return the longest sequences of one method, with and without recomputation."""
+        levels = (Sharding.DDP,) if self.count == 1 else (Sharding.DDP, Sharding.ZERO3)
+        layouts = [
+            ParallelLayout(data=self.count, sharding=sharding, recompute=recompute)
+            for recompute in (Recompute.NONE, Recompute.FULL)
+            for sharding in levels
+        ]
+        precision = self.precisions[method]
+        run = self._run(architecture, method, precision)
+        limit = architecture.max_position_embeddings or LENGTHS[-1]
+        lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})
+        sizes = np.array(lengths, dtype=np.float64)
+        needs = evaluate_memory(
+            run,
+            LayoutArrays.stack(layouts * len(lengths)),
+            self.calibration,
+            lengths=np.repeat(sizes, len(layouts)),
+        ).reshape(len(lengths), len(layouts))
+        usable = self.card.memory_reported_bytes
+        reached = longest(sizes, needs, usable)
+        kept, recomputed = reached[: len(levels)], reached[len(levels) :]
+        at_context = needs[lengths.index(context)]
+        return TrainedFit(
+            method=method,
+            precision=precision,
+            sharding=levels[int(np.argmax(recomputed))],
+            fits=float(at_context.min()) <= usable,
+            longest_kept=int(kept.max()),
+            longest_recomputed=int(recomputed.max()),
+            longest_hosted=self._hosted(architecture, method, sizes),
+            needed_bytes=float(at_context[len(levels) :].min()),
+            usable_bytes=usable,
+        )
+
+    def _run(
+        self, architecture: ModelArchitecture, method: FineTuningMethod, recipe: str
+    ) -> TrainingRun:
+        run = resolve_training(FineTuning(method=method), architecture, recipe_named(recipe))
+        # Every rank of a large count needs a sequence.
+        return replace(run, global_batch=max(run.global_batch, self.count))
+
+    def _hosted(
+        self, architecture: ModelArchitecture, method: FineTuningMethod, lengths: Floats
+    ) -> int:
+        """Return the longest sequence with what the software keeps in the host's memory."""
+        offer = offer_for(tool_named(TRAINS), FineTuning(method=method), architecture)
+        if not self.host_bytes or offer is None:
+            return 0
+        run = self._run(architecture, method, self.hosted[method])
+        grid = layout_grid(run, [self.count], hosted=True)
+        able = offered(grid, offer, four_bit=run.four_bit)[-1]
+        recomputed = grid.layouts.take(slice(-grid.rows, None))
+        one = able & (recomputed.micro_batch == 1) & (recomputed.data == self.count)
+        layouts = recomputed.take(np.tile(np.flatnonzero(one), len(lengths)))
+        memory = training_memory(
+            run, layouts, self.calibration.memory, np.repeat(lengths, np.count_nonzero(one))
+        )
+        most = memory_interval(run, self.calibration).most * shape_widening(architecture)
+        shares = np.maximum(
+            usual_total(run, memory.allocated, layouts, self.calibration)
+            / self.card.memory_reported_bytes,
+            most * memory.host / self.host_bytes,
+        )
+        return int(longest(lengths, shares.reshape(len(lengths), -1), 1.0).max(initial=0.0))
+
+
+def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
+    """Return the longest sequence that fits in the usable memory. [tokens]
+
+    0 if the first length does not fit.
+
+    ``needs``: memory of ``m`` configurations at each length. [bytes]
+
+    The peak is the largest of moments that grow linearly with the length (quadratically where
+    attention stores its scores), so it is convex: a chord lies above it, and the length at
+    which the chord crosses the limit always fits.
+
+    Examples
+    --------
+    >>> longest(np.array([1.0, 101.0]), np.array([[0.0], [100.0]]), 50.0)
+    array([51.])
+    """
+    result = np.zeros(needs.shape[1])
+    for column in range(needs.shape[1]):
+        need = needs[:, column]
+        fitting = np.flatnonzero(need <= usable_bytes)
+        if not fitting.size:
+            continue
+        last = int(fitting[-1])
+        result[column] = lengths[last]
+        if last + 1 < len(lengths):
+            share = (usable_bytes - need[last]) / (need[last + 1] - need[last])
+            result[column] += share * (lengths[last + 1] - lengths[last])
+    return np.floor(result)
