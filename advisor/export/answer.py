@@ -11,9 +11,10 @@ from advisor.errors import InputError
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.duty import duty_of
+from advisor.estimate.tools.software import ToolRules
 from advisor.export.checks.guide import Run, guide
 from advisor.export.checks.steps import Platform, check_platform, platform_named, usual_platform
-from advisor.export.engines.choice import expressed, program_for, with_program
+from advisor.export.engines.choice import expressed, program_for
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.programs import Program, programs
 from advisor.export.engines.servers import Servers
@@ -25,10 +26,10 @@ from advisor.export.report import report_file
 from advisor.export.setup import Setup, check_startable
 from advisor.export.training import clusters, starts
 from advisor.export.training.described import launch, sharing
-from advisor.export.training.tools import most_cards, tool_for, trains_on
+from advisor.export.training.tools import OWN, most_cards, tool_for, trains_on
 from advisor.export.training.written import written
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import TOGETHER, Accelerator, Node, Offer, PriceKind
+from advisor.nouns.hardware import TOGETHER, Accelerator, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase, fed, prepared, resolved
 from advisor.planning.recommend import counted
@@ -100,13 +101,9 @@ def export_case(
         where = platform_named(platform) if platform else None
         writer = _Writer(asked, to, checkpoint, log_to, estimate)
         return Export.of(to, writer.guide(_first(answer or answered(case)), where))
-    if isinstance(case.workload, Serving):
-        named = asked.case.hardware
-        card = asked.catalog.accelerator(named.accelerator) if named else None
-        program = program_for(to, asked.case, asked.architecture, card, checkpoint=checkpoint)
-        if to in ENGINES:
-            answer = answer if answer and _made_by(answer, program.name) else None
-            case = with_program(program, case) if answer is None else case
+    needed = _needed(asked, to, checkpoint)
+    if needed is not None and not (answer and _made_by(answer, needed)):
+        case, answer = needed, None
     if answer is None:
         case = _rentable(case, to)
     asked = asked.of(fed(prepared(case, catalog).case, asked.architecture))
@@ -126,26 +123,58 @@ def export_case(
         return Export.of(to, writer.first((plan.estimate for plan in found.plans), skipped))
 
 
+def _needed(asked: PricedCase, to: Format, checkpoint: str | None) -> Case | None:
+    """Return the case with the tool that a format starts whatever the plan is for.
+
+    None if the format starts the plan's own, or no card runs the tool for such work, which its file
+    then refuses with what does. Raises InputError if no program serves the model.
+    """
+    case, named = asked.case, asked.case.hardware
+    card = asked.catalog.accelerator(named.accelerator) if named else None
+    workload, limits = case.workload, case.limits
+    if isinstance(workload, Serving):
+        program = program_for(to, case, asked.architecture, card, checkpoint=checkpoint)
+        stated = workload.weight_format
+        able = stated is None or program.states(stated) is not None
+        started = case.changed(workload=workload.changed(engine=program.name))
+        return started if to in ENGINES and able else None
+    tool = OWN.get(to)
+    if tool is None or workload.software is not None:
+        return None
+    vendors = limits.vendors or tool.says.vendors
+    found = case.changed(
+        workload=workload.changed(software=tool.key), limits=limits.changed(vendors=vendors)
+    )
+    try:
+        rules = ToolRules.of(found, asked.architecture)
+    except InputError:  # retired, or it does other work
+        return None
+    cards = [card] if card else [c for c in asked.catalog.accelerators if c.vendor in vendors]
+    return found if any(rules.lack(each) is None for each in cards) else None
+
+
 def _first(answer: Answer) -> Estimate:
     """Return the first plan; raise ``InputError`` if there is none."""
     if isinstance(answer, Estimate):
         return answer
     if not answer.plans:
         raise cannot(
-            "there is no plan to export",
-            value=answer.answer,
+            f"there is no plan to export: {answer.answer.rstrip('.')}",
+            value="0 plans",
             allowed="a case with a plan, or a report, which states what would help",
             remedy="Loosen a limit, or add --accelerator and --count.",
         )
     return answer.plans[0].estimate
 
 
-def _made_by(answer: Answer, program: str) -> bool:
-    """Whether an answer, or its first plan, is of a program."""
+def _made_by(answer: Answer, case: Case) -> bool:
+    """Whether an answer, or its first plan, is of the software that a case states."""
     if not isinstance(answer, Estimate):
         plans = answer.plans
-        return bool(plans) and _made_by(plans[0].estimate, program)
-    return answer.software is not None and answer.software.name == program
+        return bool(plans) and _made_by(plans[0].estimate, case)
+    workload = case.workload
+    name = workload.engine if isinstance(workload, Serving) else workload.software
+    return answer.software is not None and answer.software.name == name
 
 
 def _rentable(case: Case, to: Format) -> Case:
@@ -220,7 +249,8 @@ class _Writer:
         offer = next((item for item in self.asked.catalog.offers if item.key == key), None)
         node = node_for(card, offer) if offer else owned_node(card, plan.count)
         taken = interruptions_of(self.asked.case, self.asked.calibration)
-        machines = -(-plan.count // node.accelerators)
+        machines, instances = -(-plan.count // node.accelerators), plan.cost.instances or 0
+        per_hour = plan.cost.usd_per_hour
         return Setup(
             estimate=plan,
             workload=self.asked.case.workload,
@@ -231,7 +261,18 @@ class _Writer:
             checkpoint=self.checkpoint,
             spot=self.asked.case.limits.price_kind is PriceKind.SPOT,
             case=self.asked.case,
-            placement=self._placement(plan, card, node, offer),
+            placement=Placement(
+                accelerator=card,
+                node=node,
+                count=plan.count,
+                layout=plan.layout,
+                precision=plan.precision,
+                offer=offer,
+                usd_per_hour=per_hour.expected if per_hour else None,
+                instances=instances,
+                owned=bool(self.asked.case.limits.owned),
+                interrupted=taken.hours(instances) if taken and offer else None,
+            ),
             kept_s=None if taken is None else taken.interval_s(machines),
             offer=offer,
             log_to=self.log_to,
@@ -262,33 +303,10 @@ class _Writer:
             return Format.TORCHRUN
         return Format(self._program(card, plan).name)
 
-    def _program(self, card: Accelerator, plan: Estimate) -> Program:
-        planned = plan.software.name if plan.software else None
-        return self._named(card, planned)
-
-    def _named(self, card: Accelerator, planned: str | None = None) -> Program:
-        asked = self.asked
+    def _program(self, card: Accelerator, plan: Estimate | None = None) -> Program:
+        asked, planned = self.asked, plan.software.name if plan and plan.software else None
         return program_for(
             self.to, asked.case, asked.architecture, card, planned, checkpoint=self.checkpoint
-        )
-
-    def _placement(
-        self, plan: Estimate, card: Accelerator, node: Node, offer: Offer | None
-    ) -> Placement:
-        """Return where and at what price a plan runs."""
-        interruptions = interruptions_of(self.asked.case, self.asked.calibration)
-        instances, per_hour = plan.cost.instances or 0, plan.cost.usd_per_hour
-        return Placement(
-            accelerator=card,
-            node=node,
-            count=plan.count,
-            layout=plan.layout,
-            precision=plan.precision,
-            offer=offer,
-            usd_per_hour=per_hour.expected if per_hour else None,
-            instances=instances,
-            owned=bool(self.asked.case.limits.owned),
-            interrupted=interruptions.hours(instances) if interruptions and offer else None,
         )
 
     def narrowed(self, case: Case) -> Case | None:
@@ -316,7 +334,7 @@ class _Writer:
         if not isinstance(self.asked.case.workload, Serving):
             return trains_on(self.to, card)
         try:
-            self._named(card)
+            self._program(card)
         except InputError:
             return False
         return True

@@ -1,7 +1,7 @@
 """Fills the names in a description of a program with the values of a plan."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ VARIABLE: Final = re.compile(r"(.*?)\$([A-Z_]+|@)(\??)")
 """A word that is a shell variable, perhaps after a text."""
 Line = str | tuple[str, ...]
 """A text, or the words of one option."""
+Lines = tuple[Line | dict[str, tuple[Line, ...]], ...]
+"""Lines; a mapping holds those under a condition."""
 
 
 def at_path(value: Any, path: Iterable[str]) -> Any:
@@ -47,18 +49,40 @@ class Filler:
             return [self.filled(item) for item in template]
         return template
 
-    def texts(self, lines: Iterable[Line]) -> tuple[str, ...]:
+    def holds(self, condition: str) -> bool:
+        """Whether a condition is met, or several that `` and `` joins; an empty one always is."""
+        if not condition:
+            return True
+        if " and " in condition:
+            return all(map(self.holds, condition.split(" and ")))
+        if condition.startswith("not "):
+            return not self.holds(condition.removeprefix("not "))
+        path, stated, wanted = condition.partition("=")
+        if stated:
+            return str(self.value(path)) in wanted.split("|")
+        path, more, least = condition.partition(">")
+        return bool(self.value(path) > float(least)) if more else bool(self.value(path))
+
+    def lines(self, lines: Lines) -> Iterator[Line]:
+        """Yield the lines whose conditions are met."""
+        for line in lines:
+            if not isinstance(line, dict):
+                yield line
+            else:
+                yield from (one for when, each in line.items() if self.holds(when) for one in each)
+
+    def texts(self, lines: Lines) -> tuple[str, ...]:
         """Return lines as texts, without those whose value is missing; a value may be several."""
         found: list[object] = []
-        for line in lines:
+        for line in self.lines(lines):
             value = self.filled(line)
             found += value if isinstance(value, tuple) else () if value is None else (value,)
         return tuple(spelled(text) for text in found)
 
-    def options(self, lines: Iterable[Line]) -> Options:
+    def options(self, lines: Lines) -> Options:
         """Return lines as options; a value of several options adds them all."""
         found: list[tuple[Word, ...]] = []
-        for line in lines:
+        for line in self.lines(lines):
             value = self.filled(line) if isinstance(line, str) and NAME.fullmatch(line) else None
             if isinstance(value, tuple):
                 found += value
@@ -67,10 +91,7 @@ class Filler:
         return tuple(found)
 
     def words(self, templates: Iterable[str]) -> tuple[Word, ...]:
-        """Return the words of one option or command; none if a value is missing.
-
-        An empty tuple adds no word: it keeps the option where None drops it.
-        """
+        """Return the words of one option or command; none if a value is missing."""
         result: list[Word] = []
         for template in templates:
             variable = VARIABLE.fullmatch(template)

@@ -32,7 +32,7 @@ from advisor.nouns.software.tools import tool_named
 from advisor.nouns.workload import Serving, Training
 
 if TYPE_CHECKING:
-    from advisor.export.training.tool import Tool
+    from advisor.export.training.tool import Description, Tool
 
 NAME_CHARACTERS: Final = 50
 """Longest job name. Kubernetes allows 63 (RFC 1035 labels); pods add a number. [characters]"""
@@ -329,8 +329,15 @@ def check_startable(setup: Setup, to: Format) -> None:
         )
 
 
-def way_out(estimate: Estimate, *, offloads: bool = True) -> str:
-    """Return a sentence with the first change that makes a plan fit."""
-    ways = (way.change for way in estimate.ways_out if offloads or not way.host_bytes)
-    first = next(ways, None)
-    return f"One way: {first.rstrip('.')}." if first else "Choose more or larger cards."
+def way_out(estimate: Estimate, says: Description | None = None) -> str:
+    """Return a sentence with the first change that makes a plan fit, of those a program takes."""
+    ways = (
+        way.change
+        for way in estimate.ways_out
+        if says is None
+        or ((says.offload or not way.host_bytes) and way.sacrifice not in says.beyond)
+    )
+    if first := next(ways, None):
+        return f"One way: {first.rstrip('.')}."
+    larger = says is not None and "cards" in says.beyond
+    return f"Choose {'cards with more memory' if larger else 'more or larger cards'}."

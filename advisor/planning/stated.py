@@ -144,7 +144,7 @@ def _asked(given: PricedCase, machines: Sequence[System] | None) -> _Asked:
         if isinstance(case.workload, Serving)
         else supported_precision(case, card, architecture, tool)
     )
-    usual = Arranged(tool, precision, _leanest(architecture, count, case, tool))
+    usual = Arranged(tool, precision, _leanest(architecture, count, case, tool, card))
     return _Asked(case, architecture, given.calibration, catalog, card, count, systems, usual)
 
 
@@ -270,12 +270,12 @@ def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
     if not architecture.generates:
         ways = ways[:1]
     # Only a tool that divides layers' matrices puts many cards to use.
-    dividing = [way for way in ways if way.tool.serving and "tensor" in way.tool.serving.divides]
+    dividing = [way for way in ways if way.tool.divides(system.accelerator, "tensor")]
     arranged = [
         Arranged(
             way.tool,
             way.weight_format,
-            _leanest(architecture, asked.count, case, way.tool),
+            _leanest(architecture, asked.count, case, way.tool, system.accelerator),
             way.cache,
         )
         for way in (dividing if many else ()) or ways
@@ -351,7 +351,9 @@ def _timed(asked: _Asked) -> list[Option]:
     )
 
 
-def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool) -> ParallelLayout:
+def _leanest(
+    architecture: ModelArchitecture, count: int, case: Case, tool: Tool, card: Accelerator
+) -> ParallelLayout:
     """Return the stated fields with the least memory in all others that the tool offers."""
     stated = {} if case.layout is None else case.layout.model_dump(exclude_unset=True)
     workload = case.workload
@@ -361,7 +363,9 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
         offer: ServingOffer | TrainingOffer | None = tool.serving
     else:
         offer = offer_for(tool, workload, architecture)
-    splits = not samples and (offer is None or "tensor" in offer.divides)
+    serves = isinstance(offer, ServingOffer)
+    able = tool.divides(card, "tensor") if serves else offer is None or "tensor" in offer.divides
+    splits = not samples and able
     # A stated degree of data parallelism leaves the others to the rest of the accelerators.
     free = splits and not stated.keys() & {"tensor", "data"}
     degrees = (1, 2, 4, 8) if free else (1,)
@@ -371,7 +375,7 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
         (degree for degree in divided if heads % degree == 0), default=1
     )
     least: dict[str, object] = {"tensor": tensor}
-    if isinstance(offer, ServingOffer) and "pipeline" in offer.divides and not stated:
+    if serves and tool.divides(card, "pipeline") and not stated:
         depths = PIPELINE_DEGREES if splits else LAYER_DEGREES
         stages = (depth for depth in depths if count // tensor % depth == 0)
         others = max(min(degree, architecture.num_hidden_layers) for degree in stages)

@@ -1,6 +1,6 @@
 """The table of software: all tools, one tool, or what runs on a card."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
 
@@ -145,13 +145,14 @@ def _cards(support: Support) -> Iterator[str]:
             yield f"{name} {value}"
     if support.without:
         yield f"without {', '.join(support.without)}"
-    if support.weights:
-        yield f"weights {', '.join(_weights(support))}"
+    for title, limits in (("weights", support.weights), ("models", support.families)):
+        if limits:
+            yield f"{title} {', '.join(_limited(limits))}"
     yield support.note
 
 
-def _weights(support: Support) -> Iterator[str]:
-    for name, needed in support.weights.items():
+def _limited(limits: Mapping[str, str | tuple[str, ...] | None]) -> Iterator[str]:
+    for name, needed in limits.items():
         if needed is None:
             yield name
         else:

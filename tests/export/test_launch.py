@@ -184,7 +184,7 @@ def test_skypilot_asks_for_the_machines_of_the_plan() -> None:
         ({"hardware": {"accelerator": "rtx-4090", "count": 1}, "layout": {}}, "vllm", "not fit"),
         ({}, "deepspeed", "does not launch serving"),
         ({}, "pdf", "unknown format"),
-        ({"hardware": {"accelerator": "inferentia2", "count": 6}}, "vllm", "optimum-cli neuron"),
+        ({"hardware": {"accelerator": "inferentia2", "count": 6}}, "sglang", "does not serve"),
         ({"model": {"parameters": 7e9}}, "vllm", "which weights"),
     ],
 )

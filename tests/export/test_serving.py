@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,7 @@ SERVED = {
     "h100-sxm": {*MODELS},
     "mi300x": {*MODELS},
     "gaudi3": {"llama-3.1-8b", "gpt-oss-120b", "deepseek-r1"},
-    "tpu-v6e": {"llama-3.1-8b", "llama-3.1-70b", "deepseek-r1"},
+    "tpu-v6e": {"llama-3.1-8b", "llama-3.1-70b"},
     "rtx-4090": {*MODELS},
     "apple-m3-ultra": {*MODELS},
 }
@@ -45,6 +46,10 @@ INSTEAD = {  # named by the refusal, from the documents of the tools
     ("sdxl-unet", "gaudi3"): "Optimum Habana",
     ("llama-3.1-70b", "gaudi3"): "--checkpoint with weights in fp8",
     ("bert-base", "tpu-v6e"): "JAX",
+    (
+        "deepseek-r1",
+        "tpu-v6e",
+    ): "Ray Serve LLM",  # docs.ray.io, TPU serving: slices of several hosts
 }
 
 
@@ -402,7 +407,9 @@ def test_without_a_card_the_best_plan_that_the_format_can_start_is_written() -> 
     only = {**case, "limits": {"owned": [{"accelerator": "gaudi3", "count": 8}]}}
     assert "habana.ai/gaudi: " in advisor.export(only, "kubernetes").content
     only = {**case, "limits": {"owned": [{"accelerator": "inferentia2", "count": 6}]}}
-    with pytest.raises(InputError, match="optimum-cli neuron"):
+    assert "aws.amazon.com/neuron: " in advisor.export(only, "kubernetes").content
+    only["model"] = {"preset": "gemma-3-12b"}  # not among the families of AWS's plugin
+    with pytest.raises(InputError, match=r"optimum-cli neuron .*--allow_non_cached_model\.$"):
         advisor.export(only, "kubernetes")
 
 
@@ -667,6 +674,64 @@ def test_vllm_on_gaudi_is_built_with_its_plugin() -> None:
     assert "docker build -t vllm-gaudi:0.26.0" in text
     assert "docker pull vllm-gaudi" not in text
     assert "pip install vllm" not in text
+
+
+# aws-neuron/aws-neuron-sdk@43a8962: four logical cores of a Trainium2 are ranks, two of an
+# Inferentia2; vllm-neuron/docs/guides/reference-configuration.md: the largest bucket of prompts is
+# --max-num-batched-tokens and the sizes of segments; NxD Inference reads prompts whole.
+@pytest.mark.parametrize(
+    ("card", "count", "preset", "ranks", "shapes"),
+    [
+        ("trainium2", 1, "llama-3.1-8b", 4, {}),
+        ("trainium3", 2, "gpt-oss-120b", 4, {"quantization": "mxfp4"}),
+        ("inferentia2", 1, "llama-3.1-8b", 2, None),
+    ],
+)
+def test_vllm_on_neuron_counts_cores_and_compiles_stated_shapes(
+    card: str, count: int, preset: str, ranks: int, shapes: dict[str, str] | None
+) -> None:
+    case = serve(preset, card, count)
+    text = advisor.export(case, "vllm").content
+    options = dict(re.findall(r"(--[\w-]+) (\S.*?)(?: \\)?\n", text))
+    layout = advisor.estimate(case).layout
+    assert int(options["--tensor-parallel-size"]) == ranks * layout.tensor
+    assert options["--data-parallel-size"] == "1"
+    if shapes is None:
+        assert "--no-enable-prefix-caching" in text
+        assert "--max-num-batched-tokens" not in options
+        return
+    size = int(options["--max-num-batched-tokens"])
+    found = json.loads(options["--additional-config"].strip("'"))["neuron_config"]
+    assert found["num_batched_tokens_buckets"] == found["kv_segment_size_buckets"] == [size]
+    assert size in (512, 1024, 2048, 4096, 8192)
+    assert found["num_seqs_buckets"] == [int(options["--max-num-seqs"])]
+    assert {**found, **shapes} == found
+
+
+def test_compose_asks_each_server_by_the_shell_alone() -> None:
+    """Few images hold curl; bash opens /dev/tcp/HOST/PORT itself (its manual, Redirections)."""
+    text = advisor.export(serve("llama-3.1-8b", "h100-sxm", 1), "compose").content
+    [server] = yaml.safe_load(text)["services"].values()
+    kind, shell, option, line = server["healthcheck"]["test"]
+    assert (kind, shell, option) == ("CMD", "bash", "-c")
+    assert subprocess.run(["bash", "-n", "-c", line], check=False).returncode == 0
+    assert "/dev/tcp/127.0.0.1/8000" in line
+    assert "GET /health " in line
+
+
+def test_servers_on_neuron_see_their_own_cores() -> None:
+    text = advisor.export(serve("gpt-oss-120b", "trainium3", 2), "compose").content
+    services = yaml.safe_load(text)["services"]
+    seen = [one["environment"]["NEURON_RT_VISIBLE_CORES"] for one in services.values()]
+    assert seen == ["0,1,2,3", "4,5,6,7"]
+
+
+def test_gpt_oss_is_unpacked_where_trainium_has_no_4_bits() -> None:
+    """vllm-neuron/docs/model-recipes/gpt-oss.md: BF16 on Trn2; the quickstart unsets its format."""
+    text = advisor.export(
+        serve("gpt-oss-20b", "trainium2", 1, weight_format="bf16"), "vllm"
+    ).content
+    assert """--hf-overrides '{"quantization_config": {}}'""" in text
 
 
 def test_amd_cards_serve_in_the_image() -> None:

@@ -126,6 +126,14 @@ def test_an_empty_machine_lacks_each_step(tmp_path: Path) -> None:
     assert said.splitlines()[-1] == f"{len(checks)} missing"
 
 
+def test_the_disk_of_a_checklist_holds_images_and_checkpoints() -> None:
+    """ImageNet's archive for training has 148 GB (ILSVRC2012_img_train.tar)."""
+    text = advisor.export(IMAGES, "checklist").content
+    found = re.search(r"at least ([\d,]+) GB free", text)
+    assert found
+    assert int(found[1]) > 148
+
+
 @pytest.mark.parametrize("case", [SERVE, TRAIN, IMAGES, on("mi300x"), on("gaudi3"), on("tpu-v6e")])
 @pytest.mark.parametrize("platform", [None, "windows", "cloud", "slurm", "kubernetes"])
 def test_every_script_is_valid_shell(case: dict[str, Any], platform: str | None) -> None:

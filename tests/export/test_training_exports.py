@@ -440,12 +440,59 @@ def test_rotary_positions_are_the_published_ones(preset: str, base: str, factor:
     assert (f"--rope-scaling-factor {factor}" in text) is bool(factor)
 
 
-@pytest.mark.parametrize("to", ["gaudi", "maxtext"])
-def test_without_a_card_the_best_plan_that_the_format_can_write_is_taken(to: str) -> None:
-    work = WORK["LoRA 8B"] if to == "gaudi" else {**WORK["pretrain 70B"], **EIGHT_BILLION}
+@pytest.mark.parametrize(
+    ("to", "card", "software"),
+    [
+        ("gaudi", "Gaudi", "optimum-habana"),
+        ("maxtext", "TPU", "maxtext"),
+        ("axolotl", "", "axolotl"),
+    ],
+)
+def test_without_a_card_the_plan_is_of_the_software_that_the_format_starts(
+    to: str, card: str, software: str
+) -> None:
+    work = {**WORK["pretrain 70B"], **EIGHT_BILLION} if to == "maxtext" else WORK["LoRA 8B"]
     text = advisor.export(work, to).content
-    assert "The best plan of all is not written" in text
-    assert {"gaudi": "Gaudi", "maxtext": "TPU"}[to] in text.splitlines()[1]
+    asked = {**work, "workload": {**work["workload"], "software": software}}
+    vendors = {"gaudi": ["Intel"], "maxtext": ["Google"], "axolotl": ["NVIDIA", "AMD"]}[to]
+    best = advisor.recommend({**asked, "limits": {"vendors": vendors}}).plans[0].estimate
+    assert best.accelerator_name in text
+    assert card in best.accelerator_name
+    assert "Estimated as" not in text  # nothing is estimated again
+    assert "The best plan of all is not written" not in text
+
+
+def test_a_model_of_a_parameter_count_pretrains_without_a_tokenizer() -> None:
+    """Megatron-LM builds any plain decoder, on mock data; the others read a published model."""
+    case = {**placed("pretrain 1B", "NVIDIA"), "model": {"parameters": 1e9}}
+    text = advisor.export(case, "torchrun").content
+    assert "Megatron-LM/pretrain_gpt.py" in text
+    assert "--tokenizer-type NullTokenizer" in text
+
+
+@pytest.mark.parametrize("to", ["axolotl", "llama-factory", "unsloth"])
+def test_trainers_keep_two_checkpoints(to: str) -> None:
+    text = advisor.export(placed("LoRA 8B", "NVIDIA"), to).content
+    assert re.search(r"save_total_limit[:=] ?2", text)
+    assert re.search(r"save_steps[:=]|SAVE = ", text)
+
+
+def test_a_script_that_shares_nothing_out_asks_for_memory_not_for_more_cards() -> None:
+    """run_speech_recognition_seq2seq.py holds whole states of 1.5 billion weights on each card."""
+    case = placed("Whisper", "NVIDIA")
+    with pytest.raises(InputError, match="cards with more memory"):
+        advisor.export({**case, "hardware": {"accelerator": "rtx-4090", "count": 1}}, "torchrun")
+
+
+def test_an_answer_of_other_software_is_not_written() -> None:
+    """A page hands over the plan that it shows, of the default software."""
+    case = placed("LoRA 8B", "NVIDIA")
+    plan = advisor.estimate(case)
+    assert plan.software is not None
+    assert plan.software.name == "trl"
+    text = advisor.export(case, "axolotl", answer=plan).content
+    assert text == advisor.export(case, "axolotl").content
+    assert "Estimated as" not in text
 
 
 def test_an_encoder_is_not_trained_as_a_decoder() -> None:
@@ -500,6 +547,7 @@ def test_a_small_model_is_pretrained_by_compiled_pytorch_on_a_card_of_ones_own()
 def test_a_file_takes_smaller_micro_batches_where_its_program_needs_more_memory() -> None:
     """DeepSpeed holds fp32 gradients and keeps the logits that Megatron's loss does not."""
     case = placed("pretrain 1B", "NVIDIA")
+    case = {**case, "workload": {**case["workload"], "software": "megatron-core"}}
     plan = advisor.estimate(case).layout
     content = json.loads(advisor.export(case, "deepspeed").content)
     assert content["train_micro_batch_size_per_gpu"] < plan.micro_batch
@@ -626,7 +674,8 @@ def test_a_description_names_only_known_values(tool: Tool) -> None:
     for lines in (says.pip, says.then, says.notes, says.options, says.body):
         conditions += [when for line in lines if isinstance(line, dict) for when in line]
     named = set(re.findall(r"(?<!\$)\{([a-z]\w*)[\w.]*\}", repr(says)))
-    named |= {re.split(r"\W", when.removeprefix("not "))[0] for when in conditions}
+    each = [one for when in conditions for one in when.split(" and ")]
+    named |= {re.split(r"\W", one.removeprefix("not "))[0] for one in each}
 
     assert named - {*tool.facts, *FACTS, *dir(Setup), *Setup.__dataclass_fields__} <= {"optimizer"}
     assert set(tool.facts) <= named

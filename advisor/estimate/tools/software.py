@@ -235,6 +235,8 @@ class ToolRules:
         return self._untrained(workload, tool, support) or self._beyond(tool)
 
     def _unserved(self, workload: Serving, tool: Tool, support: Support, card: Accelerator) -> str:
+        if not self._knows(support, card):
+            return f"does not serve {self.architecture.family} models there"
         if not self._own_ways((tool, support), card, workload):
             name = workload.weight_format
             name = name or stored_format(card, self.architecture.weight_format)
@@ -296,20 +298,17 @@ class ToolRules:
         work = self.duty.label
         if self.duty.trains and card.inference_only:
             return Lack("it serves models only", "Choose another accelerator for training.")
+        asked, limits = self.asked, self.case.limits
+        told = f"no known software does {work} there"
         if misses:
             told = "; ".join(f"{tool.title} {miss}" for tool, miss in misses[:2])
-            return Lack(told, self._remedy(card))
-        if self.asked is not None and self.asked not in known_tools():
-            title = known_stacks()[self.asked].title
-            return Lack(f"no {title} software does {work} there", self._remedy(card))
-        if self.asked is not None:
-            tool = tool_named(self.asked)
-            return Lack(f"{tool.title} does not run there", self._remedy(card))
-        limits = self.case.limits
-        if limits.software or limits.frameworks:
-            names = ", ".join((*limits.software, *limits.frameworks))
-            return Lack(f"none of {names} does {work} there", self._remedy(card))
-        return Lack(f"no known software does {work} there", self._remedy(card))
+        elif asked is not None and asked in known_tools():
+            told = f"{known_tools()[asked].title} does not run there"
+        elif asked is not None:
+            told = f"no {known_stacks()[asked].title} software does {work} there"
+        elif names := ", ".join((*limits.software, *limits.frameworks)):
+            told = f"none of {names} does {work} there"
+        return Lack(told, self._remedy(card))
 
     def _remedy(self, card: Accelerator) -> str:
         """Return what would do the work on this card, or on another."""
@@ -320,21 +319,25 @@ class ToolRules:
             able = [t for t, has in offers if (has.beams if beams else card.vendor in has.pools)]
             use, option = " or ".join(able), "--beam-size" if beams else "--disaggregated"
             return f"Use {use or 'cards of another vendor'}, or leave {option} out."
-        tools = [
-            tool
-            for tool in self._usual(card)
-            if not isinstance(workload, Serving) or self._formats(tool, card)
-        ]
-        if tools and isinstance(workload, Serving):
+        serves = isinstance(workload, Serving)
+        tools = [one for one in self._usual(card) if not serves or self._formats(one, card)]
+        if tools and serves:
             formats = ", ".join(self._formats(tools[0], card))
             return f"Use {tools[0].title} with weights in {formats}."
+        if tools and isinstance(workload, FineTuning) and (offer := tools[0].training):
+            methods = ", ".join(offer.methods)
+            return f"Use {tools[0].title} with {methods}, or choose another accelerator."
         if tools:
             return f"Use {tools[0].title}, or change what it does not offer."
         return "Choose another accelerator."
 
+    def _knows(self, support: Support, card: Accelerator) -> bool:
+        model = self.architecture
+        return model.evidence is Evidence.ASSUMED or support.knows(card, model.family)
+
     def _formats(self, tool: Tool, card: Accelerator) -> list[str]:
         found = tool.support(card)
-        if found is None:
+        if found is None or not self._knows(found[1], card):
             return []
         names = (name for name in found[1].weights if name != "gguf")
         able = [name for name in names if found[1].serves(card, name)]

@@ -16,6 +16,7 @@ from advisor.export.hosts.names import node_labels, resource_of
 from advisor.export.quoting import comments, markdown_text, shell_word
 from advisor.export.script import START, Launch, installation, text_of
 from advisor.export.setup import Setup
+from advisor.export.training.clusters import disk_bytes
 from advisor.export.versions import cuda_build, image_source
 from advisor.foundation.data_files import read_text
 from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
@@ -165,8 +166,9 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
         pinned = packages_of(None, tool, card)
         install = "pip install " + " ".join(map(shell_word, words)) if pinned else None
     notes = "The versions were checked together." if install else "Its own page says how."
-    if launch and not launch.install:
-        notes = " ".join(launch.notes[-1:]) or notes
+    build = setup.program.build_for(card) if setup.program else None
+    if build is not None and not build.install:
+        notes = build.note or notes
     if launch is None and plugin and own is not None:
         notes = own.note
     return {
@@ -180,11 +182,13 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
 
 
 def _disk_bytes(setup: Setup) -> float:
-    """Return the disk that a machine needs: weights, software and checkpoints. [bytes]"""
+    """Return the disk that a machine needs: weights, software, checkpoints and images. [bytes]"""
+    if not isinstance(setup.workload, Serving):
+        return disk_bytes(setup)
     if setup.program is not None:
         return Servers(setup).disk_bytes
-    name = setup.estimate.precision if setup.estimate.precision in WEIGHT_FORMATS else "bf16"
-    weights = setup.model.total_parameters * WEIGHT_FORMATS[name].bytes_per_parameter
+    form = WEIGHT_FORMATS[setup.estimate.precision]
+    weights = setup.model.total_parameters * form.bytes_per_parameter
     return DISK_MARGIN * weights + SOFTWARE_DISK_BYTES
 
 

@@ -60,7 +60,7 @@ def program_for(
             remedy="Choose --to llama-cpp.",
         )
     duty, named = duty_of(workload, model), programs().get(to.value)
-    able = [item for item in _able(duty, workload, card) if item.knows(duty, model)]
+    able = [item for item in _able(duty, workload, card) if item.knows(duty, model, card)]
     if duty is Duty.ENCODE and checkpoint is None:
         able = [program for program in able if program.loads(model)]
     if named is None and workload.engine is not None:
@@ -72,7 +72,7 @@ def program_for(
     who = f"{named.title} does not serve" if named else "no file can serve"
     if named is not None and named.does(duty, card):
         who = f"no file starts {named.title} for"
-        if named.knows(duty, model):
+        if named.knows(duty, model, card):
             who = f"{named.title} loads no weights that predict masked tokens, as those of"
     if named is None and workload.engine is not None:
         who = f"no file starts {known_tools()[workload.engine].title} for"
@@ -99,49 +99,34 @@ def _unsuited(
     """Return the refusal of a program, with what does the work."""
     where = f" on {card.name}" if card else ""
     what = f"{who} {model.family}{where}"
+    if card is None:
+        others, start = (
+            [known_tools()[name].title for name in tool_choice().usual[duty]["cuda"]],
+            "",
+        )
+    else:
+        usual = [
+            tool
+            for tool in usual_tools(card, duty)
+            if (found := tool.support(card)) and found[1].knows(card, model.family)
+        ]
+        others = [_with_plugin(tool, card) for tool in usual]
+        start = f": {usual[0].start}" if usual and usual[0].start else ""
     if able:
         names = [program.name for program in able]
-        return cannot(
-            what,
-            value=model.name,
-            allowed=f"--to {', '.join(names)}",
-            remedy=f"Choose --to {names[0]}.",
-        )
-    by_hand = ""
-    if card is None:
-        others = [known_tools()[name].title for name in tool_choice().usual[duty]["cuda"]]
+        allowed, remedy = f"--to {', '.join(names)}", f"Choose --to {names[0]}."
+    elif others:
+        allowed = f"a report; {duty.label} runs there under {' or '.join(others[:3])}"
+        remedy = f"Export a report, and start {others[0]} by hand{start}."
     else:
-        usual = usual_tools(card, duty)
-        others = [_with_plugin(tool, card) for tool in usual]
-        by_hand = usual[0].start if usual else ""
-    if not others:
-        return cannot(
-            what,
-            value=model.name,
-            allowed=f"a card on which a tool of the software table does {duty.label}",
-            remedy="Choose another card.",
-        )
-    return cannot(
-        what,
-        value=model.name,
-        allowed=f"a report; {duty.label} runs there under {' or '.join(others[:3])}",
-        remedy=f"Export a report, and start {others[0]} by hand{by_hand and f': {by_hand}'}.",
-    )
+        allowed = f"a card on which a tool of the software table does {duty.label}"
+        remedy = "Choose another card."
+    return cannot(what, value=model.name, allowed=allowed, remedy=remedy)
 
 
 def _with_plugin(tool: Tool, card: Accelerator) -> str:
     plugin = tool.plugin_on(card)
     return f"{tool.title} with {plugin}" if plugin else tool.title
-
-
-def with_program(program: Program, case: Case) -> Case:
-    """Return the case with a program as its engine, unless it lacks the stated weight format."""
-    workload = case.workload
-    assert isinstance(workload, Serving)
-    if workload.weight_format and program.states(workload.weight_format) is None:
-        return case
-    engine = workload.changed(engine=program.name)
-    return case.changed(workload=engine)
 
 
 def expressed(
@@ -157,7 +142,7 @@ def expressed(
         wanted = plan.kv_cache_format or cache_format(workload, card)
         cache = _cache(program, wanted, differences)
         caches = {"kv_cache_format": cache}
-    layout = _layout(program, plan.layout, differences)
+    layout = _layout(program, card, plan.layout, differences)
     techniques = _techniques(program, workload, model, card, differences)
     techniques |= _load(program, workload, model, layout.data, differences)
     update: dict[str, object] = {
@@ -262,19 +247,21 @@ def _techniques(
     return update
 
 
-def _layout(program: Program, wanted: ParallelLayout, differences: list[str]) -> ParallelLayout:
+def _layout(
+    program: Program, card: Accelerator, wanted: ParallelLayout, differences: list[str]
+) -> ParallelLayout:
     update: dict[str, int | None] = {}
     if (wanted.gpu_layers is not None or wanted.cpu_expert_layers) and not program.reads_gguf:
         update = {"gpu_layers": None, "cpu_expert_layers": 0}
         differences.append(f"{program.title} keeps no layers in the host's memory.")
-    tensor, pipeline = program.divides("tensor"), program.divides("pipeline")
+    tensor, pipeline = program.divides(card, "tensor"), program.divides(card, "pipeline")
     if wanted.tensor > 1 and not tensor and pipeline:
         update |= {"tensor": 1, "pipeline": wanted.pipeline * wanted.tensor}
         differences.append(
             f"{program.title} gives each card whole layers: {update['pipeline']} stages instead of "
             f"{wanted.tensor}-way tensor parallelism."
         )
-    if wanted.expert > 1 and not program.divides("expert"):
+    if wanted.expert > 1 and not program.divides(card, "expert"):
         update["expert"] = 1
         differences.append(f"{program.title} does not spread experts over copies of the model.")
     if (wanted.tensor > 1 or wanted.pipeline > 1) and not (tensor or pipeline):

@@ -12,7 +12,7 @@ from advisor.estimate.batch.forward import inputs_per_answer, passes_per_answer
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
-from advisor.export.engines import gguf, speech
+from advisor.export.engines import gguf, neuron, speech
 from advisor.export.engines.programs import predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
@@ -91,16 +91,9 @@ LOOKED_UP: Final = 4
 """Tokens of the longest n-gram that is looked up in the prompt. Assumed: vLLM's own examples."""
 
 
-def _where(condition: object, value: object = ()) -> object:
-    """Return a value under a condition, else None; without a value, the option stays as it is."""
+def _where(condition: object, value: object) -> object:
+    """Return a value under a condition, else None."""
     return value if condition else None
-
-
-def _batched(servers: Servers) -> int:
-    facts, card = servers.setup.calibration.serving, servers.setup.accelerator
-    large = card.memory_reported_bytes >= facts.large_memory_bytes
-    usual = facts.batched_tokens if large else facts.small_batched_tokens
-    return servers.workload.step_tokens or usual
 
 
 def _static_share(servers: Servers) -> str:
@@ -161,12 +154,12 @@ def _own_code(servers: Servers) -> str | None:
     return f"The {found} of {named} is code of its repository: read it first." if found else None
 
 
-def _further(servers: Servers) -> str | None:
+def _further(servers: Servers) -> str:
     """Return what a shell adds to vLLM's options on each machine but the first."""
     start, local = "--headless", servers.copies // servers.machines
     if _copies_apart(servers):
         start += f' --data-parallel-start-rank "$((NODE_RANK * {local}))"'
-    return f'[ "$NODE_RANK" = 0 ] || set -- {start}' if servers.machines > 1 else None
+    return f'[ "$NODE_RANK" = 0 ] || set -- {start}'
 
 
 def _vllm_drafts(servers: Servers) -> str | None:
@@ -193,32 +186,27 @@ def _tensorrt_drafts(servers: Servers) -> dict[str, object] | None:
     return {"decoding_type": "NGram", **sizes}
 
 
-def _drafted(servers: Servers, more: int = 0) -> int | None:
-    """Return the drafted tokens: by a chain of heads, or with one ``more`` than it has."""
+def _chain(servers: Servers) -> int | None:
+    """Return the tokens that a chain of heads drafts; None without heads."""
     method = servers.workload.speculation
-    if method in (None, Speculation.NGRAM):
-        return None
-    return drafted(servers.workload) + more
+    return None if method in (None, Speculation.NGRAM) else drafted(servers.workload)
 
 
 FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
-    "adapted": lambda one: _where(one.workload.adapters),
-    "adapter_rank": lambda one: _where(one.workload.adapters, reserved_rank(one.workload)),
+    "adapter_rank": lambda one: reserved_rank(one.workload),
     "all_sequences": lambda one: one.sequences * one.copies,
     "all_tensor": lambda one: _tensor(one) * one.copies,
     "batch_tokens": lambda one: one.sequences * one.workload.input_tokens,
-    "batched": _batched,
+    "batched": lambda one: one.step_tokens,
     "cache": _cache,
-    "calls_tools": lambda one: _where(_parser(one, "tools")),
     "cache_or_auto": lambda one: _cache(one) or "auto",
     "card_order": gguf.order,
     "chunked": lambda one: _where(one.workload.step_tokens, True),
-    "copies_apart": lambda one: _where(_copies_apart(one)),
-    "classifies": lambda one: _where(classifies(one)),
-    "device": lambda one: one.build.device,
-    "encodes": lambda one: _where(not one.setup.model.generates),
+    "compile_s": lambda one: one.build.compile_s or None,
+    "copies_apart": _copies_apart,
+    "drafted": lambda one: drafted(one.workload),
     "folder": lambda one: f"{one.setup.slug.removeprefix('serve-')}-{one.setup.estimate.precision}",
-    "expert_cards": lambda one: _where(_spread(one), one.copies * _tensor(one)),
+    "expert_cards": lambda one: one.copies * _tensor(one),
     "further": _further,
     "gguf": gguf.file,
     "ggml": speech.ggml,
@@ -233,45 +221,38 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "half": lambda one: (
         " --dtype fp16 --device cuda" if one.setup.estimate.precision == "fp16" else ""
     ),
-    "heads": lambda one: _where(_drafted(one)),
     "heads_path": _heads_path,
-    "heads_kind": lambda one: _where(_drafted(one), "EAGLE3" if _heads_path(one) else "NEXTN"),
-    "heads_chain": _drafted,
-    "heads_drafted": lambda one: _drafted(one, 1),
-    "host_experts": lambda one: one.setup.estimate.layout.cpu_expert_layers or None,
+    "heads_kind": lambda one: "EAGLE3" if _heads_path(one) else "NEXTN",
+    "heads_chain": _chain,
+    "heads_drafted": lambda one: drafted(one.workload) + 1,
     "image_size": lambda one: one.setup.model.sample and one.setup.model.sample.image_size,
-    "in_turn": lambda one: _where(in_turn(one)),
+    "in_turn": in_turn,
     "images": lambda one: _where(
         one.workload.images_per_request, json.dumps({"image": one.workload.images_per_request})
     ),
     "layout": lambda one: one.setup.estimate.layout,
-    "local_copies": lambda one: _where(_copies_apart(one), one.copies // one.machines),
+    "local_copies": lambda one: one.copies // one.machines,
     "makers": lambda one: " ".join(pip_install(*one.program.makers)[2:]),
     "making": gguf.making,
-    "meeting": lambda one: _where(one.machines > 1, f'MEETING_POINT="$MASTER_ADDR:{GROUP_PORT}"'),
+    "neuron_config": neuron.config,
     "memory_fraction": lambda one: f"{one.setup.calibration.serving.memory_fraction:g}",
-    "ngram": lambda one: _where(one.workload.speculation is Speculation.NGRAM),
-    "ngram_drafted": lambda one: (
-        drafted(one.workload) if one.workload.speculation is Speculation.NGRAM else None
-    ),
-    "one_copy_apart": lambda one: _where(one.machines > 1 and one.copies == 1),
+    "one_copy_apart": lambda one: one.machines > 1 and one.copies == 1,
     "own_cache": _own_cache,
     "parts": parts,
     "passes": lambda one: passes_per_answer(one.setup.model, one.workload),
     "reads": reads,
-    "set_further": lambda one: _where(one.machines > 1, "set --"),
+    "ranks": lambda one: _tensor(one) * one.ranks,
+    "segment": neuron.segment,
     "several_cards": lambda one: _where(one.cards > 1, "1"),
     "own_code": _own_code,
     "several_copies": lambda one: _where(one.copies > 1, True),
     "shared_tensor": lambda one: _tensor(one) * (one.copies if _spread(one) else 1),
     "slot_tokens": lambda one: one.sequences * one.context,
     "sound_name": speech.name,
-    "spans": lambda one: _where(one.machines > 1),
     "split": gguf.split,
-    "takes_batches": lambda one: _where(
+    "takes_batches": lambda one: (
         one.program.tool.at_once(duty_of(one.workload, one.setup.model)) is None
     ),
-    "spread": lambda one: _where(_spread(one)),
     "stated_weights": _stated,
     "static_share": _static_share,
     "step_tokens": lambda one: (
@@ -283,14 +264,11 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
         one.setup.model.unit is Unit.TOKEN, one.workload.input_tokens
     ),
     "thought_parser": lambda one: _parser(one, "thoughts"),
-    "trusts": lambda one: _where(_own_code(one)),
     "tool_parser": lambda one: _parser(one, "tools"),
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
-    "unpooled": lambda one: _where(
-        predicts_tokens(one.setup.model) and one.setup.checkpoint is None
-    ),
+    "unpacked": neuron.unpacked,
+    "unpooled": lambda one: predicts_tokens(one.setup.model) and one.setup.checkpoint is None,
     "vllm_drafts": _vllm_drafts,
-    "weights": lambda one: one.setup.weights,
     "weight_options": _weights,
     "weight_words": lambda one: " ".join(weights_of(one).options),
     "weights_word": lambda one: shell_word(one.setup.weights),
@@ -380,10 +358,10 @@ def _check(servers: Servers) -> None:
             + ", ".join(made),
             remedy="Add --checkpoint with the hub id of a checkpoint in that format.",
         )
-    if servers.machines > 1 and not program.joins:
+    if servers.machines > 1 and (servers.build.alone or not program.joins):
         raise cannot(
             f"a file cannot join machines for {program.title}",
             value=f"{servers.machines} machines",
             allowed=f"a copy on up to {setup.per_machine} accelerators",
-            remedy=program.alone,
+            remedy=servers.build.alone or program.alone,
         )

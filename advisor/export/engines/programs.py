@@ -13,7 +13,7 @@ from pydantic import Field
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Part
 from advisor.catalog.records import IsoDay
-from advisor.export.filling import Line
+from advisor.export.filling import Lines
 from advisor.export.versions import image_named, version_of
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked, refuse
@@ -21,6 +21,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.stacks import Degree
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tools import Tool, known_tools
 from advisor.nouns.techniques import Speculation
@@ -36,7 +37,7 @@ class Build(Noun):
     image: str | None = None
     """Image of ``launch_versions.yaml``."""
     images: dict[str, str] = Field(default_factory=dict)
-    """Image by target (gfx942) or lowest compute capability."""
+    """Image by target (gfx942), architecture or lowest compute capability."""
     bare: bool = False
     """Whether the image lacks the program, which is then installed there."""
     stored: tuple[str, ...] = ()
@@ -45,6 +46,14 @@ class Build(Noun):
     """The program's own word for the backend."""
     without: tuple[Duty, ...] = ()
     """Duties of the tool that it does not do here."""
+    ranks: dict[str, int] = Field(default_factory=dict)
+    """Architecture -> cores of a chip, each of which is a rank of the program; empty: the cards."""
+    segments: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Architecture -> tokens that a compiled step may have; without one, prompts come whole."""
+    alone: str = ""
+    """What to do instead where a copy spans machines, though a file joins them elsewhere."""
+    compile_s: int = 0
+    """Longest that the first start compiles. [s]"""
     note: str = ""
 
     def image_for(self, card: Accelerator) -> str | None:
@@ -54,7 +63,7 @@ class Build(Noun):
         """
         if card.segment is Segment.EDGE:
             return None
-        own = card.compute_capability or ""
+        own = card.compute_capability or card.architecture
         name = self.images.get(own, self.image)
         if name is None and own[:1].isdigit():
             reached = [each for each in self.images if _number(each) <= _number(own)]
@@ -113,8 +122,8 @@ class Program(Noun):
     alone: str = ""
     """What to do instead where a copy spans machines that a file does not join."""
     command: tuple[str, ...]
-    options: tuple[Line, ...] = ()
-    before: tuple[str, ...] = ()
+    options: Lines = ()
+    before: Lines = ()
     """Shell lines before the command."""
     once: tuple[str, ...] = ()
     """Shell lines that make the weights, before any server starts."""
@@ -144,14 +153,12 @@ class Program(Noun):
         """Whether it loads GGUF files."""
         return any(item.gguf for item in self.weights.values())
 
-    def divides(self, degree: str) -> bool:
-        """Whether it divides a model this way: ``tensor``, ``pipeline`` or ``expert``.
+    def divides(self, card: Accelerator, degree: Degree) -> bool:
+        """Whether it divides a model this way on a card.
 
         Programs that read GGUF files give each card whole layers.
         """
-        serving = self.tool.serving
-        found = serving is not None and degree in serving.divides
-        return found or (degree == "pipeline" and self.reads_gguf)
+        return self.tool.divides(card, degree) or (degree == "pipeline" and self.reads_gguf)
 
     def backend(self, card: Accelerator) -> str | None:
         """Return the backend under which a file starts it on a card; None if none does."""
@@ -173,9 +180,12 @@ class Program(Noun):
         """Whether it loads an encoder as its published weights are."""
         return self.masked is None or model.family in self.masked or not predicts_tokens(model)
 
-    def knows(self, duty: Duty, model: ModelArchitecture) -> bool:
-        """Whether its file serves a family."""
-        return not self.families or model.family in self.families.get(duty, ())
+    def knows(self, duty: Duty, model: ModelArchitecture, card: Accelerator | None = None) -> bool:
+        """Whether its file serves a family, on a card if one is given."""
+        if self.families and model.family not in self.families.get(duty, ()):
+            return False
+        found = self.tool.support(card) if card else None
+        return card is None or found is None or found[1].knows(card, model.family)
 
     def states(self, weight_format: str) -> Weights | None:
         """Return how it is told a weight format; None if it cannot be."""

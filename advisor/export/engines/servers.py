@@ -75,7 +75,8 @@ class Servers:
         if layout.expert > 1:
             return layout.expert
         mixture = self.setup.model.expert_parameters > 0
-        if self.apart or mixture or not self.program.copies or self.copy_cards > per_machine:
+        together = self.program.copies and not self.build.ranks
+        if self.apart or mixture or not together or self.copy_cards > per_machine:
             return 1
         return per_machine // self.copy_cards
 
@@ -95,6 +96,16 @@ class Servers:
         card = self.setup.accelerator
         parts = len(card.parts) if isinstance(card, UnlikeCards) else 1
         return parts * self.cards // self.machines
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the program on one card."""
+        return self.build.ranks.get(self.setup.accelerator.architecture, 1)
+
+    def visible(self, index: int) -> str:
+        """Return the numbers that a server of a machine sees, as a vendor's variable lists them."""
+        each = self.cards_each * self.ranks
+        return ",".join(map(str, range(index * each, (index + 1) * each)))
 
     @property
     def count(self) -> int:
@@ -126,6 +137,14 @@ class Servers:
             most = MOST_SEQUENCES if estimate.serving.streams else self.workload.concurrency
             return max(1, min(fitting, most))
         return ceil(self.workload.concurrency / estimate.layout.data)
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens that one step reads and writes at most."""
+        facts, card = self.setup.calibration.serving, self.setup.accelerator
+        large = card.memory_reported_bytes >= facts.large_memory_bytes
+        usual = facts.batched_tokens if large else facts.small_batched_tokens
+        return self.workload.step_tokens or usual
 
     @property
     def context(self) -> int:

@@ -30,7 +30,7 @@ START_S: Final = 300
 
 def start_seconds(servers: Servers) -> int:
     """Return the time that a server may take until it is ready. [s]"""
-    return START_S + ceil(servers.download_bytes / LOAD_BYTES_PER_S)
+    return START_S + servers.build.compile_s + ceil(servers.download_bytes / LOAD_BYTES_PER_S)
 
 
 def container_lines(launch: Launch, *, weights: str | None = WEIGHTS) -> list[str]:
@@ -49,8 +49,9 @@ def container_lines(launch: Launch, *, weights: str | None = WEIGHTS) -> list[st
     ]
 
 
-def check_image(servers: Servers, launch: Launch) -> None:
-    """Refuse a program without an image for the card."""
+def launch_in_image(servers: Servers) -> Launch:
+    """Return the command for one server; refuse a program without an image for the card."""
+    launch = server_launch(servers)
     if not launch.image:
         raise cannot(
             f"{servers.program.title} has no container image for {servers.setup.accelerator.name}",
@@ -58,13 +59,13 @@ def check_image(servers: Servers, launch: Launch) -> None:
             allowed=f"--to {servers.program.name}",
             remedy=f"Choose --to {servers.program.name}, which writes a script.",
         )
+    return launch
 
 
 def compose_file(setup: Setup) -> str:
     """Return a Compose file with one service for each server of a machine."""
     servers = Servers(setup)
-    launch = server_launch(servers)
-    check_image(servers, launch)
+    launch = launch_in_image(servers)
     services = {
         f"server-{index}": _service(servers, with_port(launch, index), index)
         for index in range(servers.on_each_machine)
@@ -89,10 +90,24 @@ def _service(servers: Servers, launch: Launch, index: int) -> Content:
         launch.image,
         text_of(container_lines(launch)),
         volume=f"weights:{WEIGHTS}",
-        environment={variable: ",".join(ids)} if variable and backend != "cuda" else {},
+        environment={variable: servers.visible(index)} if variable and backend != "cuda" else {},
         machines=servers.machines,
     )
-    return {**service, "restart": "unless-stopped", **compose_cards(backend, ids)}
+    watched = {"restart": "unless-stopped", "healthcheck": _health(servers, index)}
+    return {**service, **watched, **compose_cards(backend, ids)}
+
+
+def _health(servers: Servers, shift: int) -> Content:
+    """Return Compose's check of a server, by the shell alone: few images have curl."""
+    program, port = servers.program, servers.program.port + shift
+    ask = (
+        f"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {program.probe} HTTP/1.0\\r\\n\\r\\n' >&3"
+    )
+    return {
+        "test": ["CMD", "bash", "-c", f"{ask}; grep -q '^HTTP/.* 200' <&3"],
+        "interval": "10s",
+        "start_period": f"{start_seconds(servers)}s",
+    }
 
 
 def check_published(servers: Servers) -> None:
@@ -118,7 +133,7 @@ def skypilot_file(setup: Setup) -> str:
     servers = _apart(setup)
     launch = server_launch(servers)
     if not launch.install:
-        check_image(servers, launch)
+        launch = launch_in_image(servers)
         provider = setup.estimate.cost.provider or ""
         cloud = cluster_names().clouds.get(provider)
         if cloud and (cloud.bare or cloud.entered):
@@ -157,8 +172,7 @@ def skypilot_file(setup: Setup) -> str:
 def dstack_file(setup: Setup) -> str:
     """Return a dstack service: as many replicas as there are servers."""
     servers = _apart(setup)
-    launch = server_launch(servers)
-    check_image(servers, launch)
+    launch = launch_in_image(servers)
     if servers.machines > 1:
         raise cannot(
             "a replica of a dstack service runs on one machine",

@@ -4,14 +4,13 @@ from math import ceil, floor
 from typing import Final
 
 from advisor.estimate.beside_results import Day, DayWay
-from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import cannot
 from advisor.export.hosts.containers import (
     WEIGHTS,
-    check_image,
     check_published,
     container_lines,
+    launch_in_image,
     start_seconds,
 )
 from advisor.export.hosts.names import check_slice, cluster_names, node_labels, resource_of
@@ -48,8 +47,7 @@ def kubernetes_file(setup: Setup) -> str:
     A server that spans machines is a LeaderWorkerSet, which needs that controller.
     """
     servers = Servers(setup, apart=True)
-    launch = server_launch(servers)
-    check_image(servers, launch)
+    launch = launch_in_image(servers)
     check_published(servers)
     if not resource_of(setup.accelerator, servers.backend) and servers.backend != "cpu":
         raise cannot(

@@ -52,27 +52,21 @@ def with_port(launch: Launch, shift: int) -> Launch:
 
 def started(servers: Servers, launch: Launch) -> list[str]:
     """Return the lines that start the servers of one machine."""
-    variable = reach(servers.backend).visible
+    bodies = [_one(servers, launch, index) for index in range(servers.on_each_machine)]
+    if len(bodies) == 1:
+        return bodies[0]
+    beside = (("(", *(f"  {line}" for line in body), ") &") for body in bodies)
+    return [*(line for lines in beside for line in lines), "wait"]
+
+
+def _one(servers: Servers, launch: Launch, index: int) -> list[str]:
+    """Return the lines that start one server of a machine, on its own port and accelerators."""
+    variable, each = reach(servers.backend).visible, with_port(launch, index)
     narrow = variable and servers.cards_each < servers.setup.machine_size
-    many = servers.on_each_machine
-    if many == 1:
-        chosen = range(servers.cards_each)
-        seen = [f"export {variable}={','.join(map(str, chosen))}"] if narrow else []
-        return [*seen, *launch.before, *command(launch.program, launch.options)]
-    lines: list[str] = []
-    for index in range(many):
-        each = with_port(launch, index)
-        first = index * servers.cards_each
-        chosen = range(first, first + servers.cards_each)
-        body = [f"export {variable}={','.join(map(str, chosen))}"] if variable else []
-        body += [
-            f"export {name}={shell_word(value)}"
-            for name, value in each.environment.items()
-            if value != launch.environment[name]
-        ]
-        body += [*each.before, *command(each.program, each.options)]
-        lines += ["(", *(f"  {line}" for line in body), ") &"]
-    return [*lines, "wait"]
+    seen = [f"export {variable}={servers.visible(index)}"] if narrow else []
+    changed = each.environment.items() - launch.environment.items()
+    ports = [f"export {name}={shell_word(value)}" for name, value in sorted(changed)]
+    return [*seen, *ports, *each.before, *command(each.program, each.options)]
 
 
 def _docker(servers: Servers, launch: Launch) -> str:

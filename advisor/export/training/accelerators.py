@@ -72,11 +72,6 @@ def _slices(setup: Setup) -> int:
     return ceil(setup.estimate.count / links.domain_size) if links else 1
 
 
-def _apart(setup: Setup) -> int | None:
-    """Return the slices if there are several."""
-    return _slices(setup) if _slices(setup) > 1 else None
-
-
 def _one_slice(setup: Setup, *, shards: bool) -> int:
     """Return the ranks in one slice of those that share out states, or that replicate them.
 
@@ -97,7 +92,6 @@ MAXTEXT: Final = Tool(
     arranged=_maxtext_arranged,
     facts={
         "across": lambda setup: "fsdp" if setup.layout.sharding is Sharding.ZERO3 else "data",
-        "apart": _apart,
         "chips": lambda setup: setup.estimate.count // _slices(setup),
         "data": lambda setup: "HuggingFaceH4/ultrachat_200k" if setup.run.method else "allenai/c4",
         "inner_replicas": lambda setup: _one_slice(setup, shards=False),
@@ -109,11 +103,9 @@ MAXTEXT: Final = Tool(
             setup.run.method is not None and not chats(setup.model.hub_id or "")
         ),
         "per_device": _per_device,
+        "slices": _slices,
         "remat": lambda setup: "full" if setup.layout.recompute is Recompute.FULL else "minimal",
         "uneven": lambda setup: setup.layout.data % (setup.layout.expert * _slices(setup)) != 0,
-        "unknown_on_tpu": lambda setup: (
-            setup.accelerator.vendor == "Google" and _model(setup) is None
-        ),
         "zero1": lambda setup: setup.layout.sharding is Sharding.ZERO1,
     },
 )

@@ -23,6 +23,7 @@ from advisor.export.setup import Setup
 from advisor.export.training.samples import folder_bytes
 from advisor.export.training.starts import launch_of, machines_of, start
 from advisor.foundation.units import GB, GIB
+from advisor.nouns.training_choices import Preference
 
 BACKENDS: Final = {"NVIDIA": "cuda", "AMD": "rocm", "Intel": "gaudi"}
 """What carries kernels to the cards that containers reach, by vendor."""
@@ -115,16 +116,25 @@ def _manifests(setup: Setup, launch: Launch, backend: str) -> list[Content]:
     ]
 
 
+def _loaded_bytes(setup: Setup) -> float:
+    """Return the weights that a run reads into the host's memory, with those of a reference."""
+    run = setup.run
+    if run.method is None:
+        return 0
+    each = 2 * STORED_BYTES if run.recipe.working == "fp32" else STORED_BYTES
+    models = 2 if run.preference is Preference.DPO and not run.frozen else 1
+    return models * each * setup.estimate.parameters.total
+
+
 def _pod(setup: Setup, launch: Launch, backend: str) -> Content:
     name, resource = setup.slug, resource_of(setup.accelerator, backend)
     cards = {resource: setup.per_machine}
     hosted = setup.estimate.memory.host_bytes.high * setup.per_machine
-    loaded = 0 if setup.run.method is None else STORED_BYTES * setup.estimate.parameters.total
     requests = host_requests(
         setup.offer,
         setup.per_machine,
         cpus=CPUS_PER_CARD * setup.per_machine,
-        memory=HOST_MEMORY_BYTES * setup.per_machine + hosted + loaded,
+        memory=HOST_MEMORY_BYTES * setup.per_machine + hosted + _loaded_bytes(setup),
     )
     script = _script(
         setup,

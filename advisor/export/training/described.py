@@ -1,18 +1,18 @@
 """Turns the description of a training program and a plan into what starts it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from advisor.export.filling import Filler, Line, at_path, spelled
+from advisor.export.filling import Filler, at_path, spelled
 from advisor.export.formats import cannot
 from advisor.export.quoting import json_text, python_constants, yaml_text
 from advisor.export.script import Launch, Word
 from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
-from advisor.export.training.tool import Fact, Lines, Parts, Tool
+from advisor.export.training.tool import Fact, Parts, Tool
 from advisor.export.versions import git_clone, pip_install
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
@@ -29,39 +29,32 @@ def _tf32(setup: Setup) -> bool | None:
 FACTS: Final[Mapping[str, Fact]] = {
     "accumulation": sharded.micro_steps,
     "adapts_all": lambda setup: setup.run.frozen and words.adapts_all(setup),
-    "adapts_some": lambda setup: setup.run.frozen and not words.adapts_all(setup),
     "alpha": lambda setup: words.ALPHA_PER_RANK * setup.run.lora_rank,
     "autocast": sharded.autocast,
     "bf16": lambda setup: sharded.autocast(setup) == "bf16",
+    "chats": lambda setup: words.chats(setup.weights),
     "checkpoint_path": lambda setup: setup.checkpoint or "",
     "dataset": words.dataset,
     "deepspeed": sharded.uses_deepspeed,
-    "deepspeed_4_bits": lambda setup: sharded.quantized(setup) and sharded.uses_deepspeed(setup),
     "deepspeed_options": lambda setup: sharing(setup, "deepspeed"),
-    "dialogues": lambda setup: setup.run.preference is None and words.chats(setup.weights),
     "distributed": sharded.distributed,
     "first_fsdp": lambda setup: sharing(setup, "first_fsdp"),
     "fp16": lambda setup: sharded.autocast(setup) == "fp16",
     "fsdp": sharded.uses_fsdp,
-    "fsdp_4_bits": lambda setup: sharded.uses_fsdp(setup) and sharded.quantized(setup),
-    "fsdp_16_bits": lambda setup: sharded.uses_fsdp(setup) and not sharded.quantized(setup),
     "fsdp_options": lambda setup: sharing(
         setup, "first_fsdp" if sharded.quantized(setup) else "fsdp"
     ),
-    "fsdp_split": lambda setup: sharded.uses_fsdp(setup) and setup.layout.context > 1,
     "fsdp_words": sharded.fsdp_words,
     "hub_id": lambda setup: setup.model.hub_id or "",
     "image": lambda setup: setup.tool and setup.tool.image(setup),
     "image_size": lambda setup: setup.model.sample.image_size if setup.model.sample else None,
-    "instructions": lambda setup: setup.run.preference is None and not words.chats(setup.weights),
     "keeps_activations": lambda setup: Offload.ACTIVATIONS in setup.layout.offload,
     "keeps_master": sharded.keeps_master,
     "keeps_optimizer": lambda setup: Offload.OPTIMIZER in setup.layout.offload,
     "keeps_parameters": lambda setup: Offload.PARAMETERS in setup.layout.offload,
+    "liger": lambda setup: setup.run.stack.name == "liger",
     "loaded_format": lambda setup: sharded.DTYPES[setup.run.recipe.name][0],
     "model_id": lambda setup: setup.model.hub_id or setup.model.name,
-    "mxfp4": lambda setup: setup.model.weight_format == "mxfp4",
-    "nothing_to_tune": lambda setup: setup.run.method is not None and setup.checkpoint is None,
     "optimizer_device": lambda setup: sharded.device(setup, Offload.OPTIMIZER),
     "parameter_device": lambda setup: sharded.device(setup, Offload.PARAMETERS),
     "quantized": sharded.quantized,
@@ -72,6 +65,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "replicas": lambda setup: 1 if setup.layout.sharding is Sharding.ZERO3 else setup.layout.data,
     "report_to": lambda setup: setup.log_to or "none",
     "save_steps": words.save_steps,
+    "shares_4_bits": sharded.shares_4_bits,
     "shards": lambda setup: setup.layout.data if setup.layout.sharding is Sharding.ZERO3 else 1,
     "steps": words.steps,
     "target_list": lambda setup: list(words.targets(setup)),
@@ -95,27 +89,7 @@ def _value(tool: Tool, setup: Setup, path: str) -> Any:
 
 
 class _Plan(Filler):
-    """A plan, whose values and conditions a program's description names."""
-
-    def holds(self, condition: str) -> bool:
-        """Whether a condition is met; an empty one always is."""
-        if not condition:
-            return True
-        if condition.startswith("not "):
-            return not self.holds(condition.removeprefix("not "))
-        path, stated, wanted = condition.partition("=")
-        if stated:
-            return str(self.value(path)) in wanted.split("|")
-        path, more, least = condition.partition(">")
-        return bool(self.value(path) > float(least)) if more else bool(self.value(path))
-
-    def lines(self, lines: Lines) -> Iterator[Line]:
-        """Yield the lines whose conditions are met."""
-        for line in lines:
-            if not isinstance(line, dict):
-                yield line
-            else:
-                yield from (one for when, each in line.items() if self.holds(when) for one in each)
+    """A plan that fills the parts of a file."""
 
     def parts(self, content: Parts) -> dict[str, object]:
         """Return the parts of a file whose conditions are met, as one mapping."""
@@ -184,7 +158,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
         files[says.config] = _config(tool, plan)
     return Launch(
         program=_texts(plan.words(says.program)),
-        options=plan.options(plan.lines(says.options)),
+        options=plan.options(says.options),
         install=_installation(tool, plan),
         image=tool.image(setup),
         variables={
@@ -200,7 +174,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
             if plan.holds("".join(when))
         },
         files=files,
-        notes=plan.texts(plan.lines(says.notes)),
+        notes=plan.texts(says.notes),
         starter=_texts(plan.words(says.starter)),
         config=says.config,
     )
@@ -211,8 +185,8 @@ def _installation(tool: Tool, plan: _Plan) -> tuple[tuple[str, ...], ...]:
     if says.clone:
         commands.append(git_clone(says.clone.repository, says.clone.package, tag=says.clone.tag))
     if says.pip:
-        commands.append((*pip_install(*plan.texts(plan.lines(says.pip))), *says.pip_options))
-    return (*commands, *map(_texts, plan.options(plan.lines(says.then))))
+        commands.append((*pip_install(*plan.texts(says.pip)), *says.pip_options))
+    return (*commands, *map(_texts, plan.options(says.then)))
 
 
 def _texts(found: tuple[Word, ...]) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ from advisor.export.training.sharded import (
     uses_deepspeed,
     uses_fsdp,
 )
-from advisor.export.training.tool import Fact, Tool, fused
+from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import adapts_all, chats, targets
-from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -30,11 +30,6 @@ from advisor.nouns.workload import Serving
 
 SMALL: Final = {Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT}
 """Optimizers of bitsandbytes with states of 8 bits."""
-
-
-def _fused(setup: Setup) -> bool:
-    """Whether the file uses Liger's kernels."""
-    return setup.run.stack.name == "liger"
 
 
 def _stack(tool: str, setup: Setup) -> str:
@@ -68,12 +63,6 @@ def _factory_means(setup: Setup) -> Mapping[str, object]:
     if _attention(setup) == "sdpa":
         return decided
     return {**decided, "attention": AttentionKernel.EAGER}
-
-
-def _deepspeed_shares_4_bits(setup: Setup) -> bool:
-    layout = setup.layout
-    shared = layout.sharding is Sharding.ZERO3 or Offload.PARAMETERS in layout.offload
-    return quantized(setup) and shared
 
 
 def _both_targets(setup: Setup) -> list[str]:
@@ -110,16 +99,12 @@ def _arranged(tool: str, setup: Setup, layout: ParallelLayout) -> ParallelLayout
     return held.changed(recompute=offer.recompute[0])
 
 
-def _splits(setup: Setup) -> bool:
-    return setup.layout.context > 1
-
-
 def _splits_otherwise(setup: Setup) -> bool:
     """Whether sequences would be split in a way that Accelerate's FSDP does not take."""
     assert not isinstance(setup.workload, Serving)
     offer = offer_for(known_tools()["trl"], setup.workload, setup.model)
     able = offer is not None and "context" in offer.divides and uses_fsdp(setup)
-    return _splits(setup) and not able
+    return setup.layout.context > 1 and not able
 
 
 def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
@@ -128,10 +113,6 @@ def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     if Offload.ACTIVATIONS not in held.offload:
         return held
     return held.changed(recompute=Recompute.FULL)
-
-
-def _packs_experts(setup: Setup) -> bool:
-    return quantized(setup) and setup.model.num_experts > 1
 
 
 def _expert_parameters(setup: Setup) -> tuple[str, ...]:
@@ -143,16 +124,12 @@ def _expert_parameters(setup: Setup) -> tuple[str, ...]:
     return tuple(f"mlp.experts.{name}" for name in names)
 
 
-_SHARES: Final[Mapping[str, Fact]] = {"deepspeed_shares_4_bits": _deepspeed_shares_4_bits}
 TRL: Final = Tool(
     "trl",
     facts={
         "attention": _attention,
         "bitsandbytes": lambda setup: (
             quantized(setup) or setup.run.optimizer in {*SMALL, Optimizer.LION}
-        ),
-        "deepspeed_shares_4_bits": lambda setup: (
-            uses_deepspeed(setup) and _deepspeed_shares_4_bits(setup)
         ),
         "fsdp_switch": lambda setup: (
             ("--fsdp", *((fsdp_words(setup),) if quantized(setup) else ())),
@@ -161,11 +138,8 @@ TRL: Final = Tool(
         "older_transformers": lambda setup: (
             quantized(setup) and (uses_fsdp(setup) or setup.model.num_experts > 1)
         ),
-        "packs": lambda setup: setup.run.preference is None and not _splits(setup),
-        "split": _splits,
         "split_unit": lambda setup: 2 * setup.layout.context,
         "splits_otherwise": _splits_otherwise,
-        "sums_each": lambda setup: uses_fsdp(setup) and not setup.run.frozen,
         "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
         "script": lambda setup: setup.run.preference or "sft",
         "trainer_options": lambda setup: tuple(
@@ -178,7 +152,6 @@ TRL: Final = Tool(
 )
 DEEPSPEED: Final = Tool(
     "deepspeed",
-    facts=_SHARES,
     arranged=held_apart,
     means=lambda _: {"gradient_sync": GradientSync.EACH},
 )
@@ -187,15 +160,8 @@ AXOLOTL: Final = Tool(
     "axolotl",
     facts={
         "attention": _attention,
-        "adapts_all": lambda setup: (
-            setup.run.frozen and adapts_all(setup) and not _packs_experts(setup)
-        ),
         "chatml": lambda setup: setup.run.preference is not None and not chats(setup.weights),
         "expert_parameters": _expert_parameters,
-        "fsdp_4_bits_pairs": lambda setup: (
-            quantized(setup) and uses_fsdp(setup) and setup.run.preference is not None
-        ),
-        "liger": _fused,
         "pair_template": lambda setup: "tokenizer_default" if chats(setup.weights) else "chatml",
     },
     chosen_stack=partial(_stack, "axolotl"),
@@ -209,7 +175,6 @@ LLAMA_FACTORY: Final = Tool(
         "bitsandbytes": lambda setup: quantized(setup) or setup.run.optimizer in SMALL,
         "demo": lambda setup: "dpo_en_demo" if setup.run.preference else "alpaca_en_demo",
         "keeps_all": lambda setup: setup.layout.recompute is Recompute.NONE,
-        "liger": _fused,
         "older_transformers": lambda setup: (
             setup.run.frozen
             and (setup.model.num_experts > 1 or (quantized(setup) and uses_fsdp(setup)))
@@ -225,7 +190,6 @@ LLAMA_FACTORY: Final = Tool(
 )
 TRAINER: Final = Tool(
     "transformers",
-    facts={"autocasts": lambda setup: setup.run.recipe.autocast},
     means=lambda _: fused(CrossEntropy.PLAIN),
 )
 """A script of its own that pretrains what transformers can build."""
@@ -233,12 +197,8 @@ UNSLOTH: Final = Tool(
     "unsloth",
     facts={
         "both_targets": _both_targets,
-        "embedding_on_host": lambda setup: setup.run.switches.embedding_on_host,
         "families": lambda _: ", ".join(launch_models().usual.unsloth),
         "full": lambda setup: setup.run.method is FineTuningMethod.FULL,
-        "full_pairs": lambda setup: (
-            setup.run.preference is not None and setup.run.method is FineTuningMethod.FULL
-        ),
         "recomputes_how": _recomputes_how,
         "sixteen_bits": lambda setup: setup.run.method is FineTuningMethod.LORA,
         "unknown_family": lambda setup: (

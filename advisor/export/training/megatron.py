@@ -12,7 +12,7 @@ from advisor.export.setup import Setup
 from advisor.export.training.model_names import ORIGINAL, launch_models, rotary_of
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import rate
-from advisor.nouns.layout import Offload, ParallelLayout, Sharding
+from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.training_choices import FineTuningMethod
 
 PLAIN_ROWS: Final = {
@@ -77,18 +77,6 @@ def _biased(setup: Setup, name: str = "output") -> bool:
     return row.parameters > row.in_features * row.out_features
 
 
-def _scaled_rotary(setup: Setup) -> bool:
-    return not setup.model.learned_positions and rotary_of(setup.model.hub_id).factor is not None
-
-
-def _unknown_rotary(setup: Setup) -> bool:
-    """Whether a model whose positions are not known here is trained from scratch."""
-    hub = setup.model.hub_id
-    if setup.run.method is not None or hub is None or setup.model.learned_positions:
-        return False
-    return rotary_of(hub) is ORIGINAL
-
-
 def _stages(setup: Setup) -> int:
     return setup.layout.pipeline * setup.layout.virtual_stages
 
@@ -102,16 +90,8 @@ def _layers(setup: Setup) -> int:
     return setup.model.num_hidden_layers + (2 if _counts_ends(setup) else 0)
 
 
-def _reduces_in_bf16(setup: Setup) -> bool:
-    return setup.run.switches.reduce_format == "bf16"
-
-
 def _overlaps_gradients(setup: Setup) -> bool:
     return setup.layout.data * setup.layout.context > 1
-
-
-def _splits_sequences(setup: Setup) -> bool:
-    return setup.layout.tensor > 1 and setup.layout.sequence_parallel
 
 
 def _one_connection(setup: Setup) -> bool:
@@ -159,10 +139,6 @@ MEGATRON: Final = Tool(
         "grouped": lambda setup: setup.model.num_key_value_heads < setup.model.num_attention_heads,
         "head_width": _head_width,
         "inner_width": _inner_width,
-        "keeps_sharded": lambda setup: (
-            bool(setup.layout.offload) and setup.layout.sharding in {Sharding.ZERO2, Sharding.ZERO3}
-        ),
-        "keeps_optimizer": lambda setup: Offload.OPTIMIZER in setup.layout.offload,
         "least_rate": lambda setup: f"{LEAST_RATE * float(rate(setup)):g}",
         "longest": lambda setup: max(
             setup.run.sequence_length, setup.model.max_position_embeddings or 0
@@ -174,31 +150,21 @@ MEGATRON: Final = Tool(
         "other_rows": _other_rows,
         # The estimate takes this traffic to be hidden.
         "overlaps_gradients": _overlaps_gradients,
-        "overlaps_tensors": lambda setup: (
-            _splits_sequences(setup) and setup.run.stack.overlaps_traffic
-        ),
-        "overlaps_weights": lambda setup: (
-            _overlaps_gradients(setup) and setup.layout.sharding is not Sharding.DDP
-        ),
         "plain_decoder": _plain,
         "query_norm": lambda setup: "block.attention.query_norm" in _rows(setup),
-        "reduces_in_bf16": lambda setup: _overlaps_gradients(setup) and _reduces_in_bf16(setup),
         "rotary": lambda setup: rotary_of(setup.model.hub_id),
         "rotary_factor": lambda setup: f"{rotary_of(setup.model.hub_id).factor:g}",
-        "scaled_rotary": _scaled_rotary,
-        "splits_sequences": _splits_sequences,
         "stage_layers": lambda setup: _layers(setup) // _stages(setup),
         "stages": _stages,
         "tokenizer_id": lambda setup: setup.model.hub_id or setup.checkpoint or "",
         "uneven_stages": lambda setup: (
             setup.layout.pipeline > 1 and bool(_layers(setup) % _stages(setup))
         ),
-        "unknown_rotary": _unknown_rotary,
     },
     arranged=_arranged,
     # Gradients are summed in fp32 unless told otherwise.
     means=lambda setup: {
         **fused(None),
-        "reduce_format": "bf16" if _reduces_in_bf16(setup) else None,
+        "reduce_format": "bf16" if setup.run.switches.reduce_format == "bf16" else None,
     },
 )

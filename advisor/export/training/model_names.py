@@ -6,11 +6,14 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
+from advisor.errors import MAX_PART
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
 Text = Annotated[str, Field(min_length=1)]
+Said = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+"""What a message says whole."""
 
 
 class Rotary(Noun):
@@ -102,7 +105,7 @@ class LaunchModels(Noun):
     torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
     rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]
     usual: Usual
-    elsewhere: dict[str, Text]
+    elsewhere: dict[str, Said]
     """What trains a network that no file starts, by vendor and kind of network."""
 
 

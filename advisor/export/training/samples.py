@@ -64,7 +64,6 @@ def _workers(setup: Setup) -> int:
 TIMM: Final = Tool(
     "timm",
     facts={
-        "cached": lambda setup: getattr(setup.workload, "data_loading", None) is DataLoading.CACHED,
         "epoch_images": _dataset_size,
         "epochs": _epochs,
         "network": lambda setup: launch_models().timm.names.get(setup.model.hub_id or ""),

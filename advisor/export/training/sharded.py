@@ -61,6 +61,13 @@ def quantized(setup: Setup) -> bool:
     return setup.run.method is FineTuningMethod.QLORA
 
 
+def shares_4_bits(setup: Setup) -> bool:
+    """Whether a base in 4 bits would be shared out, or kept in the host's memory."""
+    layout = setup.layout
+    shared = layout.sharding is Sharding.ZERO3 or Offload.PARAMETERS in layout.offload
+    return quantized(setup) and shared
+
+
 def held_apart(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
     """Return the layout as ZeRO or FSDP arranges it.
 

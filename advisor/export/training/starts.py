@@ -70,34 +70,27 @@ def config_file(setup: Setup) -> str:
     """Return the one file that a program reads, with the command that starts it above."""
     launch = launch_of(setup)
     assert launch.config is not None
-    several = setup.machines > 1
-    head = (
-        *setup.header,
-        *launch.notes,
-        *needs(launch),
-        "On every machine, with its $NODE_RANK and the first one's $MASTER_ADDR:"
-        if several
-        else "Start it with:",
-        *(f"  {line}" for line in preparation(replace(launch, files={}))),
-        *(f"  {line}" for line in start(setup, launch)),
-    )
+    head = _started_by(setup, launch, start(setup, launch))
     return text_of(comments(head)) + launch.files[launch.config]
+
+
+def _started_by(setup: Setup, launch: Launch, use: list[str]) -> tuple[str, ...]:
+    """Return the head of a file that a command reads, with the command."""
+    place = "On every machine, with its $NODE_RANK and the first one's $MASTER_ADDR:"
+    lines = (*preparation(replace(launch, files={})), *use)
+    start_with = place if setup.machines > 1 else "Start it with:"
+    shown = (f"  {line}" for line in lines)
+    return (*setup.header, *launch.notes, *needs(launch), start_with, *shown)
 
 
 def accelerate_file(setup: Setup) -> str:
     """Return Accelerate's configuration with the command that uses it above."""
     launch = launch_of(setup)
-    on_each = "On every machine, with its --machine_rank and --main_process_ip:"
-    name = Format.ACCELERATE.file_name
+    name, several = Format.ACCELERATE.file_name, setup.machines > 1
     options = tuple(option for option in launch.options if option[0] not in SHARING)
-    use = command(("accelerate", "launch", "--config_file", name, *launch.program), options)
-    head = (
-        *setup.header,
-        *launch.notes,
-        *needs(launch),
-        on_each if setup.machines > 1 else "Start it with:",
-        *(f"  {line}" for line in (*preparation(replace(launch, files={})), *use)),
-    )
+    place = ("--machine_rank", RANK, "--main_process_ip", FIRST_HOST) if several else ()
+    program = ("accelerate", "launch", "--config_file", name, *place, *launch.program)
+    head = _started_by(setup, launch, command(program, options))
     return yaml_file(head, sharing(setup, "accelerate"))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, TypeAdapter
 
 from advisor.architecture.table.model import Unit
-from advisor.export.filling import Line
+from advisor.export.filling import Lines
+from advisor.export.training.model_names import Said, Text
 from advisor.export.versions import image_named
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
@@ -38,9 +39,6 @@ WHOLE_BLOCKS: Final = {Recompute.NONE: Recompute.NONE} | dict.fromkeys(
 )
 """Recomputation of programs without a selective mode."""
 
-Text = Annotated[str, Field(min_length=1)]
-Lines = tuple[Line | dict[str, tuple[Line, ...]], ...]
-"""Lines; a mapping holds those under a condition."""
 Parts = tuple[dict[str, object], ...]
 """Parts of a file, each under its condition ``when``."""
 Fact = Callable[["Setup"], object]
@@ -61,10 +59,10 @@ class Refusal(Noun):
     """A plan that a program would not run, and what to do instead."""
 
     when: Text
-    what: Text
+    what: Said
     value: Text
     allowed: Text
-    remedy: Text
+    remedy: Said
 
 
 class Description(Noun):
@@ -120,6 +118,15 @@ class Description(Noun):
     body: Lines = ()
     files: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
     """Name -> condition and content."""
+
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """What ways out of too little memory give up that its files cannot."""
+        lacks = {
+            "method": FineTuningMethod.LORA not in self.methods,
+            "cards": set(self.sharding.values()) == {Sharding.DDP} and not self.divides,
+        }
+        return tuple(name for name, lacking in lacks.items() if lacking)
 
     def divided(self, layout: ParallelLayout) -> tuple[str, ...]:
         """Return the degrees above 1 that the program does not take."""

@@ -104,12 +104,8 @@ def _for_samples(setup: Setup, *, gaudi: bool) -> Tool:
 
 def trains_on(to: Format, card: Accelerator) -> bool:
     """Whether a training format has files for a card."""
-    if to in OWN:
-        gaudi = OWN[to] is not GAUDI or card.key.startswith("gaudi")
-        return gaudi and card.vendor in OWN[to].says.vendors
-    if to is Format.TORCHRUN and card.vendor == "Apple":
-        return True
-    return card.vendor in (*TRL.says.vendors, "Google") or card.key.startswith("gaudi")
+    tools = (OWN[to],) if to in OWN else (*NAMED.values(),)
+    return any(card.vendor in tool.says.vendors for tool in tools)
 
 
 def most_cards(to: Format, limit: int) -> int:
@@ -127,6 +123,8 @@ def _for_text(setup: Setup) -> Tool:
         used = setup.estimate.software
         found = NAMED.get(used.name, TRL) if used else TRL
         return TRL if found is MEGATRON else found
+    if run.method is None and setup.named is None and setup.accelerator.vendor == "NVIDIA":
+        return MEGATRON  # the others read a published model's configuration
     if run.stack.name == "compiled" and (split or run.method is None):
         return TORCHTITAN if split or knows(setup) else TRAINER
     pretrains = run.method is None and "pipeline" in run.stack.divides

@@ -7,7 +7,7 @@ from advisor.export.training.model_names import TunedModel, launch_models
 from advisor.export.training.tool import Tool, descriptions, fused
 from advisor.export.training.words import rate
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
-from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
+from advisor.nouns.training_choices import CrossEntropy
 
 TOKENIZERS: Final = {
     "llama3": {
@@ -89,11 +89,6 @@ def _names(*, qlora: bool) -> str:
     return ", ".join(row.pattern for row in rows if row.qlora or not qlora)
 
 
-def _qlora_unknown(setup: Setup) -> bool:
-    model = _model(setup)
-    return setup.run.method is FineTuningMethod.QLORA and model is not None and not model.qlora
-
-
 TORCHTUNE: Final = Tool(
     "torchtune",
     facts={
@@ -106,12 +101,8 @@ TORCHTUNE: Final = Tool(
         ],
         "builder": _builder,
         "qlora_names": lambda _: _names(qlora=True),
-        "qlora_unknown": _qlora_unknown,
         "rated_optimizer": _optimizer,
         "recipe": _recipe,
-        "small_optimizer": lambda setup: (
-            setup.run.optimizer in {Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT}
-        ),
         "starter": lambda setup: ("tune", "run") if _several(setup) else (),
         "target_words": lambda setup: ", ".join(setup.run.lora_targets),
         "token_count": lambda setup: f"{setup.run.tokens:,.0f}",

@@ -45,17 +45,17 @@ def written(setup: Setup, tool: Tool) -> Setup:
         estimate = estimate_configuration(asked, placement)
         if estimate.memory.fits:
             break
-    else:
+    notes = tuple(_changes(setup, workload, layout, precision, tool))
+    if not estimate.memory.fits:
         needed, usable = estimate.memory.needed_bytes, estimate.memory.usable_bytes
-        changes = " ".join(_changes(setup, workload, layout, precision, tool))
+        changes = " ".join(notes).rstrip(".")
         differs = f" as {tool.says.title} runs it: {changes or 'its memory differs'}"
         raise cannot(
             "the plan does not fit" + (differs if plan.memory.fits else ""),
             value=f"{memory(needed)} on each",
             allowed=f"up to {memory(usable)}",
-            remedy=way_out(plan, offloads=bool(tool.says.offload)),
+            remedy=way_out(plan, tool.says),
         )
-    notes = tuple(_changes(setup, workload, layout, precision, tool))
     return replace(
         setup,
         case=case,
@@ -125,9 +125,7 @@ def _network(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         f"does not train {setup.model.name}",
         f"a network that takes {unit.value}s",
         " or ".join(f"{item.value}s" for item in tool.says.units),
-        setup.native
-        if setup.accelerator.vendor in elsewhere
-        else "Choose --to torchrun, which writes for the network's own program.",
+        setup.native,
     )
     yield (
         any(op.kind is OperatorKind.RECURRENCE for op in setup.model.operators),

@@ -81,6 +81,10 @@ class Support(Noun):
     weights: dict[str, Capability | tuple[Chip, ...] | None] = Field(default_factory=dict)
     """Served weight formats: lowest compute capability, or chips, or None for every card.
     ``gguf`` stands for all formats of GGUF files."""
+    families: dict[str, tuple[Chip, ...] | None] = Field(default_factory=dict)
+    """Served model families: chips, or None for every card; empty: all that the tool serves."""
+    divides: tuple[Degree, ...] | None = None
+    """How it divides a served model, if not in every way of the tool."""
     note: str = ""
 
     def runs_on(self, kind: Kind) -> bool:
@@ -91,6 +95,11 @@ class Support(Noun):
         if self.chips:
             return _is_one_of(kind, self.chips)
         return _within(kind, self.lowest, self.last)
+
+    def knows(self, card: Accelerator, family: str) -> bool:
+        """Whether the tool serves a model family on a card."""
+        chips = self.families.get(family, () if self.families else None)
+        return chips is None or _is_one_of(Kind.of(card), chips)
 
     def serves(self, card: Accelerator, weight_format: str) -> bool:
         """Whether the tool serves a weight format on a card."""

@@ -19,6 +19,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import PrecisionRecipe
+from advisor.nouns.software.stacks import Degree
 from advisor.nouns.software.tool_choice import Duty, ToolChoice, Words
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
 from advisor.nouns.training_choices import FineTuningMethod, Preference
@@ -155,6 +156,12 @@ class Tool(Noun):
         if family in self.fused:
             return self.fused_stack
         return (master and self.stack_with_master) or self.stack
+
+    def divides(self, card: Accelerator, degree: Degree) -> bool:
+        """Whether it divides a served model this way on a card."""
+        _, support = self.support(card) or ("", Support())
+        able = self.serving.divides if self.serving and support.divides is None else support.divides
+        return degree in (able or ())
 
     def at_once(self, duty: Duty) -> int | None:
         """Return the most requests that one copy computes together; None has no limit."""

@@ -20,6 +20,7 @@ from advisor.nouns.hardware import Node
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
 
@@ -113,11 +114,10 @@ def _served(
 
 def _offered(layout: ParallelLayout, placement: Placement) -> bool:
     """Return whether the serving tool divides the model this way."""
-    serving = placement.tool.serving if placement.tool else None
-    return serving is None or all(
-        name in serving.divides or getattr(layout, name) == 1
-        for name in ("tensor", "pipeline", "expert")
-    )
+    tool, card = placement.tool, placement.accelerator
+    if tool is None or tool.serving is None:
+        return True
+    return all(getattr(layout, name) == 1 or tool.divides(card, name) for name in DEGREES)
 
 
 def _described(

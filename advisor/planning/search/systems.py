@@ -51,8 +51,8 @@ class System:
 
     def divides(self, degree: Degree) -> bool:
         """Whether its serving tool divides a model this way; without a tool, all do."""
-        serving = None if self.tool is None else self.tool.serving
-        return serving is None or degree in serving.divides
+        tool = self.tool
+        return tool is None or tool.serving is None or tool.divides(self.accelerator, degree)
 
 
 def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:

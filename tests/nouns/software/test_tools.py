@@ -67,7 +67,7 @@ def test_torchtitan_knows_the_families_of_its_wheel() -> None:
         ("mi100", "llama-cpp"),
         ("rx-6900-xt", "llama-cpp"),
         ("gaudi3", "vllm"),
-        ("trainium2", "optimum-neuron"),
+        ("trainium2", "vllm"),
         ("apple-m3-max", "llama-cpp"),
         ("epyc-9654", "llama-cpp"),
         ("tpu-v6e", "vllm"),
@@ -105,7 +105,7 @@ def test_a_card_without_software() -> None:
     """PyTorch's wheels begin at compute capability 5.0; a K80 has 3.7."""
     assert usual("k80", Duty.TUNE) == []
     assert usual("inferentia2", Duty.TUNE) == []
-    assert usual("inferentia2", Duty.GENERATE) == ["optimum-neuron"]
+    assert usual("inferentia2", Duty.GENERATE) == ["vllm", "optimum-neuron"]
 
 
 def test_no_tool_is_usual_where_it_does_not_run() -> None:
