@@ -78,7 +78,8 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
     ``STALE_PRICE_OFFERS`` providers is more often an outdated listing than a real offer.
     """
     by_accelerator: dict[str, list[tuple[float, str]]] = {}
-    for price, offer in cheapest_regions(catalog.offers, kind):
+    hourly = (offer for offer in catalog.offers if not offer.commitment)
+    for price, offer in cheapest_regions(hourly, kind):
         each = price / offer.accelerators, offer.provider
         by_accelerator.setdefault(offer.accelerator, []).append(each)
     least = {
