@@ -207,6 +207,10 @@ MODEL = "recommend --model llama-3.1-8b"
             f"{MODEL} --task lora --tokens 1e30",
             r"tokens is not usable: got 1e\+30; allowed: at most 1e\+15",
         ),
+        (
+            f"{MODEL} --task serve --accelerator rtx-3090=2",
+            r"got .rtx-3090=2.; .*--count 2 \(hardware.count\); of owned cards, rtx-3090:2",
+        ),
         (f"{MODEL} --task lora --accelerator h1000", r"unknown accelerator: got 'h1000'; .*h100"),
         (f"{MODEL} --task lora --provider Nobody", r"provider: got 'Nobody'; allowed: .*AWS"),
         ("recommend --model nope --task lora", r"got 'nope'"),

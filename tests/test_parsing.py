@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor import load_case
 from advisor.errors import InputError
 from advisor.foundation.parsing import (
     parse_amount,
@@ -124,10 +125,27 @@ def test_what_is_no_money(text: str) -> None:
         ("rtx-4090:2", ("rtx-4090", 2)),
         ("rtx-4090", ("rtx-4090", 1)),
         (" NVIDIA A100 SXM4 80GB :8", ("NVIDIA A100 SXM4 80GB", 8)),
+        ("rtx-3090=2", ("rtx-3090", 2)),
+        ("rtx-3090 x2", ("rtx-3090", 2)),
+        ("2*rtx-3090", ("rtx-3090", 2)),
     ],
 )
 def test_owned(text: str, owned: tuple[str, int]) -> None:
     assert parse_owned(text, field="owned") == owned
+
+
+def test_a_case_takes_the_same_words() -> None:
+    case = load_case(
+        {
+            "model": {"preset": "qwen3-8b"},
+            "workload": {"kind": "serving"},
+            "limits": {"owned": ["rtx-3090=2", {"accelerator": "rtx-3060-12gb"}]},
+        }
+    )
+    assert [(one.accelerator, one.count) for one in case.limits.owned] == [
+        ("rtx-3090", 2),
+        ("rtx-3060-12gb", 1),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", ":2", "rtx-4090:", "rtx-4090:0", "rtx-4090:two", "a:1:2"])

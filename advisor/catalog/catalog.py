@@ -33,6 +33,11 @@ from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 Argument = TypeVar("Argument", bound=Hashable)
 Found = TypeVar("Found")
 
+_COUNTED: Final = re.compile(
+    r"(\d{1,4}) ?[x×*][ -]?\D.*|.+?[:=*×,] ?(\d{1,4})|.+ x ?(\d{1,4})", re.ASCII
+)
+"""What people write of several cards: ``2x rtx-3090``, ``rtx-3090=2``, ``rtx-3090 x2``."""
+
 
 class Source(Noun):
     """A source of catalog values."""
@@ -135,15 +140,19 @@ class Catalog(Noun):
                     remedy=f"Name the card, or leave the {JOIN} out.",
                 )
             return unlike_cards(key, [self.accelerator(name) for name in names])
-        near = ", ".join(self._nearest(wanted))
+        near = self._nearest(wanted)
+        counted = _COUNTED.fullmatch(wanted)
         allowed = "a key or a full product name of the catalog"
         raise InputError(
             f"{key} is left out: {self.excluded[wanted]}"
             if wanted in self.excluded
             else "unknown accelerator",
             value=key,
-            allowed=f"{allowed}; nearest: {near}" if near else allowed,
-            remedy="Correct the name.",
+            allowed=f"{allowed}; nearest: {', '.join(near)}" if near else allowed,
+            remedy=f"Give the number beside the name: --count {counted[counted.lastindex or 0]} "
+            f"(hardware.count); of owned cards, {near[0]}:{counted[counted.lastindex or 0]}."
+            if counted and near
+            else "Correct the name.",
             field="hardware.accelerator",
         )
 

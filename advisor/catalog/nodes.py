@@ -1,7 +1,7 @@
 """Links inside a machine and between machines, from an offer or by assumption."""
 
 from advisor.catalog.usual_machines import usual_machines
-from advisor.foundation.units import GB, GIGABIT_PER_S
+from advisor.foundation.units import GB, GIGABIT_PER_S, MICROSECOND
 from advisor.nouns.hardware import Accelerator, Node, Offer, Segment, UnlikeCards
 
 _MODULE_FORMS = ("SXM", "OAM", "dual-die")
@@ -158,6 +158,8 @@ def _host(accelerator: Accelerator) -> dict[str, float]:
         memory = usual.memory_of("server")
     else:
         memory = usual.memory_of("laptop" if accelerator.form_factor == "laptop" else "desktop")
+    if accelerator.segment is Segment.EDGE:
+        memory["launch_s"] = usual.host.board_launch_us * MICROSECOND
     return memory | {
         "vcpus_per_accelerator": float(usual.host.vcpus_per_accelerator),
         "display_bytes": usual.host.display_gb * GB if screen else 0.0,

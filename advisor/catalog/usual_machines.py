@@ -37,6 +37,8 @@ class Host(Record):
     vcpus_per_accelerator: Count
     display_gb: Gigabytes
     """Taken from the card that drives the screen."""
+    board_launch_us: Count
+    """Time of one operation of a framework on a board's own processor."""
     source: Text
 
 

@@ -45,8 +45,8 @@ _AMOUNT: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]{{0,2}})", re.ASCII)
 _DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]+)\s*", re.ASCII)
 _BYTES: Final = re.compile(rf"({_NUMBER})\s*([kmgt]?)(i?)b?(?:/s)?", re.ASCII | re.IGNORECASE)
 _KILO: Final = re.compile(r"(\d{1,6})\s*[kK]", re.ASCII)
-_OWNED: Final = re.compile(r"([^:]+?)(?::(\d{1,9}))?", re.ASCII)
-_TIMES: Final = re.compile(r"^(\d{1,7}) ?[x×] ?([^:]+)$", re.ASCII)
+_OWNED: Final = re.compile(r"([^:=*×]+?)(?: *(?:[:=*×]| x) *(\d{1,9}))?", re.ASCII)
+_TIMES: Final = re.compile(r"^(\d{1,7}) ?[x×*] ?([^:=*×]+)$", re.ASCII)
 
 
 def parse_amount(text: str, *, field: str) -> float:
@@ -286,8 +286,8 @@ def parse_owned(text: str, *, field: str) -> tuple[str, int]:
     --------
     >>> parse_owned("rtx-4090:2", field="owned")
     ('rtx-4090', 2)
-    >>> parse_owned("2x RTX 4090", field="owned")
-    ('RTX 4090', 2)
+    >>> parse_owned("2x RTX 4090", field="owned") == parse_owned("RTX 4090=2", field="owned")
+    True
     """
     # What people write of several cards: the number first.
     written = _TIMES.sub(r"\2:\1", _bounded(text))

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
+from advisor.foundation.parsing import parse_owned
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.inputs import SERVING, TRAINING, WRITING, Input, Labelled, Reads, asked
 from advisor.nouns.software.kernels import KernelEfficiency
@@ -54,6 +55,14 @@ class OwnedHardware(Noun):
     )
     measured: MeasuredMachine | None = None
     """From a report of the probe, where there is one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        accelerator, count = parse_owned(value, field="limits.owned")
+        return {"accelerator": accelerator, "count": count}
 
     @model_validator(mode="after")
     def _same_card(self) -> OwnedHardware:

@@ -33,8 +33,12 @@ def report(table: str) -> ValidationReport:
         ("2024-05", ("Ada Lovelace 8.9", "Ada Lovelace"), "llama_cpp_2024"),
         ("2026-05", ("Ada Lovelace 8.9", "Ada Lovelace"), "llama_cpp"),
         ("", ("Ada Lovelace",), "llama_cpp"),
-        # A year alone means its end.
-        ("2025", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp"),
+        # A year alone means its end. Tiles for AMD came in 2026-01 (ggml-org/llama.cpp,
+        # pulls 18749 and 18666), attention in waves of 32 and the graphics queue in 2026-02 and 03
+        # (pulls 19625 and 20551).
+        ("2025", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp_2025"),
+        ("2026-02", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp_early_2026"),
+        ("2026-03", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp"),
         ("2025-07", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp_2025"),
         ("2025-07", ("RDNA3 gfx1100", "RDNA3"), "llama_cpp"),
         # No CUDA graphs on Volta until ggml-org/llama.cpp, pull 25749 (2026-07-16).

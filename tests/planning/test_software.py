@@ -69,6 +69,28 @@ def test_whisper_runs_only_where_an_engine_serves_it() -> None:
     assert rejection(found, "tpu-v6e").code == "software"
 
 
+@pytest.mark.parametrize(
+    ("model", "card", "work", "tool"),
+    [
+        ("whisper-large-v3", "rtx-3060-12gb", {}, "faster-whisper"),
+        ("whisper-large-v3", "rtx-3060-12gb", {"audio_hours": "20/day"}, "faster-whisper"),
+        ("whisper-large-v3", "apple-m4", {"audio_hours": "20/day"}, "whisper-cpp"),
+        ("whisper-large-v3", "h100-pcie", {"audio_hours": "20/day"}, "vllm"),
+        # A board's own processor launches PyTorch's kernels too slowly: YOLOv8n takes 21.9 ms on an
+        # Orin Nano, 7.3 in TensorRT (the0807/YOLOv8-ONNX-TensorRT).
+        ("yolov8n", "jetson-orin-nano-super", {}, "tensorrt"),
+    ],
+)
+def test_home_cards_and_boards_run_what_their_owners_run(
+    model: str, card: str, work: dict[str, Any], tool: str
+) -> None:
+    owned = {"owned": [{"accelerator": card}]}
+    found = advisor.recommend(
+        {"model": {"preset": model}, "workload": {"kind": "serving", **work}, "limits": owned}
+    )
+    assert used(found) == {tool}
+
+
 def test_selective_recomputation_needs_a_tool_that_offers_it() -> None:
     """Hugging Face's Trainer recomputes whole blocks, Megatron-Core single operations."""
     layout = {"recompute": "selective"}

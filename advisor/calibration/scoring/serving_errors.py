@@ -196,9 +196,9 @@ def fit_serving_intervals(
     """80 % intervals of serving times, from residuals of runs that the fit has not seen.
 
     By name. Of first tokens, servers but the first have their own, with their name behind; bounds
-    are drawn towards those of all servers, the fewer models at a site stand behind them. Of
-    decoding without a server, sources take the place of models: a few hold most runs. Those of
-    engines with kernels of their own hold for cards whose vendor kernels nobody measured too; for
+    are drawn towards those of all servers, the fewer models at a site stand behind them. Without a
+    server, sources take the place of models: a few hold most runs. Those of engines with kernels
+    of their own hold for cards whose vendor kernels nobody measured too; for
     servers wider ones are stated.
 
     ``others``: readings of engines that are called directly and have no fitted constants.
@@ -211,7 +211,7 @@ def fit_serving_intervals(
         if name in DIRECT:
             for called in dict.fromkeys(item.engine for item in own):
                 runs = [item for item in own if item.engine == called]
-                bounds = _interval(runs, own, by_source=name == DIRECT_TIME)
+                bounds = _interval(runs, own, by_source=True)
                 if called == CALLED[0].name:
                     found[name] = found[f"{name}{UNMEASURED}"] = bounds
                 else:

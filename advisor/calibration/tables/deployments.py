@@ -126,7 +126,7 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         tokens = integer(row, "step_tokens", 1)
         found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
     if cell(row, "harness") == BENCH:
-        found["step_overhead_s"] = 0.0
+        found |= dict.fromkeys(("step_overhead_s", "layer_overhead_s", "sequence_overhead_s"), 0.0)
     if row_kind(row) == ONLINE and cell(row, "burst_requests"):
         # Only the first round of a closed loop starts together.
         rounds = integer(row, "burst_requests", 1) / integer(row, "concurrency", 1)

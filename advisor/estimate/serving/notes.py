@@ -23,7 +23,6 @@ from advisor.estimate.serving.demand import (
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.serving.images import tower_bytes
 from advisor.estimate.serving.memory import adapters_bytes
-from advisor.estimate.serving.report import on_host
 from advisor.estimate.serving.unlike import split_note
 from advisor.foundation.formatting import duration, memory, percent
 from advisor.foundation.rounding import trimmed
@@ -119,7 +118,7 @@ def _engine_notes(
     layout, node = placement.layout, placement.node
     if engine.built and (architecture.generates or engine.image_kernels):
         yield f"speeds of {engine.title} rest on published runs of builds of {engine.built}"
-    if on_host(layout):
+    if layout.host_options:
         yield (
             f"{layout.host_options}: the host holds the rest of the "
             f"{architecture.num_hidden_layers} layers and their cache, in "

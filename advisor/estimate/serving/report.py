@@ -166,19 +166,14 @@ def later_quantity(
         return "serving_denoising" if architecture.denoises else "serving_batch"
     if not engine.backends:
         return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
-    return HOST_TIME if on_host(layout) else DIRECT_TIME
+    return HOST_TIME if layout.host_options else DIRECT_TIME
 
 
 def first_quantity(engine: ServingFacts, layout: ParallelLayout, *, late: bool = False) -> str:
     """Name of the interval for times to the first token: ``late`` ones are P95 and P99."""
     if not engine.backends:
         return f"serving_first_token{TAIL if late else ''}"
-    return HOST_TIME if on_host(layout) else DIRECT_FIRST_TOKEN
-
-
-def on_host(layout: ParallelLayout) -> bool:
-    """Whether the host's memory holds layers or experts of a served model."""
-    return layout.gpu_layers is not None or layout.cpu_expert_layers > 0
+    return HOST_TIME if layout.host_options else DIRECT_FIRST_TOKEN
 
 
 STREAM_TOKENS = 3

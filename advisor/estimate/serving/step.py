@@ -102,17 +102,20 @@ def _overheads(
     # One scheduler serves all micro-batches of a pipeline, one after the other.
     apart = pipeline_batches(stages=candidates.layout.pipeline, share=engine.pipeline_share)
     short = 1.0 - hardware.short_layers * (1.0 - engine.short_layer_share)
-    yield apart * (engine.step_overhead_s * short + engine.sequence_overhead_s * content.sampled)
+    # The host samples each beam.
+    sampled = content.sampled * (content.verified if served.reads_apart else 1.0)
+    yield apart * (engine.step_overhead_s * short + engine.sequence_overhead_s * sampled)
     common = engine.layer_overhead_s * short
-    prompt = common + hardware.prompt_layer_overhead_s
+    prompt = hardware.prompt_layer_overhead_s
     decode = common + hardware.layer_overhead_s
     blocks = served.model.branches / BRANCHES_PER_BLOCK
     if served.reads_apart:
+        # The host is ahead of an encoder's long kernels.
         yield np.where(content.prompt_tokens > 0, served.encoder_layers * prompt, 0.0)
         decode = decode + hardware.beam_layer_overhead_s * (content.verified > 1)
         yield np.where(content.sequences > 0, blocks * decode, 0.0)
     else:
-        yield blocks * np.where(content.prompt_tokens > 0, prompt, decode)
+        yield blocks * np.where(content.prompt_tokens > 0, common + prompt, decode)
     yield np.asarray(engine.index_overhead_s * served.index_layers)
     yield hardware.routed_layer_overhead_s * served.routed_layers
     yield hardware.scan_layer_overhead_s * served.scan_layers

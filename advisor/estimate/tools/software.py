@@ -17,7 +17,7 @@ from advisor.estimate.training.run import TrainingRun, offer_for
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, UnlikeCards
+from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.stacks import known_stacks
@@ -194,12 +194,17 @@ class ToolRules:
                 yield tool, found[1]
 
     def _usual(self, card: Accelerator) -> tuple[Tool, ...]:
-        """Return the usual tools; for few users, those for a card of one's own first."""
+        """Return the usual tools; those for one's own card first, where it does this work.
+
+        It generates text for few users. Sound comes in recordings, which one process cuts into
+        windows and decodes together. Boards run compiled image networks.
+        """
         usual = usual_tools(card, self.duty, self.architecture.total_parameters)
         few = tool_choice().few
         workload = self.case.workload
-        own = self.duty in (Duty.GENERATE, Duty.TRANSCRIBE)
-        if own and isinstance(workload, Serving) and for_few(workload) and few.on(card):
+        text = self.duty is Duty.GENERATE and isinstance(workload, Serving) and for_few(workload)
+        board = self.duty is Duty.CLASSIFY and card.segment is Segment.EDGE
+        if (text or board or self.duty is Duty.TRANSCRIBE) and few.on(card):
             return tuple(sorted(usual, key=lambda tool: tool.name not in few.tools))
         return usual
 
@@ -210,10 +215,7 @@ class ToolRules:
     @property
     def _states_layout(self) -> bool:
         """Whether the case says which layers the host's memory holds."""
-        layout = self.case.layout
-        return layout is not None and (
-            layout.gpu_layers is not None or layout.cpu_expert_layers > 0
-        )
+        return self.case.layout is not None and bool(self.case.layout.host_options)
 
     def _allows(self, tool: Tool) -> bool:
         limits, asked = self.case.limits, self.asked

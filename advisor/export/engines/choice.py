@@ -251,7 +251,7 @@ def _layout(
     program: Program, card: Accelerator, wanted: ParallelLayout, differences: list[str]
 ) -> ParallelLayout:
     update: dict[str, int | None] = {}
-    if (wanted.gpu_layers is not None or wanted.cpu_expert_layers) and not program.reads_gguf:
+    if wanted.host_options and not program.reads_gguf:
         update = {"gpu_layers": None, "cpu_expert_layers": 0}
         differences.append(f"{program.title} keeps no layers in the host's memory.")
     tensor, pipeline = program.divides(card, "tensor"), program.divides(card, "pipeline")

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor.catalog import Catalog
+from advisor.estimate.tools.software import for_few
 from advisor.foundation.formatting import milliseconds, money
 from advisor.foundation.rounding import trimmed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment
-from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Advice
@@ -29,12 +29,7 @@ def devices_to_buy(asked: PricedCase) -> dict[str, Option]:
     are served, which is what people buy a device for.
     """
     workload, limits, catalog = asked.case.workload, asked.case.limits, asked.catalog
-    few = (
-        isinstance(workload, Serving)
-        and asked.architecture.generates
-        and workload.requests_per_s is None
-        and workload.concurrency <= tool_choice().few.users
-    )
+    few = isinstance(workload, Serving) and asked.architecture.generates and for_few(workload)
     if not few or limits.owned or limits.providers or limits.regions:
         return {}
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
@@ -50,11 +45,8 @@ def devices_to_buy(asked: PricedCase) -> dict[str, Option]:
     if not devices:
         return {}
     systems, result = search_and_host(asked, devices, advising=False)
-    found: dict[str, Option] = {}
     slowest_first = sorted((*result.options, *result.smaller), key=lambda option: -option.time)
-    for option in slowest_first:
-        found[systems[option.system].accelerator.key] = option
-    return found
+    return {systems[option.system].accelerator.key: option for option in slowest_first}
 
 
 def buying_advice(
@@ -64,16 +56,15 @@ def buying_advice(
 
     ``rent_usd``: of the best plan. [USD/month]
     """
-    named: list[tuple[float, Accelerator, Option]] = []
-    for key, option in found.items():
-        card = catalog.accelerator(key)
-        slow = not meets_time(option, case.limits)
-        if card.purchase_usd is not None and not slow and not option.layout.host_options:
-            named.append((card.purchase_usd, card, option))
-    named.sort(key=lambda item: (item[0], item[1].key))
+    quick = [
+        (catalog.accelerator(key), option)
+        for key, option in found.items()
+        if meets_time(option, case.limits) and not option.layout.host_options
+    ]
+    priced = [(card.purchase_usd, card, option) for card, option in quick if card.purchase_usd]
     # A dearer device has to be faster than every cheaper one.
     kept: list[tuple[float, Accelerator, Option]] = []
-    for item in named:
+    for item in sorted(priced, key=lambda item: (item[0], item[1].key)):
         if not kept or item[2].time < kept[-1][2].time:
             kept.append(item)
     if not kept:

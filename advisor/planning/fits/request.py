@@ -18,7 +18,6 @@ from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.demand import EXPERTS_ONLY_FORMATS
 from advisor.estimate.serving.notes import raising
-from advisor.estimate.serving.report import on_host
 from advisor.estimate.tools.serving_formats import ladder_of
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator
@@ -98,7 +97,7 @@ class Server:
         return (
             hardware is not None
             and hardware.count == 1
-            and not on_host(place.layout)
+            and not place.layout.host_options
             and ToolRules.of(case, model).choose(card) is place.tool
         )
 
@@ -107,7 +106,7 @@ def verdict_of(fit: ServedFit, card: Accelerator, architecture: ModelArchitectur
     """Return whether a model is served, and what it gives up for that."""
     if not fit.fits:
         return Verdict.DOES_NOT_FIT
-    if on_host(fit.layout):
+    if fit.layout.host_options:
         return Verdict.FITS_WITH_HOST
     own = stored_format(card, architecture.weight_format)
     size = WEIGHT_FORMATS[fit.weight_format].bytes_per_parameter
