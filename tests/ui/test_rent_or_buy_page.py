@@ -95,10 +95,10 @@ def test_a_card_without_a_price_asks_for_it() -> None:
 
 def test_prices_in_euro_convert_at_the_rate_that_is_entered() -> None:
     page = AppTest.from_file(str(PAGE), default_timeout=60)
-    page.query_params.update(QUERY | {"usd_per_eur": "0.5"})
+    page.query_params.update(QUERY | {"usd_per_eur": "0.6"})
     page.run()
     # Gcore's cheapest machine with eight H100: EUR 18.91.
-    assert "Gcore on demand at $9.46/h" in said(page)
+    assert "Gcore on demand at $11.35/h" in said(page)
 
 
 def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
