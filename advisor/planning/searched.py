@@ -74,8 +74,9 @@ class Searched:
         if paced is asked.case:
             return found._in_time()
         pace, flags = _pace(paced.limits, asked.case.limits)
+        found = replace(found, pace=f"{pace}, since no limit is stated ({flags})")
         if found.feasible:
-            return replace(found, pace=f"{pace}, since no limit is stated ({flags})")
+            return found
         slower = cls._of(asked, advising=advising)
         if not slower.feasible:
             return slower

@@ -13,7 +13,7 @@ import advisor
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import load_preset
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.serving.demand import bytes_per_parameter
+from advisor.estimate.serving.stored_bytes import bytes_per_parameter
 from advisor.nouns.precision import WEIGHT_FORMATS
 from tests.cases import serve
 

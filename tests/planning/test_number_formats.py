@@ -5,6 +5,8 @@ import pytest
 import advisor
 from advisor.errors import InputError
 from advisor.nouns.case import Case
+from advisor.planning.prepared import prepared
+from advisor.planning.searched import Searched
 from tests.cases import serve
 
 PARAMETERS = 1_235_814_400
@@ -115,3 +117,20 @@ def test_an_8_bit_cache_comes_before_smaller_weights_and_the_hosts_memory() -> N
         assert found.memory.fits
         assert not found.layout.host_options
         assert "--cache-type-k q8_0" in advisor.export(case, "llama-cpp").content
+
+
+def test_formats_searched_together_keep_their_own_times() -> None:
+    """int8 on a T4 and fp8 on other cards have equal sizes, but not equal units."""
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "concurrency": 100, "engine": "sglang"},
+        "limits": {"accelerators": ["t4", "rtx-4080", "rtx-5080"]},
+    }
+    found = Searched.of(prepared(advisor.load_case(case), None, searching=True))
+    options = (*found.result.options, *found.result.smaller, *found.result.alternatives)
+    kinds = {(one.system, one.precision): one for one in options}
+    assert {name for _, name in kinds} >= {"fp16", "int8", "fp8", "w4a16"}
+    for option in kinds.values():
+        serving = found.estimate(option).serving
+        assert serving is not None
+        assert option.time * 1e3 == pytest.approx(serving.tpot_ms.expected, rel=1e-9)

@@ -21,14 +21,10 @@ from advisor.calibration.tables.reading import (
 )
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.serving.demand import (
-    SIXTEEN_BIT_BYTES,
-    ServedModel,
-    ServingLoad,
-    cached_bytes_per_sequence,
-)
+from advisor.estimate.serving.demand import ServedModel, ServingLoad, cached_bytes_per_sequence
 from advisor.estimate.serving.engine_limits import communication_bytes
 from advisor.estimate.serving.memory import loaded_factor, serving_memory
+from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record

@@ -141,7 +141,7 @@ def read_packs(
             row_kind(row),
             cell(row, "architecture_key") or cell(row, "model"),
             served.weight_format,
-            served.cache_bytes_per_element,
+            float(served.cache_bytes[0]),
         )
         together[key].append((row, deployment, load))
     packs = [_pack(found, engine) for found in together.values()]

@@ -122,7 +122,8 @@ def engine_curves(
     the one that serves the weights' format.
     """
     rows, numbers = len(candidates.layout.tensor), len(EVALUATED)
-    each = candidates.take(np.repeat(np.arange(rows), numbers))
+    every = np.repeat(np.arange(rows), numbers)
+    served, each = served.take(every), candidates.take(every)
     layout = replace(each.layout, data=each.layout.expert)
     load = replace(
         ServingLoad.of(workload), concurrency=np.tile(EVALUATED, rows) * each.layout.expert

@@ -6,8 +6,8 @@ input as a single matrix, and cache keys and values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import field
+from collections.abc import Iterable, Sequence
+from dataclasses import field, replace
 from typing import Final, Self
 
 import numpy as np
@@ -16,30 +16,26 @@ from numpy.typing import NDArray
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, Phase
-from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
 from advisor.equations.serving.engine import cache_share
 from advisor.equations.serving.queueing import log_normal_scv
 from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.serving.engine_limits import batched_tokens
+from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES, bytes_per_parameter
+from advisor.foundation.identity import by_identity
 from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.precision import FORMAT_BYTES, KV_CACHE_FORMATS, WeightFormat
+from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.techniques import reserved_rank, speculated, technique_facts
 from advisor.nouns.workload import Serving
-
-SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
 
 FUSED_TARGETS: Final = {"q": "qkv", "k": "qkv", "v": "qkv", "gate": "gate_up", "up": "gate_up"}
 """Projections of one input that engines read as one matrix."""
 
 INPUT_DIVIDED_TARGETS: Final = frozenset({"o", "down"})
 """Projections whose inner dimension tensor parallelism divides; otherwise it divides outputs."""
-
-EXPERTS_ONLY_FORMATS: Final = frozenset({"mxfp4"})
-"""Published checkpoints of these formats (gpt-oss) quantise only routed experts."""
 
 
 @record
@@ -155,7 +151,8 @@ class ServedMatrix:
     input_divided: bool
     experts: int
     active_experts: int
-    bytes_per_parameter: float
+    wide: bool
+    """Whether its weights have 16 bits or more."""
     phase: Phase
 
 
@@ -195,11 +192,46 @@ class ServedModel:
 
     model: ModelArchitecture
     weight_format: WeightFormat
-    cache_bytes_per_element: float
+    """Of the first configuration."""
+    sizes: Floats
+    """Bytes of a cached element, of a parameter of each row, and of one of each matrix product, in
+    one column for all configurations, or in one for each."""
+    kind: tuple[object, ...]
+    """What formats have in common that differ in these sizes alone."""
     matrices: tuple[ServedMatrix, ...]
     attention: tuple[Operator, ...]
     """Rows with a cache or a state."""
     elementwise: tuple[Operator, ...]
+
+    @property
+    def cache_bytes(self) -> Floats:
+        """Bytes of one cached element."""
+        return np.asarray(self.sizes[0])
+
+    @property
+    def row_bytes(self) -> Floats:
+        """Bytes of one stored parameter of each row of the table."""
+        return np.asarray(self.sizes[1 : 1 + len(self.model.operators)])
+
+    @property
+    def matrix_bytes(self) -> Floats:
+        """Bytes of one stored parameter of each matrix product."""
+        return np.asarray(self.sizes[1 + len(self.model.operators) :])
+
+    @classmethod
+    def joined(cls, models: Sequence[ServedModel], numbers: Sequence[int]) -> ServedModel:
+        """Return a model in formats of one kind as one, each for a number of configurations."""
+        if all(other is models[0] for other in models):
+            return models[0]
+        rows = len(models[0].sizes)
+        pairs = zip(models, numbers, strict=True)
+        sizes = [np.broadcast_to(one.sizes, (rows, number)) for one, number in pairs]
+        return replace(models[0], sizes=np.hstack(sizes))
+
+    def take(self, index: NDArray[np.intp]) -> ServedModel:
+        """Return the model of selected configurations."""
+        single = self.sizes.shape[1] == 1
+        return self if single else replace(self, sizes=self.sizes[:, index])
 
     @property
     def routed_layers(self) -> int:
@@ -229,6 +261,7 @@ class ServedModel:
         return writes_apart(self.model)
 
     @classmethod
+    @by_identity(256)
     def of(
         cls, model: ModelArchitecture, *, weight_format: WeightFormat, cache_bytes: float
     ) -> ServedModel:
@@ -238,11 +271,19 @@ class ServedModel:
         bytes of one cached element, see ``precision.KV_CACHE_FORMATS``. [bytes]
         """
         rows = model.operators
+        stored = [bytes_per_parameter(row, weight_format, model) for row in rows]
+        matrices, fused = zip(*_fused(model, stored), strict=True)
+        wide = (weight_format.bytes_per_parameter, *fused)
         return cls(
             model=model,
             weight_format=weight_format,
-            cache_bytes_per_element=cache_bytes,
-            matrices=tuple(_fused(model, weight_format)),
+            sizes=np.array([cache_bytes, *stored, *fused])[:, None],
+            kind=(
+                weight_format.engine,
+                weight_format.expanded,
+                *(size >= SIXTEEN_BIT_BYTES for size in wide),
+            ),
+            matrices=matrices,
             attention=tuple(
                 row
                 for row in rows
@@ -262,57 +303,15 @@ def served_on(
     return ServedModel.of(model, weight_format=weight_format, cache_bytes=cache)
 
 
-def bytes_per_parameter(
-    row: Operator, weight_format: WeightFormat, model: ModelArchitecture
-) -> float:
-    """Return the bytes of one stored parameter of ``row`` of ``model``.
+def _fused(
+    model: ModelArchitecture, stored_bytes: Sequence[float]
+) -> Iterable[tuple[ServedMatrix, float]]:
+    """Yield the matrix products, and the bytes of a parameter of each.
 
-    GGUF mixtures give each matrix its own type, and the published file may state the size of its
-    rows. Otherwise, formats below 16 bits quantise the matrices of the blocks, while embeddings,
-    head, router and norms stay at 16 bits, as in AWQ, GPTQ, bitsandbytes and fp8 checkpoints.
-    MXFP4 quantises only routed experts if there are any.
+    The projections of one input are one product.
     """
-    if weight_format.mixture:
-        return row_bytes(row, weight_format.name, model)
-    if row.stored_bytes is not None and weight_format.name == model.weight_format:
-        return row.stored_bytes
-    stored = weight_format.bytes_per_parameter
-    if stored >= SIXTEEN_BIT_BYTES or weight_format.whole:
-        return stored
-    if weight_format.head_bytes_per_parameter is not None:
-        # Of tied weights, the head is a copy.
-        head = row.kind is OperatorKind.MATMUL and row.part is Part.HEAD
-        if head or (model.tied_embeddings and row.part is Part.EMBEDDING):
-            return weight_format.head_bytes_per_parameter
-    quantised = row.kind is OperatorKind.MATMUL and row.part is Part.BLOCK
-    if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
-        quantised = row.division is Division.EXPERT
-    return stored if quantised else SIXTEEN_BIT_BYTES
-
-
-def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -> bool:
-    """Return whether a quantised file gives the size of each matrix of the weights."""
-    own = weight_format.name == model.weight_format
-    return own and any(row.stored_bytes is not None for row in model.operators)
-
-
-def mean_bytes_per_parameter(model: ModelArchitecture, weight_format: WeightFormat) -> float:
-    """Return the format's bytes per parameter, or the model's mean if its rows differ."""
-    if weight_format.mixture:
-        return file_bytes(model, weight_format.name) / model.total_parameters
-    if not stores_as_published(model, weight_format):
-        return weight_format.bytes_per_parameter
-    held = sum(
-        row.layers * row.parameters * bytes_per_parameter(row, weight_format, model)
-        for row in model.operators
-    )
-    return held / model.total_parameters
-
-
-def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[ServedMatrix]:
-    """Yield the matrix products, with the projections of one input as one product."""
-    merged: dict[tuple[str, ...], ServedMatrix] = {}
-    for row in model.operators:
+    merged: dict[tuple[str, ...], tuple[ServedMatrix, float]] = {}
+    for row, each in zip(model.operators, stored_bytes, strict=True):
         if not (row.in_features and row.out_features and row.kind in _MATRIX_KINDS):
             continue
         group = FUSED_TARGETS.get(row.target or "")
@@ -321,12 +320,12 @@ def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[Se
         # decoder's, those that read the encoder's output run over the prompt, the others later.
         shared = (parent, group or "", str(row.in_features), row.division, row.phase)
         key = shared if group else (row.name,)
-        each = bytes_per_parameter(row, weight_format, model)
         width, size = row.out_features, row.out_features * each
         if key in merged:
-            width += merged[key].out_features
-            size += merged[key].out_features * merged[key].bytes_per_parameter
-        merged[key] = ServedMatrix(
+            other, mean = merged[key]
+            width += other.out_features
+            size += other.out_features * mean
+        matrix = ServedMatrix(
             name=row.name,
             part=row.part,
             layers=row.layers,
@@ -336,9 +335,10 @@ def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[Se
             input_divided=row.target in INPUT_DIVIDED_TARGETS,
             experts=row.experts,
             active_experts=row.active_experts,
-            bytes_per_parameter=size / width,
+            wide=size / width >= SIXTEEN_BIT_BYTES,
             phase=row.phase,
         )
+        merged[key] = matrix, size / width
     return merged.values()
 
 
@@ -371,7 +371,7 @@ def cached_bytes_per_sequence(
         share = row_cache_share(row, layout)
         kept = np.minimum(tokens, row.window) if row.window else tokens
         kept = float(row.keys) if row.keys else kept
-        cached = share * row.cache_elements_per_token * kept * served.cache_bytes_per_element
+        cached = share * row.cache_elements_per_token * kept * served.cache_bytes
         # The format of the cache does not change the format of the state.
         state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
         total = total + row.layers * (cached + state)

@@ -18,10 +18,8 @@ from advisor.equations.serving.memory import (
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import (
     INPUT_DIVIDED_TARGETS,
-    SIXTEEN_BIT_BYTES,
     ServedModel,
     ServingLoad,
-    bytes_per_parameter,
     cached_bytes_per_sequence,
     host_parts,
     model_parallel_ranks,
@@ -29,6 +27,7 @@ from advisor.estimate.serving.demand import (
 )
 from advisor.estimate.serving.engine_limits import communication_bytes, sampled_sequences
 from advisor.estimate.serving.images import tower_bytes
+from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -234,9 +233,8 @@ def _held_by_host(served: ServedModel, load: ServingLoad, layout: LayoutArrays) 
     weights = np.zeros_like(layout.tensor)
     if not parts.touched.any():
         return weights
-    for row in model.operators:
+    for row, each in zip(model.operators, served.row_bytes, strict=True):
         share = parts.share(row.part, routed=row.division is Division.EXPERT)
-        each = bytes_per_parameter(row, served.weight_format, model)
         weights = weights + share * row.layers * row.parameters * each
     length = load.cached_prompt(served) + load.cached_answers()
     whole = replace(layout, gpu_layers=np.full_like(layout.gpu_layers, np.inf))
@@ -272,8 +270,7 @@ def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Flo
     model = served.model
     part_bytes = {part: np.zeros_like(layout.tensor) for part in Part}
     parts = host_parts(model, layout)
-    for row in model.operators:
-        each = bytes_per_parameter(row, served.weight_format, model)
+    for row, each in zip(model.operators, served.row_bytes, strict=True):
         held = row.layers * row.parameters * each / model_parallel_ranks(row.division, layout)
         held = held * (1.0 - parts.share(row.part, routed=row.division is Division.EXPERT))
         part_bytes[row.part] = part_bytes[row.part] + held

@@ -13,16 +13,15 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import MemoryBreakdown
-from advisor.estimate.serving.demand import (
-    SIXTEEN_BIT_BYTES,
-    ServedModel,
-    ServingLoad,
-    mean_bytes_per_parameter,
-    stores_as_published,
-)
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.serving.images import tower_bytes
 from advisor.estimate.serving.memory import adapters_bytes
+from advisor.estimate.serving.stored_bytes import (
+    SIXTEEN_BIT_BYTES,
+    mean_bytes_per_parameter,
+    stores_as_published,
+)
 from advisor.estimate.serving.unlike import split_note
 from advisor.foundation.formatting import duration, memory, percent
 from advisor.foundation.rounding import trimmed

@@ -15,13 +15,8 @@ from advisor.equations.roofline import (
 )
 from advisor.equations.serving.engine import experts_touched, mean_attended_tokens
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.serving.demand import (
-    SIXTEEN_BIT_BYTES,
-    HostParts,
-    ServedMatrix,
-    ServedModel,
-    row_cache_share,
-)
+from advisor.estimate.serving.demand import HostParts, ServedMatrix, ServedModel, row_cache_share
+from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.foundation.record import record
 from advisor.nouns.software.engines import ServingFacts
 
@@ -99,18 +94,18 @@ def products(
     hardware, hosted = candidates.hardware, bool(np.any(parts.touched))
     unquantised = hardware.in_16_bits()
     served_wide = served.weight_format.bytes_per_parameter >= SIXTEEN_BIT_BYTES
-    for matrix in served.matrices:
-        wide = matrix.bytes_per_parameter >= SIXTEEN_BIT_BYTES
-        kernels = unquantised if wide else hardware
-        if matrix.experts > 1 and wide is served_wide:
+    for matrix, size in zip(served.matrices, served.matrix_bytes, strict=True):
+        kernels = unquantised if matrix.wide else hardware
+        if matrix.experts > 1 and matrix.wide is served_wide:
             kernels = kernels.for_experts()
-        if not wide and not engine.backends:
+        if not matrix.wide and not engine.backends:
             kernels = _unpacking(kernels, engine)
         rows = content.of(matrix.part, matrix.phase)
         # Several rows write expanded weights out in 16 bits and read them again.
-        expanded = served.weight_format.expanded and not wide
+        expanded = served.weight_format.expanded and not matrix.wide
         written = np.where((rows > 1) & expanded, 2 * SIXTEEN_BIT_BYTES, 0.0)
-        total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine, written)
+        moved = size + written
+        total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine, moved)
         # A matrix without rows in its phase is neither computed nor read.
         runs = np.where(rows > 0, 1.0, 0.0)
         total = np.where(runs > 0, total, 0.0)
@@ -125,7 +120,7 @@ def products(
         away = matrix.layers * away
         weights = weights + own * reading
         compute = compute + (own + away * streams) * (total - reading)
-        held = held + away * _held_bytes(matrix, rows, runs)
+        held = held + away * _held_bytes(matrix, rows, runs, size)
         flops = flops + away * runs * _flops(matrix, rows)
     return Products(weights, compute, fixed, held, flops)
 
@@ -144,13 +139,16 @@ def _flops(matrix: ServedMatrix, rows: Floats) -> Floats:
     return 2.0 * (rows * matrix.active_experts) * matrix.in_features * matrix.out_features
 
 
-def _held_bytes(matrix: ServedMatrix, rows: Floats, runs: Floats) -> Floats:
-    """Return the weights of one matrix in one layer that a step reads, in bytes."""
+def _held_bytes(matrix: ServedMatrix, rows: Floats, runs: Floats, each: Floats) -> Floats:
+    """Return the weights of one matrix in one layer that a step reads, in bytes.
+
+    ``each``: of one parameter.
+    """
     touched = experts_touched(
         experts=float(matrix.experts), active_experts=float(matrix.active_experts), tokens=rows
     )
     count = touched if matrix.experts > 1 else 1.0
-    size = matrix.in_features * matrix.out_features * matrix.bytes_per_parameter
+    size = matrix.in_features * matrix.out_features * each
     return np.asarray(runs * count * size)
 
 
@@ -160,11 +158,11 @@ def _matrix_time(
     layout: LayoutArrays,
     hardware: HardwareArrays,
     engine: ServingFacts,
-    written: Floats,
+    weight_bytes: Floats,
 ) -> tuple[Floats, Floats]:
     """Return the time of one matrix without its fixed cost, and its part for reading, in s.
 
-    Each weight moves ``written`` bytes beside its own.
+    ``weight_bytes``: that each weight moves.
     """
     tokens = content.of(matrix.part, matrix.phase)
     split = np.ones_like(layout.tensor)
@@ -193,7 +191,7 @@ def _matrix_time(
         depth=depth,
         width=width,
         matrices=held,
-        bytes_per_parameter=matrix.bytes_per_parameter + written,
+        bytes_per_parameter=weight_bytes,
         bytes_per_activation=SIXTEEN_BIT_BYTES,
     )
     time = matmul_time_s(
@@ -232,7 +230,7 @@ def attention_time(
         elements = row.cache_elements_per_token * row_cache_share(row, layout)
         state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
         # Each step reads the state and writes it back.
-        per_sequence = elements * keys * served.cache_bytes_per_element + 2.0 * state
+        per_sequence = elements * keys * served.cache_bytes + 2.0 * state
         read = bandwidth_time_s(
             moved_bytes=content.sequences * per_sequence,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,

@@ -17,13 +17,14 @@ from advisor.equations.offload import host_layers_s
 from advisor.equations.serving.continuous_batching import pipeline_batches
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Shares
 from advisor.estimate.hardware.links import group_link
-from advisor.estimate.serving.demand import SIXTEEN_BIT_BYTES, HostParts, ServedModel, host_parts
+from advisor.estimate.serving.demand import HostParts, ServedModel, host_parts
 from advisor.estimate.serving.row_times import (
     StepContent,
     attention_time,
     elementwise_time,
     products,
 )
+from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.foundation.record import record
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.links_and_memory import NetworkEfficiency

@@ -3,12 +3,9 @@
 import numpy as np
 
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.serving.demand import (
-    ServedModel,
-    cached_bytes_per_sequence,
-    mean_bytes_per_parameter,
-)
+from advisor.estimate.serving.demand import ServedModel, cached_bytes_per_sequence
 from advisor.estimate.serving.engine_limits import batched_tokens, sampled_sequences
+from advisor.estimate.serving.stored_bytes import mean_bytes_per_parameter
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB
 from advisor.nouns.hardware import Accelerator
@@ -43,7 +40,7 @@ def memory_substitutions(
         "kv_cache": (
             f"{_requests(workload, layout):,} requests x {length:,} tokens x "
             f"{model.cache_elements_per_token:,.0f} elements x "
-            f"{served.cache_bytes_per_element:g} bytes / ({split})"
+            f"{float(served.cache_bytes[0]):g} bytes / ({split})"
         ),
         "activations": f"{step:,.0f} tokens, hidden {model.hidden_size:,}, tensor {layout.tensor}",
         "logits": (

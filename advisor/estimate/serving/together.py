@@ -45,8 +45,7 @@ class _Question(NamedTuple):
         served, calibration = self.served, self.calibration
         constants = (id(getattr(calibration, name)) for name in type(calibration).model_fields)
         drafts = bool(self.load.drafting[0] > 0)
-        model = id(served.model), served.weight_format.name, served.cache_bytes_per_element
-        return self.step, *model, drafts, *constants
+        return self.step, id(served.model), served.kind, drafts, *constants
 
     def answer(self) -> Columns:
         return self.step(self.served, self.load, self.candidates, self.calibration)
@@ -179,7 +178,8 @@ def _joined(part: Sequence[tuple[_Task, _Question]]) -> None:
             [one.candidates.hardware for one in questions]
         ),
     )
-    found = questions[0]._replace(load=load, candidates=candidates).answer()
+    served = ServedModel.joined([one.served for one in questions], sizes)
+    found = questions[0]._replace(served=served, load=load, candidates=candidates).answer()
     begin = 0
     for (task, _), size in zip(part, sizes, strict=True):
         task.answer = found.take(slice(begin, begin + size))

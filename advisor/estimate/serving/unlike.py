@@ -9,11 +9,8 @@ from advisor.equations.serving.engine import rate_in_turn
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.hardware.rates import matmul_peak
-from advisor.estimate.serving.demand import (
-    cached_bytes_per_sequence,
-    mean_bytes_per_parameter,
-    served_on,
-)
+from advisor.estimate.serving.demand import cached_bytes_per_sequence, served_on
+from advisor.estimate.serving.stored_bytes import mean_bytes_per_parameter
 from advisor.foundation.formatting import percent
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, UnlikeCards

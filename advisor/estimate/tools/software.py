@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import dropwhile
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -14,6 +15,7 @@ from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.serving_formats import Program, Way, hosted_ways, ladder_of, ways_of
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun, offer_for
+from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
@@ -37,6 +39,14 @@ from advisor.nouns.workload import FineTuning, Serving, Training
 NARROWER: Final = 1.2
 """A tool that serves narrower weights is tried with formats of up to this share of the first tool's
 narrowest: GGUF mixtures quantise embeddings too, so they need less than their mean size says."""
+
+
+@by_identity(1024)
+def kind_of(card: Accelerator) -> Hashable:
+    """Return what decides which tools do a duty on a card, and in which formats."""
+    formats = frozenset(card.peak_flops_per_s)
+    own = card.inference_only, card.shares_host_memory, isinstance(card, UnlikeCards)
+    return Kind.of(card), card.segment, formats, *own
 
 
 @cache
@@ -66,9 +76,9 @@ class ToolRules:
     case: Case
     architecture: ModelArchitecture
     duty: Duty
-    _chosen: dict[tuple[Kind, bool, bool, bool], Tool | Lack] = field(default_factory=dict)
-    _ways: dict[tuple[str, bool], tuple[Way, ...]] = field(default_factory=dict)
-    _formats_of: dict[tuple[str, str], tuple[Way, ...]] = field(default_factory=dict)
+    _chosen: dict[Hashable, Tool | Lack] = field(default_factory=dict)
+    _ways: dict[tuple[Hashable, bool], tuple[Way, ...]] = field(default_factory=dict)
+    _formats_of: dict[tuple[str, Hashable], tuple[Way, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
@@ -99,11 +109,10 @@ class ToolRules:
             workload = workload.changed(weight_format=weight_format)
             case = self.case.changed(workload=workload)
             return ToolRules(case, self.architecture, self.duty).choose(card)
-        unlike = isinstance(card, UnlikeCards)
-        key = Kind.of(card), card.inference_only, card.shares_host_memory, unlike
-        if key not in self._chosen:
-            self._chosen[key] = self._first(card)
-        return self._chosen[key]
+        kind = kind_of(card)
+        if kind not in self._chosen:
+            self._chosen[kind] = self._first(card)
+        return self._chosen[kind]
 
     def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
         """Return the ways to serve on a card in the order in which a plan tries them.
@@ -113,7 +122,7 @@ class ToolRules:
 
         ``many``: more cards than share a model by whole layers: then the next tool is tried, too.
         """
-        key = card.key, many
+        key = kind_of(card), many
         if key not in self._ways:
             self._ways[key] = self._found_ways(card, many)
         return self._ways[key]
@@ -122,10 +131,11 @@ class ToolRules:
         workload = self.case.workload
         if not isinstance(workload, Serving):
             return ()
-        candidates = self._candidates(card)
-        own = next(self._able(candidates, card), None)
-        if own is None:
+        tool = self.choose(card)
+        if isinstance(tool, Lack):
             return ()
+        candidates = dropwhile(lambda one: one[0] is not tool, self._candidates(card))
+        own = next(candidates)
         first = self._own_ways(own, card, workload)
         if self.duty is not Duty.GENERATE or self._states_layout:
             return first
@@ -156,7 +166,7 @@ class ToolRules:
         return (one for one in programs if not self._miss(*one, card))
 
     def _own_ways(self, program: Program, card: Accelerator, workload: Serving) -> tuple[Way, ...]:
-        key = program[0].name, card.key
+        key = program[0].name, kind_of(card)
         if key not in self._formats_of:
             self._formats_of[key] = ways_of(program, card, workload, self.architecture)
         return self._formats_of[key]

@@ -16,8 +16,8 @@ from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
-from advisor.estimate.serving.demand import EXPERTS_ONLY_FORMATS
 from advisor.estimate.serving.notes import raising
+from advisor.estimate.serving.stored_bytes import EXPERTS_ONLY_FORMATS
 from advisor.estimate.tools.serving_formats import ladder_of
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator

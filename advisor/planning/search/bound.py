@@ -1,6 +1,6 @@
-"""A cheap lower bound of step times, which decides which layouts are timed."""
+"""Lower bounds of times, which decide which numbers and layouts are tried."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
@@ -12,12 +12,16 @@ from advisor.equations.training.memory import stage_share
 from advisor.equations.training.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.hardware.kernel_times import dispatch_time, queue_time
+from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.traffic import data_traffic, exposed_exchange, model_traffic
+from advisor.foundation.units import HOUR_S
+from advisor.nouns.limits import Constraints
 from advisor.nouns.software.links_and_memory import NetworkEfficiency
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
+from advisor.planning.search.systems import System
 
 Indices = NDArray[np.intp]
 
@@ -142,6 +146,44 @@ class StepBound:
             launches[key] * share + launches_of_ends[key],
         )
         return longest
+
+
+def within_reach(
+    system: System,
+    run: TrainingRun,
+    flops: float,
+    limits: Constraints,
+    has_layouts: Callable[[int], bool],
+    price: float,
+    *,
+    with_ends: bool = True,
+) -> System:
+    """Drop counts whose roofline misses the deadline or the budget.
+
+    ``with_ends``: keep what shows by how much a card misses: the largest and the smallest count
+    that has a layout, and those that only the budget would drop.
+
+    The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
+    dropped one could meet the limits.
+
+    ``flops``: of the whole run, without recomputation. [FLOPs] ``has_layouts``: whether any layout
+    exists for a number of accelerators. ``price``: of one machine. [USD/h]
+    """
+    peak = matmul_peak(system.accelerator, run.recipe.compute)
+    if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):
+        return system
+    deadline = limits.deadline_hours or float("inf")
+    budget = limits.budget_usd or float("inf")
+
+    def reachable(count: int) -> bool:
+        hours = flops / (count * peak) / HOUR_S
+        instances = -(-count // system.node.accelerators)
+        return hours <= deadline and (with_ends or hours * instances * price <= budget)
+
+    possible = [count for count in system.counts if has_layouts(count)]
+    ends = {*possible[:1], *possible[-1:]} if with_ends else set()
+    kept = tuple(count for count in possible if reachable(count) or count in ends)
+    return replace(system, counts=kept)
 
 
 def _kernel_times(

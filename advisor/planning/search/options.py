@@ -169,7 +169,7 @@ class Price:
 
 def priced_options(
     found: list[Option],
-    prices: Sequence[Price],
+    prices: Sequence[Price] | Mapping[int, Price],
     served: Serving | None = None,
 ) -> list[Option]:
     """Price what was found, with the spare replicas and the load balancer of a served model.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -17,13 +17,13 @@ from advisor.estimate.training.run import (
     software_of,
     trains_adapters,
 )
-from advisor.foundation.units import HOUR_S
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.software.stacks import Work
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
+from advisor.planning.search.bound import within_reach
 from advisor.planning.search.found import SearchResult, keep_least
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.options import Miss, Option, Price, priced_options, worth_advising
@@ -308,7 +308,9 @@ class _RecipeSearch:
             self.space = LayoutSpace(
                 self.run, counts, self.asked.calibration, stated=self.asked.case.layout
             )
-        self._try([reachable[place] for place in able], [indices[place] for place in able])
+        usd = [self.prices[indices[place]].usd_per_hour for place in able]
+        kept = [reachable[place] for place in able], [indices[place] for place in able]
+        self._try(*kept, within=(limits, usd))
 
     def _reachable(
         self,
@@ -344,52 +346,24 @@ class _RecipeSearch:
                 self.misses.pop(index, None)
             self._try([systems[index] for index in again], again)
 
-    def _try(self, systems: Sequence[System], indices: Sequence[int]) -> None:
+    def _try(
+        self,
+        systems: Sequence[System],
+        indices: Sequence[int],
+        *,
+        within: tuple[Constraints, Sequence[float]] | None = None,
+    ) -> None:
         known = self.asked
-        deadline = known.case.limits.deadline_hours or float("inf")
         result = search_training(
-            self.run, systems, self.space, known.calibration, deadline_hours=deadline
+            self.run,
+            systems,
+            self.space,
+            known.calibration,
+            deadline_hours=known.case.limits.deadline_hours or float("inf"),
+            within=within,
         )
         self.searched += result.searched
         for one in result.found:
             one.system = indices[one.system]
         self.found += result.found
         self.misses |= {indices[at]: miss for at, miss in result.misses.items()}
-
-
-def within_reach(
-    system: System,
-    run: TrainingRun,
-    flops: float,
-    limits: Constraints,
-    has_layouts: Callable[[int], bool],
-    price: float,
-    *,
-    with_ends: bool = True,
-) -> System:
-    """Drop counts whose roofline misses the deadline or the budget.
-
-    ``with_ends``: keep what shows by how much a card misses: the largest and the smallest count
-    that has a layout, and those that only the budget would drop.
-
-    The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
-    dropped one could meet the limits.
-
-    ``flops``: of the whole run, without recomputation. [FLOPs] ``has_layouts``: whether any layout
-    exists for a number of accelerators. ``price``: of one machine. [USD/h]
-    """
-    peak = matmul_peak(system.accelerator, run.recipe.compute)
-    if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):
-        return system
-    deadline = limits.deadline_hours or float("inf")
-    budget = limits.budget_usd or float("inf")
-
-    def reachable(count: int) -> bool:
-        hours = flops / (count * peak) / HOUR_S
-        instances = -(-count // system.node.accelerators)
-        return hours <= deadline and (with_ends or hours * instances * price <= budget)
-
-    possible = [count for count in system.counts if has_layouts(count)]
-    ends = {*possible[:1], *possible[-1:]} if with_ends else set()
-    kept = tuple(count for count in possible if reachable(count) or count in ends)
-    return replace(system, counts=kept)

@@ -1,7 +1,7 @@
 """Replicas of a server: every way to divide accelerators, and the fewest machines that do."""
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,11 +19,13 @@ from advisor.planning.time_ranges import TimeSpreads
 
 TRIED_AT_ONCE = 7
 """How many numbers between two known ones each round tries."""
+REPLICAS_AT_ONCE = 31
+"""The same of replicas: few of them leave each another number of requests."""
 
 
-def _between(too_few: int, enough: int) -> list[int]:
+def _between(too_few: int, enough: int, most: int = TRIED_AT_ONCE) -> list[int]:
     """Return the numbers to try next, evenly between the two."""
-    gap, parts = enough - too_few, TRIED_AT_ONCE + 1
+    gap, parts = enough - too_few, most + 1
     return sorted({too_few + gap * part // parts for part in range(1, parts)} - {too_few, enough})
 
 
@@ -250,7 +252,7 @@ class _Gap:
     per_instance: int
     usd: float
     """Highest price of an instance. [USD/h]"""
-    card: str
+    kind: Hashable
     moved: bool = False
 
     def row_of(self, instances: int, concurrency: int, spares: int) -> tuple[int, ...] | None:
@@ -266,7 +268,7 @@ class _Gap:
 
     def close(self, met: dict[int, tuple[int, ...]], spares: int) -> None:
         """Narrow the gap by the tried numbers of instances that are enough, with their rows."""
-        tried = _between(self.too_few, self.enough)
+        tried = _between(self.too_few, self.enough, REPLICAS_AT_ONCE)
         if met:
             self.row, self.moved = met[min(met)], True
             cards = self.row[1] + spares * self.row[3] * self.row[4] * self.row[5]
@@ -283,23 +285,26 @@ def fewest_replicas(
     concurrency: int,
     judge: Callable[[Table], NDArray[np.bool_]],
     spares: int = 0,
+    *,
+    kinds: Sequence[Hashable],
 ) -> Table:
     """Close the gap between the searched numbers: one instance fewer misses a limit.
 
-    Only layouts that can still be the cheapest of their accelerator are followed. Experts that are
+    Only layouts that can still be the cheapest of their kind are followed. Experts that are
     spread over all replicas keep the searched numbers.
 
     The rows that were found beside those of ``table``.
 
     ``enough``: rows that fit and meet the latency targets. ``judge``: the same for other rows.
-    ``spares``: replicas that stay beyond those of a row.
+    ``spares``: replicas that stay beyond those of a row. ``kinds``: accelerator and formats of each
+    system.
     """
-    gaps, least = _gaps(table, enough, systems, prices, spares)
+    gaps, least = _gaps(table, enough, systems, prices, spares, kinds)
     while True:
         open_gaps = [
             gap
             for gap in gaps
-            if gap.enough - gap.too_few > 1 and gap.usd * (gap.too_few + 1) < least[gap.card]
+            if gap.enough - gap.too_few > 1 and gap.usd * (gap.too_few + 1) < least[gap.kind]
         ]
         if not open_gaps:
             found = [gap.row for gap in gaps if gap.moved]
@@ -308,7 +313,7 @@ def fewest_replicas(
         rows = [
             (gap, number, row)
             for gap in open_gaps
-            for number in _between(gap.too_few, gap.enough)
+            for number in _between(gap.too_few, gap.enough, REPLICAS_AT_ONCE)
             if (row := gap.row_of(number, concurrency, spares))
         ]
         asked = np.array([row for _, _, row in rows], dtype=np.intp)
@@ -319,7 +324,7 @@ def fewest_replicas(
                 enough_by.setdefault(id(gap), {})[number] = row
         for gap in open_gaps:
             gap.close(enough_by.get(id(gap), {}), spares)
-            least[gap.card] = min(least[gap.card], gap.usd * gap.enough)
+            least[gap.kind] = min(least[gap.kind], gap.usd * gap.enough)
 
 
 def _gaps(
@@ -328,11 +333,12 @@ def _gaps(
     systems: Sequence[System],
     prices: Sequence[Price],
     spares: int,
-) -> tuple[list[_Gap], dict[str, float]]:
+    kinds: Sequence[Hashable],
+) -> tuple[list[_Gap], dict[Hashable, float]]:
     """Return the layouts of a replica that fewer instances might suffice for.
 
-    Those that could still be the cheapest of their accelerator, and the least price of the
-    searched numbers by accelerator. [USD/h]
+    Those that could still be the cheapest of their kind, and the least price of the searched
+    numbers by kind. [USD/h]
     """
     rented = np.array([not system.owned for system in systems])
     followed = rented[table[:, 0]] & ((table[:, 5] == 1) | (table[:, 5] < table[:, 2]))
@@ -354,9 +360,8 @@ def _gaps(
     per_instance = np.array([system.node.accelerators for system in systems])[index]
     usd = np.array([price.usd_per_hour * price.factor for price in prices])[index]
     too_few, instances = -(-below // per_instance), -(-used // per_instance)
-    cards = [system.accelerator.key for system in systems]
-    codes = {card: code for code, card in enumerate(dict.fromkeys(cards))}
-    code = np.array([codes[card] for card in cards])[index]
+    codes = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
+    code = np.array([codes[kind] for kind in kinds])[index]
     least = np.full(len(codes), np.inf)
     np.minimum.at(least, code, usd * instances)
     open_ones = (instances - too_few > 1) & (usd * (too_few + 1) < least[code])
@@ -367,8 +372,8 @@ def _gaps(
             enough=int(instances[place]),
             per_instance=int(per_instance[place]),
             usd=float(usd[place]),
-            card=cards[index[place]],
+            kind=kinds[index[place]],
         )
         for place in np.flatnonzero(open_ones).tolist()
     ]
-    return gaps, {card: float(least[number]) for card, number in codes.items()}
+    return gaps, {kind: float(least[number]) for kind, number in codes.items()}

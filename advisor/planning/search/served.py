@@ -1,6 +1,6 @@
 """The search for serving over tools and weight formats: for each system, the first that fits."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf
@@ -8,16 +8,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from advisor.estimate.hardware.card_formats import cache_format, serves_in
+from advisor.estimate.hardware.card_formats import serves_in
 from advisor.estimate.refusals import check_context
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.serving.demand import ServedModel
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of, engine_of
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Objective
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
+from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import SearchResult, keep_least
@@ -31,7 +33,7 @@ from advisor.planning.search.options import (
     priced_options,
 )
 from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
-from advisor.planning.search.served_rows import ServedWork, Strain, layouts_of
+from advisor.planning.search.served_rows import ServedWork, Strain
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
 from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.time_ranges import TimeSpreads
@@ -50,6 +52,15 @@ class _Try(NamedTuple):
     def form(self) -> WeightFormat:
         """The weight format."""
         return WEIGHT_FORMATS[self.way.weight_format]
+
+
+class _Found(NamedTuple):
+    """What the search of a try found, beside other tries."""
+
+    item: _Try
+    search: ServingSearch
+    at: int
+    """The place of its system in the search."""
 
 
 def search_served(
@@ -108,6 +119,7 @@ class _Served:
     searched: int = 0
     _variants: dict[tuple[int, str, str | None], int] = field(default_factory=dict)
     _prices: dict[int, Price] = field(default_factory=dict)
+    _points: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     @cached_property
     def _spreads(self) -> TimeSpreads:
@@ -121,27 +133,41 @@ class _Served:
     def _parameters(self) -> int:
         return self.asked.architecture.total_parameters
 
-    def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
-        """Try each system's ways in order until one fits; return its place in the ladder.
+    @cached_property
+    def _writes(self) -> bool:
+        return self.asked.architecture.generates
 
-        Systems whose next way has smaller weights wait for the others, to be searched with them.
+    def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
+        """Find each system's first way that fits; return its place in the ladder.
+
+        A first way mostly fits; after it, all others of a tool are evaluated together. Options with
+        the largest weights come first.
         """
         solved: list[int | None] = [None] * len(ladders)
         ahead = [self._worth_trying(place, ladder) for place, ladder in enumerate(ladders)]
-        while waiting := [place for place, steps in enumerate(ahead) if steps]:
-            tries = [_Try(place, ladders[place][ahead[place][0]]) for place in waiting]
-            largest = max(item.form.bytes_per_parameter for item in tries)
-            tries = [item for item in tries if item.form.bytes_per_parameter == largest]
-            fitting = dict(self._evaluated(tries))
-            for item in tries:
-                place, way = item.place, item.way
-                step = ahead[place].pop(0)
-                if place not in fitting:
+        fitting: list[tuple[float, int, Way, list[Option]]] = []
+        most = 1
+        while any(ahead):
+            tries = [
+                (place, step)
+                for place, steps in enumerate(ahead)
+                for step in steps[:most]
+                if ladders[place][step].tool is ladders[place][steps[0]].tool
+            ]
+            found = self._evaluated([_Try(place, ladders[place][step]) for place, step in tries])
+            for (place, step), one in zip(tries, found, strict=True):
+                if solved[place] is not None:
                     continue
-                solved[place], ahead[place] = step, []
-                (self.options if way.usual else self.smaller).extend(fitting[place])
-                if way.beside and not way.usual:
-                    self.alternatives.extend(fitting[place])
+                ahead[place].remove(step)
+                if options := self._taken(one):
+                    solved[place], ahead[place] = step, []
+                    size = one.item.form.bytes_per_parameter
+                    fitting.append((-size, place, one.item.way, options))
+            most = max(map(len, ladders))
+        for _, _, way, options in sorted(fitting, key=lambda item: item[:2]):
+            (self.options if way.usual else self.smaller).extend(options)
+            if way.beside and not way.usual:
+                self.alternatives.extend(options)
         return solved
 
     def _worth_trying(self, place: int, ladder: Sequence[Way]) -> list[int]:
@@ -158,9 +184,10 @@ class _Served:
         form = WEIGHT_FORMATS[way.weight_format.removesuffix("_moe")]
         least = SMALLEST_FILE * form.bytes_per_parameter * self._parameters
         cards = system.accelerator.memory_raised_bytes * system.counts[-1]
+        if not way.hosted:
+            return least <= cards
         machines = -(-system.counts[-1] // system.node.accelerators)
-        host = system.node.host_memory_bytes or inf
-        return least <= cards + (machines * host if way.hosted else 0.0)
+        return least <= cards + machines * (system.node.host_memory_bytes or inf)
 
     def beside(self, ladders: Sequence[Sequence[Way]], steps: Sequence[int | None]) -> None:
         """Evaluate the formats that are worth naming where a larger one fits.
@@ -175,11 +202,10 @@ class _Served:
             for way in ladder[step + 1 :]
             if way.beside
         ]
-        names = dict.fromkeys(item.way.weight_format for item in tries)
-        for name in names:
-            alike = [item for item in tries if item.way.weight_format == name]
-            for _, found in self._evaluated(alike, missing=False, most_usd=most):
-                self.alternatives.extend(found)
+        names = list(dict.fromkeys(item.way.weight_format for item in tries))
+        tries.sort(key=lambda item: names.index(item.way.weight_format))
+        for found in self._evaluated(tries, most_usd=most):
+            self.alternatives.extend(self._taken(found, missing=False))
 
     def _least_usd(self) -> float:
         """Return the least bill of what meets the limits; infinite where bills do not decide."""
@@ -244,56 +270,76 @@ class _Served:
             lowered=bool(self.smaller and not self.options),
         )
 
-    def _evaluated(
-        self, tries: Sequence[_Try], *, missing: bool = True, most_usd: float = inf
-    ) -> Iterator[tuple[int, list[Option]]]:
-        """Yield the systems on which their way fits, with its priced options.
+    def _evaluated(self, tries: Sequence[_Try], *, most_usd: float = inf) -> list[_Found]:
+        """Search the systems of tries, those that share a search together.
 
         ``most_usd``: dearer numbers of accelerators are left out, but for the next one, below which
         the fewest that suffice may be. [USD/month]
         """
-        for alike in self._alike(tries):
-            places = [self._variant(item) for item in alike]
-            members = [self._within(place, most_usd) for place in places]
-            prices = [self._price(place) for place in places]
-            strain = self._strain(alike, members)
-            found = self._searched(alike[0], members, prices, strain)
-            self.searched += found.searched
-            if missing and not alike[0].way.hosted:
-                keep_least(self.misses, found.misses, members)
-                for at, carried in found.carried.items():
-                    key = members[at].accelerator.key
-                    self.carried[key] = max(self.carried.get(key, 0.0), carried)
-            groups: dict[int, list[Option]] = {}
-            options = list(self._options(found, alike, members, strain))
-            for option in priced_options(options, prices, self.workload):
-                at, option.system = option.system, places[option.system]
-                groups.setdefault(alike[at].place, []).append(option)
-            yield from groups.items()
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for number, item in enumerate(tries):
+            groups.setdefault(self._kind(item), []).append(number)
+        found: dict[int, _Found] = {}
+        for numbers in groups.values():
+            search = self._searched([tries[number] for number in numbers], most_usd)
+            for at, number in enumerate(numbers):
+                found[number] = _Found(tries[number], search, at)
+        return [found[number] for number in range(len(tries))]
+
+    def _kind(self, item: _Try) -> tuple[object, ...]:
+        """Return what tries have in common that share a search: kind of format, and engine."""
+        tool, card = item.way.tool, self.systems[item.place].accelerator
+        engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
+        if not self._writes:
+            return item.form.name, *engine
+        served = ServedModel.of(self.asked.architecture, weight_format=item.form, cache_bytes=0.0)
+        return *served.kind, *engine, item.way.hosted
+
+    def _taken(self, found: _Found, *, missing: bool = True) -> list[Option]:
+        """Return the priced options of a try.
+
+        ``missing``: also note what its system lacks.
+        """
+        search, at, name = found.search, found.at, found.item.form.name
+        place, self.searched = self._variant(found.item), self.searched + search.searched[at]
+        card = self.systems[place].accelerator
+        if missing and not found.item.way.hosted:
+            if at in search.misses:
+                keep_least(self.misses, {place: search.misses[at]}, self.systems)
+            carried = search.carried.get(at, 0.0)
+            if carried:
+                self.carried[card.key] = max(self.carried.get(card.key, 0.0), carried)
+        begin, end = search.ends[at : at + 2]
+        if begin == end:
+            return []
+        high = self._spreads.of(card, precision=name, count=1).high
+        later, first = self._judged(card, name)
+        proven, figures = self._spreads.proven(card, name), search.figures
+        columns = (search.table[:, 1], figures.tpot, figures.ttft, figures.throughput)
+        times = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+        options = [
+            Option(
+                place,
+                count,
+                name,
+                search.layouts,
+                row,
+                tpot_s,
+                tpot_s * high,
+                ttft_s,
+                tokens_per_s,
+                judged=(tpot_s * later, ttft_s * first),
+                proven=proven,
+            )
+            for row, (count, tpot_s, ttft_s, tokens_per_s) in enumerate(times, begin)
+        ]
+        return priced_options(options, {place: self._price(found.item.place)}, self.workload)
 
     def _price(self, place: int) -> Price:
         if place not in self._prices:
             kind = self.asked.case.limits.price_kind
             self._prices[place] = Price.of(self.systems[place], kind)
         return self._prices[place]
-
-    def _within(self, place: int, most_usd: float) -> System:
-        system = self.systems[place]
-        if isinf(most_usd):
-            return system
-        return replace(system, counts=system.counts[: self._affordable(place, most_usd) + 1])
-
-    def _alike(self, tries: Iterable[_Try]) -> Iterable[list[_Try]]:
-        """Group tries that share a search: formats of equal size under one engine."""
-        groups: dict[tuple[object, ...], list[_Try]] = {}
-        for item in tries:
-            card, form = self.systems[item.place].accelerator, item.form
-            cache = KV_CACHE_FORMATS[item.way.cache or cache_format(self.workload, card)]
-            tool = item.way.tool
-            engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
-            kind = form.bytes_per_parameter, form.engine, cache, engine, item.way.hosted
-            groups.setdefault(kind, []).append(item)
-        return groups.values()
 
     def _variant(self, item: _Try) -> int:
         """Return the index of the try's system with its tool and cache; others are a new system."""
@@ -309,78 +355,46 @@ class _Served:
             self.systems.append(replace(system, tool=tool, cache=cache))
         return self._variants[key]
 
-    def _strain(self, alike: Sequence[_Try], members: Sequence[System]) -> Strain:
+    def _judged(self, card: Accelerator, precision: str) -> tuple[float, float]:
         """Return at which point of their ranges the limits judge the latencies."""
-        limits, spreads = self.asked.case.limits, self._spreads
-        pairs = [
-            (one.accelerator, item.form.name) for one, item in zip(members, alike, strict=True)
-        ]
-        later = (spreads.of(card, precision=name, count=1) for card, name in pairs)
-        first = (spreads.first(card, precision=name, at=limits.at) for card, name in pairs)
-        share = 1.0 - limits.risk
-        return Strain(*(np.array([item.at(share) for item in each]) for each in (later, first)))
+        key = card.key, precision
+        if key not in self._points:
+            limits, spreads = self.asked.case.limits, self._spreads
+            later = spreads.of(card, precision=precision, count=1)
+            first = spreads.first(card, precision=precision, at=limits.at)
+            self._points[key] = later.at(1.0 - limits.risk), first.at(1.0 - limits.risk)
+        return self._points[key]
 
-    def _searched(
-        self, one: _Try, members: Sequence[System], prices: Sequence[Price], strain: Strain
-    ) -> ServingSearch:
-        """Search the systems of tries that are like one."""
-        way, form, card = one.way, one.form, members[0].accelerator
-        constants = constants_of(self.asked.calibration, way.tool, card, self._duty)
-        layout = self.asked.case.layout
+    def _searched(self, alike: Sequence[_Try], most_usd: float) -> ServingSearch:
+        """Search the systems of tries that share a search."""
+        asked, way, forms = self.asked, alike[0].way, [item.form for item in alike]
+        members = []
+        for place, (tool, _, _, _, _, cache) in alike:
+            system = self.systems[place]
+            most = None if isinf(most_usd) else self._affordable(place, most_usd) + 1
+            members.append(replace(system, counts=system.counts[:most], tool=tool, cache=cache))
+        cards = [one.accelerator for one in members]
+        constants = constants_of(asked.calibration, way.tool, cards[0], self._duty)
+        layout = asked.case.layout
         table = replica_table(
-            self.asked.architecture,
+            asked.architecture,
             members,
             most_replicas(self.workload),
             stated_values(layout),
-            by_layers=constants.engine_for(form).divides_layers,
+            by_layers=constants.engine_for(forms[0]).divides_layers,
             hosted=way.hosted,
             spares=self.workload.spare_replicas,
         )
-        workload = self.workload
-        if way.cache:
-            workload = workload.changed(kv_cache_format=way.cache)
+        judged = [self._judged(card, form.name) for card, form in zip(cards, forms, strict=True)]
         work = ServedWork(
-            self.asked.architecture,
-            workload,
-            form,
-            card,
-            self.asked.case.limits,
+            asked.architecture,
+            self.workload,
+            members,
+            forms,
+            asked.case.limits,
             constants,
-            strain,
+            Strain(*np.array(judged).T),
         )
+        prices = [self._price(item.place) for item in alike]
         free = not (layout and layout.states("data"))
-        return search_serving(work, members, table, prices, free=free)
-
-    def _options(
-        self,
-        result: ServingSearch,
-        alike: Sequence[_Try],
-        members: Sequence[System],
-        strain: Strain,
-    ) -> Iterator[Option]:
-        """Yield what a search found, with the range of each time."""
-        later, first = strain.later.tolist(), strain.first.tolist()
-        layouts, figures = layouts_of(result.table), result.figures
-        columns = (figures.tpot, figures.ttft, figures.throughput)
-        times = zip(*(column.tolist() for column in columns), strict=True)
-        known: dict[int, tuple[float, bool]] = {}
-        for row, (at, count) in enumerate(result.table[:, :2].tolist()):
-            name = alike[at].form.name
-            if at not in known:
-                card = members[at].accelerator
-                high = self._spreads.of(card, precision=name, count=count).high
-                known[at] = high, self._spreads.proven(card, name)
-            (high, proven), (tpot_s, ttft_s, tokens_per_s) = known[at], next(times)
-            yield Option(
-                at,
-                count,
-                name,
-                layouts,
-                row,
-                tpot_s,
-                tpot_s * high,
-                ttft_s,
-                tokens_per_s,
-                judged=(tpot_s * later[at], ttft_s * first[at]),
-                proven=proven,
-            )
+        return search_serving(work, table, prices, free=free)

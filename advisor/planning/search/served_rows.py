@@ -1,7 +1,8 @@
 """Estimates of rows of a table of replicas: served text, at a rate or a concurrency, or batches."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.kernels import KernelEfficiency
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import CHUNK
 from advisor.planning.search.replicas import ALL_LAYERS, Table
@@ -34,6 +36,10 @@ from advisor.planning.search.systems import System
 
 IDLE: Final = 0.03
 """Load under which further replicas are no plan."""
+
+
+Kind = tuple[str, str, str | None]
+"""An accelerator, and the formats of weights and cache on it."""
 
 
 @record
@@ -58,37 +64,61 @@ class Figures(Columns):
     usable: Floats
 
 
-@record
+@dataclass(frozen=True)
 class ServedWork:
-    """What is served, in one weight format, and the limits that judge it."""
+    """What is served, in weight formats of one kind, and the limits that judge it."""
 
     architecture: ModelArchitecture
     workload: Serving
-    weight_format: WeightFormat
-    card: Accelerator
-    """One of those on which the cache has the same format."""
+    systems: Sequence[System]
+    """Each with the format of its cache, if a plan chose one."""
+    forms: Sequence[WeightFormat]
+    """Of each system."""
     limits: Constraints
     """Their latency targets."""
     calibration: Calibration
     strain: Strain
     """Of each system."""
 
-    @property
-    def served(self) -> ServedModel:
-        """The network as an engine holds it."""
-        return served_on(self.card, self.architecture, self.workload, self.weight_format)
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """Each system's accelerator and formats."""
+        pairs = zip(self.systems, self.forms, strict=True)
+        return [(one.accelerator.key, form.name, one.cache) for one, form in pairs]
 
-    def hardware(self, systems: Sequence[System]) -> HardwareArrays:
-        """Return the rates of systems in this format."""
-        given = self.architecture, self.workload, self.weight_format, self.calibration
-        cards = {system.accelerator.key: system.accelerator for system in systems}
-        known = {key: working_card(card, *given) for key, card in cards.items()}
+    @cached_property
+    def _known(self) -> dict[Kind, tuple[ServedModel, Accelerator, KernelEfficiency, str]]:
+        """The network as an engine holds it, the card, its kernels and its format by kind."""
+        known = {}
+        for kind, system, form in zip(self.kinds, self.systems, self.forms, strict=True):
+            if kind not in known:
+                cache, workload, card = system.cache, self.workload, system.accelerator
+                workload = workload.changed(kv_cache_format=cache) if cache else workload
+                given = self.architecture, workload, form
+                working, kernels, _ = working_card(card, *given, self.calibration)
+                compute = compute_format(working, form)
+                known[kind] = served_on(card, *given), working, kernels, compute
+        return known
+
+    @cached_property
+    def served(self) -> ServedModel:
+        """The network as an engine holds it on each system."""
+        models = [self._known[kind][0] for kind in self.kinds]
+        return ServedModel.joined(models, [1] * len(models))
+
+    @cached_property
+    def hardware(self) -> HardwareArrays:
+        """The rates of the systems, each in its format."""
         rows = []
-        for system in systems:
-            card, kernels, _ = known[system.accelerator.key]
-            compute = compute_format(card, self.weight_format)
+        for kind, system in zip(self.kinds, self.systems, strict=True):
+            _, card, kernels, compute = self._known[kind]
             rows.append((card, system.node, kernels, compute))
         return HardwareArrays.stack(rows)
+
+    def candidates(self, rows: Table) -> tuple[ServedModel, Candidates]:
+        """Return the configurations of rows of a table, and the model in their formats."""
+        systems = rows[:, 0]
+        return self.served.take(systems), Candidates(layouts_of(rows), self.hardware.take(systems))
 
     def met(self, table: Table, figures: Figures) -> NDArray[np.bool_]:
         """Return the rows that fit and meet the latency targets."""
@@ -103,34 +133,22 @@ class ServedWork:
         return met
 
 
-def evaluator(work: ServedWork, systems: Sequence[System]) -> Callable[[Table], Figures]:
-    """Return what estimates rows of a table.
-
-    Offers of equal machines, and numbers of replicas that leave each as many requests, are one
-    estimate.
-    """
-    hardware = work.hardware(systems)
-    rates = np.column_stack([getattr(hardware, item.name) for item in fields(hardware)])
-    names: dict[bytes, int] = {}
-    machines = np.array([names.setdefault(row.tobytes(), len(names)) for row in rates])
+def evaluator(work: ServedWork) -> Callable[[Table], Figures]:
+    """Return what estimates rows of a table."""
     rate = work.workload.requests_per_s
     if rate is not None and work.architecture.generates:
-        return _UnderArrivals(work, hardware, machines).evaluate
-    estimate = _text(work) if work.architecture.generates else _batches(work)
+        return _UnderArrivals(work).evaluate
+    estimate = _text if work.architecture.generates else _batches
     if rate is not None:
-        estimate = _arriving_batches(work, rate)
+        estimate = _arriving_batches
 
     def evaluate(table: Table) -> Figures:
-        replicas = table[:, 2]
-        each = -(-work.workload.concurrency // replicas) if rate is None else replicas
-        first, alike = _alike(machines[table[:, 0]], each, *table[:, 3:].T)
-        parts = []
-        for begin in range(0, len(first), CHUNK):
-            rows = table[first[begin : begin + CHUNK]]
-            parts.append(estimate(Candidates(layouts_of(rows), hardware.take(rows[:, 0]))))
-        found = Figures.joined(parts).take(alike)
+        starts = range(0, len(table), CHUNK)
+        parts = [estimate(work, table[begin : begin + CHUNK]) for begin in starts]
+        found = Figures.joined(parts)
         if rate is None:
             return found
+        replicas = table[:, 2]
         load = rate / np.maximum(found.throughput, 1e-300)
         strained = load * work.strain.later[table[:, 0]]
         fits = found.fits & (strained <= 1) & ((load > IDLE) | (replicas == 1))
@@ -167,15 +185,12 @@ class _UnderArrivals:
     """
 
     work: ServedWork
-    hardware: HardwareArrays
-    machines: Indices
-    """Number of each system's kind of machine."""
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
     _curves: EngineCurve | None = None
 
     def _engines(self, rows: Table) -> tuple[EngineCurve, Indices]:
         """Return all engines and the place of each row's; evaluate those that are new."""
-        keys = [(int(self.machines[row[0]]), *row[3:]) for row in rows.tolist()]
+        keys = [(row[0], *row[3:]) for row in rows.tolist()]
         known = self._known
         new = {key: place for place, key in enumerate(keys) if key not in known}
         curves = self._curves
@@ -191,14 +206,13 @@ class _UnderArrivals:
         return curves, np.array([known[key] for key in keys], dtype=np.intp)
 
     def _evaluated(self, rows: Table) -> EngineCurve:
-        candidates = Candidates(layouts_of(rows), self.hardware.take(rows[:, 0]))
-        work = self.work
-        return engine_curves(work.served, work.workload, candidates, work.calibration)
+        served, candidates = self.work.candidates(rows)
+        return engine_curves(served, self.work.workload, candidates, self.work.calibration)
 
     def evaluate(self, table: Table) -> Figures:
         """Return the estimate of rows of a table."""
         workload, rate = self.work.workload, float(self.work.workload.requests_per_s or 0.0)
-        first, alike = _alike(self.machines[table[:, 0]], *table[:, 3:].T)
+        first, alike = _alike(table[:, 0], *table[:, 3:].T)
         curves, places = self._engines(table[first])
         engine = places[alike]
         pairs, same = _alike(engine, table[:, 2])
@@ -231,40 +245,35 @@ class _UnderArrivals:
         ).take(same)
 
 
-def _batches(work: ServedWork) -> Callable[[Candidates], Figures]:
+def _batches(work: ServedWork, rows: Table) -> Figures:
     """Return the estimate of a network that processes batches."""
-
-    def estimate(candidates: Candidates) -> Figures:
-        times = batch_times(
-            work.architecture, work.workload, work.weight_format, candidates, work.calibration
-        )
-        latency = times.latency_s
-        need, usable = times.high_bytes, times.usable_bytes
-        return Figures(latency, latency, times.per_s, times.feasible, need, usable)
-
-    return estimate
+    _, candidates = work.candidates(rows)
+    times = batch_times(
+        work.architecture, work.workload, work.forms[0], candidates, work.calibration
+    )
+    latency = times.latency_s
+    need, usable = times.high_bytes, times.usable_bytes
+    return Figures(latency, latency, times.per_s, times.feasible, need, usable)
 
 
-def _arriving_batches(work: ServedWork, rate: float) -> Callable[[Candidates], Figures]:
+def _arriving_batches(work: ServedWork, rows: Table) -> Figures:
     """Return the estimate of such a network under a rate: what it completes, and its latency."""
-
-    def estimate(candidates: Candidates) -> Figures:
-        found = batches_under_arrivals(
-            work.architecture, work.workload, work.weight_format, candidates, work.calibration
-        )
-        full, queued = found.full, found.queued
-        latency, _ = queued.latencies(work.limits.at)
-        most = rate / np.maximum(queued.load, 1e-300)
-        fits = queued.stable & full.feasible
-        return Figures(latency, latency, most, fits, full.high_bytes, full.usable_bytes)
-
-    return estimate
+    assert work.workload.requests_per_s
+    _, candidates = work.candidates(rows)
+    found = batches_under_arrivals(
+        work.architecture, work.workload, work.forms[0], candidates, work.calibration
+    )
+    full, queued = found.full, found.queued
+    latency, _ = queued.latencies(work.limits.at)
+    most = work.workload.requests_per_s / np.maximum(queued.load, 1e-300)
+    fits = queued.stable & full.feasible
+    return Figures(latency, latency, most, fits, full.high_bytes, full.usable_bytes)
 
 
-def _text(work: ServedWork) -> Callable[[Candidates], Figures]:
+def _text(work: ServedWork, rows: Table) -> Figures:
     """Return the estimate of a network with a cache."""
-    served, load = work.served, ServingLoad.of(work.workload)
-    return lambda candidates: _text_figures(served, load, candidates, work.calibration)
+    served, candidates = work.candidates(rows)
+    return _text_figures(served, ServingLoad.of(work.workload), candidates, work.calibration)
 
 
 @together
@@ -286,7 +295,11 @@ def _text_figures(
     # Only layouts that fit are timed.
     if (kept := np.flatnonzero(fits)).size:
         times = serving_times(
-            served, load.take(kept), candidates.take(kept), calibration, capacity=room.take(kept)
+            served.take(kept),
+            load.take(kept),
+            candidates.take(kept),
+            calibration,
+            capacity=room.take(kept),
         )
         tpot[kept], ttft[kept] = times.tpot_s, times.ttft_s
         rate[kept], fits[kept] = times.output_tokens_per_s, times.feasible

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.estimate.candidates import Floats
+from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.foundation.record import record
 from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Miss, Price
 from advisor.planning.search.replicas import Table, fewest_replicas
-from advisor.planning.search.served_rows import Figures, ServedWork, evaluator
+from advisor.planning.search.served_rows import Figures, ServedWork, evaluator, layouts_of
 from advisor.planning.search.simple import Indices, first_least
-from advisor.planning.search.systems import System
 
 MOST_REPLICAS = 10**6
 """More than a search reaches."""
@@ -23,10 +22,15 @@ class ServingSearch:
     """Results of the search, and the nearest misses."""
 
     table: Table
-    """Fitting rows that no other beats."""
+    """Fitting rows that no other beats, system by system."""
+    layouts: LayoutArrays
+    """Their layouts."""
+    ends: list[int]
+    """Rows before each system, and all."""
     figures: Figures
     """Their estimates."""
-    searched: int
+    searched: list[int]
+    """Number of configurations of each system."""
     misses: dict[int, Miss]
     """Smallest need of any layout by system, for those on which none fits. [bytes]"""
     carried: dict[int, float]
@@ -39,14 +43,9 @@ def most_replicas(workload: Serving) -> int:
 
 
 def search_serving(
-    work: ServedWork,
-    systems: Sequence[System],
-    table: Table,
-    prices: Sequence[Price],
-    *,
-    free: bool,
+    work: ServedWork, table: Table, prices: Sequence[Price], *, free: bool
 ) -> ServingSearch:
-    """Evaluate one weight format on all systems.
+    """Evaluate weight formats of one kind, one on each system.
 
     For each system and count: the configuration with the least of each latency, and the one nearest
     to both targets.
@@ -54,14 +53,15 @@ def search_serving(
     ``table``: of :func:`replica_table`. ``free``: the number of replicas is open: between the
     searched numbers, the fewest are looked for.
     """
+    searched = np.bincount(table[:, 0], minlength=len(work.systems)).tolist()
     if not len(table):
         none = np.zeros(0)
         figures = Figures(none, none, none, none > 0, none, none)
-        return ServingSearch(table, figures, searched=0, misses={}, carried={})
-    evaluate = evaluator(work, systems)
+        ends = [0] * (len(searched) + 1)
+        return ServingSearch(table, layouts_of(table), ends, figures, searched, {}, {})
+    evaluate = evaluator(work)
     figures = evaluate(table)
     enough = work.met(table, figures)
-    searched = len(table)
     if free and enough.any():
         tried: list[tuple[Table, Figures]] = []
 
@@ -70,7 +70,9 @@ def search_serving(
             return work.met(*tried[-1])
 
         most, spares = most_replicas(work.workload), work.workload.spare_replicas
-        more = fewest_replicas(table, enough, systems, prices, most, judge, spares)
+        more = fewest_replicas(
+            table, enough, work.systems, prices, most, judge, spares, kinds=work.kinds
+        )
         if len(more):
             known = {
                 tuple(row): place
@@ -81,8 +83,11 @@ def search_serving(
             figures = Figures.joined([figures, found])
             table = np.vstack([table, more])
     places = _best_places(table, figures.fits, _merits(work, table, figures))
+    places = places[np.argsort(table[places, 0], kind="stable")]
     return ServingSearch(
         table=table[places],
+        layouts=layouts_of(table[places]),
+        ends=np.searchsorted(table[places, 0], range(len(searched) + 1)).tolist(),
         figures=figures.take(places),
         searched=searched,
         misses=_misses(table, figures),

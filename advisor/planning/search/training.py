@@ -13,7 +13,9 @@ from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.record import record
+from advisor.foundation.units import HOUR_S
 from advisor.nouns.layout import Offload, Sharding
+from advisor.nouns.limits import Constraints
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.tool_offers import TrainingOffer
 from advisor.planning.search.bound import StepBound
@@ -70,13 +72,15 @@ def search_training(
     calibration: Calibration,
     *,
     deadline_hours: float = np.inf,
+    within: tuple[Constraints, Sequence[float]] | None = None,
 ) -> TrainingSearch:
     """Evaluate one precision recipe on all systems that have its number format.
 
     At most one entry per system and count: the simplest of its fastest layouts that fit.
 
     ``space``: holds the layouts of all counts of the systems. ``deadline_hours``: a layout that
-    meets it wins over a simpler one that does not.
+    meets it wins over a simpler one that does not. ``within``: limits, and the price of one
+    machine of each system [USD/h]; what surely misses them may be left out.
 
     Three prunings are exact. Recomputing more never takes less time, so of the three policies the
     first that fits is evaluated; the layouts themselves come without dominated sharding levels;
@@ -109,8 +113,13 @@ def search_training(
     rows_per_pair = np.array([end - first for _, first, end in pairs])
     found: list[Option] = []
     fits_somewhere = np.zeros(len(usable), dtype=bool)
-    for system, row, policy in _fitting_rows(fitting, pairs, rows_per_pair):
-        fits_somewhere[system] = True
+    for rows in _fitting_rows(fitting, pairs, rows_per_pair):
+        fits_somewhere[rows[0]] = True
+        able = np.ones(rows.shape[1], dtype=bool)
+        if within is not None and len(able) > FEW:
+            usd = np.array([within[1][index] for index in usable])
+            able = _may_meet(within[0], usd, run, grid, hardware, bound(), *rows)
+        system, row, policy = rows[:, able]
         fastest, hours = _fastest(
             run, grid, hardware, bound, system, policy, row, calibration, deadline_hours
         )
@@ -134,6 +143,29 @@ def search_training(
     }
     searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
     return TrainingSearch(found=found, searched=searched, misses=misses)
+
+
+def _may_meet(
+    limits: Constraints,
+    usd_per_hour: Floats,
+    run: TrainingRun,
+    grid: LayoutGrid,
+    hardware: HardwareArrays,
+    bound: StepBound,
+    system: Indices,
+    row: Indices,
+    policy: Indices,
+) -> NDArray[np.bool_]:
+    """Return which configurations meet deadline and budget if they take no longer than the bound.
+
+    ``usd_per_hour``: of one machine of each system. [USD/h]
+    """
+    steps = np.ceil(run.tokens / run.tokens_per_step)
+    hours = steps * bound.step_s(system, policy, row) / HOUR_S
+    machines = np.ceil(grid.count[row] / hardware.node_accelerators[system])
+    usd = hours * machines * usd_per_hour[system]
+    in_time, paid = limits.deadline_hours or np.inf, limits.budget_usd or np.inf
+    return np.asarray((hours <= in_time) & (usd <= paid))
 
 
 class _Fitting:

@@ -1,0 +1,60 @@
+"""Bytes that the weights of a served model take in a format."""
+
+from typing import Final
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
+from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
+
+SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
+
+EXPERTS_ONLY_FORMATS: Final = frozenset({"mxfp4"})
+"""Published checkpoints of these formats (gpt-oss) quantise only routed experts."""
+
+
+def bytes_per_parameter(
+    row: Operator, weight_format: WeightFormat, model: ModelArchitecture
+) -> float:
+    """Return the bytes of one stored parameter of ``row`` of ``model``.
+
+    GGUF mixtures give each matrix its own type, and the published file may state the size of its
+    rows. Otherwise, formats below 16 bits quantise the matrices of the blocks, while embeddings,
+    head, router and norms stay at 16 bits, as in AWQ, GPTQ, bitsandbytes and fp8 checkpoints.
+    MXFP4 quantises only routed experts if there are any.
+    """
+    if weight_format.mixture:
+        return row_bytes(row, weight_format.name, model)
+    if row.stored_bytes is not None and weight_format.name == model.weight_format:
+        return row.stored_bytes
+    stored = weight_format.bytes_per_parameter
+    if stored >= SIXTEEN_BIT_BYTES or weight_format.whole:
+        return stored
+    if weight_format.head_bytes_per_parameter is not None:
+        # Of tied weights, the head is a copy.
+        head = row.kind is OperatorKind.MATMUL and row.part is Part.HEAD
+        if head or (model.tied_embeddings and row.part is Part.EMBEDDING):
+            return weight_format.head_bytes_per_parameter
+    quantised = row.kind is OperatorKind.MATMUL and row.part is Part.BLOCK
+    if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
+        quantised = row.division is Division.EXPERT
+    return stored if quantised else SIXTEEN_BIT_BYTES
+
+
+def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -> bool:
+    """Return whether a quantised file gives the size of each matrix of the weights."""
+    own = weight_format.name == model.weight_format
+    return own and any(row.stored_bytes is not None for row in model.operators)
+
+
+def mean_bytes_per_parameter(model: ModelArchitecture, weight_format: WeightFormat) -> float:
+    """Return the format's bytes per parameter, or the model's mean if its rows differ."""
+    if weight_format.mixture:
+        return file_bytes(model, weight_format.name) / model.total_parameters
+    if not stores_as_published(model, weight_format):
+        return weight_format.bytes_per_parameter
+    held = sum(
+        row.layers * row.parameters * bytes_per_parameter(row, weight_format, model)
+        for row in model.operators
+    )
+    return held / model.total_parameters
