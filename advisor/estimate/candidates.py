@@ -188,6 +188,10 @@ class HardwareArrays(Columns):
     """Dense peak of the compute format."""
     peak16_flops_per_s: Floats
     """Dense peak of the 16-bit format attention runs in."""
+    library_flops_per_s: Floats
+    """Dense peak of convolutions and recurrences (see ``library_peak``)."""
+    fused_flops_per_s: Floats
+    """Dense peak of fused attention."""
     memory_bandwidth_bytes_per_s: Floats
     matmul_overhead_s: Floats
     matmul_compute: Floats
@@ -283,6 +287,12 @@ class HardwareArrays(Columns):
     def in_16_bits(self) -> HardwareArrays:
         """Return the same systems for matmuls in their 16-bit format."""
         return replace(self._multiplying("matmul16"), peak_flops_per_s=self.peak16_flops_per_s)
+
+    def in_library(self) -> HardwareArrays:
+        """Return the same systems for convolutions and recurrences."""
+        if np.all(self.library_flops_per_s == self.peak_flops_per_s):
+            return self
+        return replace(self._multiplying("matmul16"), peak_flops_per_s=self.library_flops_per_s)
 
     def for_experts(self) -> HardwareArrays:
         """Return the same systems for the grouped products of routed experts."""

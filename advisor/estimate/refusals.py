@@ -4,7 +4,6 @@ from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import InputError
 from advisor.estimate.hardware.card_formats import serves_in, stored_format
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.hardware import Accelerator
@@ -37,11 +36,9 @@ def check_trains(accelerator: Accelerator, workload: Training, recipe: Precision
             remedy="Choose another accelerator for training.",
             field="hardware.accelerator",
         )
-    if matmul_peak(accelerator, recipe.compute) is not None:
+    if recipe.compute in accelerator.peak_flops_per_s:
         return
-    able = [
-        item.name for item in RECIPES.values() if matmul_peak(accelerator, item.compute) is not None
-    ]
+    able = [item.name for item in RECIPES.values() if item.compute in accelerator.peak_flops_per_s]
     raise InputError(
         f"{accelerator.name} has no {recipe.compute} rate for the precision",
         value=recipe.name,

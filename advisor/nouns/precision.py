@@ -68,6 +68,16 @@ class PrecisionRecipe(Noun):
     autocast: bool = False
     """Whether fp32 weights are cast on the fly, so that the casts are saved for backward."""
 
+    @property
+    def element_bytes(self) -> float:
+        """Size of one element that modules pass on: 16 bits where products read fewer. [bytes]"""
+        return max(FORMAT_BYTES["bf16"], FORMAT_BYTES[self.compute])
+
+    @property
+    def single(self) -> bool:
+        """Whether everything has 32 bits, whatever the products round to."""
+        return self.element_bytes == FORMAT_BYTES["fp32"]
+
 
 NAME: Final = "number_formats.json"
 

@@ -14,7 +14,6 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
@@ -201,8 +200,8 @@ def supported_precision(
         msg = "a serving workload has a weight format, not a recipe"
         raise TypeError(msg)
     for name in proven_recipes(case.workload, architecture, tool, case.layout):
-        peak = matmul_peak(accelerator, recipe_named(name).compute)
-        if peak is not None or case.workload.precision:
+        able = recipe_named(name).compute in accelerator.peak_flops_per_s
+        if able or case.workload.precision:
             return name
     raise InputError(
         f"{accelerator.name} has no rate in any training format",
@@ -326,7 +325,7 @@ def _timed(asked: _Asked) -> list[Option]:
     if any(layout.contradictions()):
         return []
     recipe = recipe_named(precision)
-    if matmul_peak(card, recipe.compute) is None:
+    if recipe.compute not in card.peak_flops_per_s:
         return []
     run = resolve_training(case.workload, architecture, recipe, asked.usual.tool)
     kernels, _ = calibration.kernels_for(card)

@@ -83,10 +83,10 @@ def on(options: Mapping[str, list[str]], name: str) -> bool:
     return one(options, name, "false") == "true"
 
 
-def precision(loaded: str, autocast: str, *, master: bool) -> str:
+def precision(loaded: str, autocast: str, *, master: bool, tf32: bool = False) -> str:
     """Weights as loaded, autocast, and whether an engine keeps an fp32 copy."""
     if loaded == "float32":
-        return f"{autocast}_amp" if autocast else "fp32"
+        return f"{autocast}_amp" if autocast else "tf32" if tf32 else "fp32"
     return f"{autocast}_mixed" if master else f"{autocast}_pure"
 
 
@@ -214,7 +214,9 @@ def trl(text: str, count: int) -> dict[str, Any]:
         "tokens": int(one(options, "max_steps")) * batch * length * pair,
         "sequence_length": length,
         "global_batch": batch,
-        "precision": precision(one(options, "dtype"), autocast, master=master),
+        "precision": precision(
+            one(options, "dtype"), autocast, master=master, tf32=on(options, "tf32")
+        ),
         "optimizer": OPTIMIZERS[one(options, "optim")],
         "attention": "eager" if one(options, "attn_implementation") == "eager" else "flash",
         "software": software,
@@ -439,7 +441,7 @@ def transformers(text: str, count: int) -> dict[str, Any]:
             "tokens": values["STEPS"] * batch * values["SEQUENCE"],
             "sequence_length": values["SEQUENCE"],
             "global_batch": batch,
-            "precision": "bf16_amp" if values["AUTOCAST"] else "fp32",
+            "precision": "bf16_amp" if values["AUTOCAST"] else "tf32" if values["TF32"] else "fp32",
             "optimizer": OPTIMIZERS[values["OPTIMIZER"]],
             "software": "compiled",
             "cross_entropy": "plain",
@@ -515,7 +517,7 @@ def whisper(text: str, count: int) -> dict[str, Any]:
             "method": "full",
             "samples": int(one(options, "max_steps")) * batch,
             "global_batch": batch,
-            "precision": precision("float32", autocast, master=False),
+            "precision": precision("float32", autocast, master=False, tf32=on(options, "tf32")),
             "optimizer": OPTIMIZERS[one(options, "optim") if "optim" in options else "adamw"],
             "software": "plain",
         },
@@ -540,7 +542,8 @@ def sdxl(text: str, count: int) -> dict[str, Any]:
     options = read(text).options
     micro = int(one(options, "train_batch_size"))
     batch = count * micro * int(one(options, "gradient_accumulation_steps"))
-    recipes = {"bf16": "bf16_mixed", "fp16": "fp16_mixed", "no": "fp32"}
+    alone = "tf32" if "allow_tf32" in options else "fp32"
+    recipes = {"bf16": "bf16_mixed", "fp16": "fp16_mixed", "no": alone}
     return {
         "workload": {
             "kind": "fine_tuning",

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.workload import Serving
@@ -16,10 +15,13 @@ def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str
 
     If the card has no matrix units for the format, engines expand the weights to 16 bits inside
     the kernel (Marlin in vLLM, weight-only kernels in TensorRT-LLM). Memory and traffic stay
-    small, and arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32.
+    small, and arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32. TensorRT,
+    ONNX Runtime and llama.cpp let products of fp32 weights run in TF32 (their documentation of
+    ``kTF32``, ``use_tf32`` and ``CUBLAS_TF32_TENSOR_OP_MATH``; recalled).
     """
-    for name in (weight_format.compute, *SIXTEEN_BIT):
-        if matmul_peak(accelerator, name) is not None:
+    wanted = weight_format.compute
+    for name in ("tf32" if wanted == "fp32" else wanted, wanted, *SIXTEEN_BIT):
+        if name in accelerator.peak_flops_per_s:
             return name
     return "fp32"
 
@@ -33,13 +35,13 @@ def stored_format(accelerator: Accelerator, name: str) -> str:
     """
     if name not in SIXTEEN_BIT:
         return name
-    able = (item for item in (name, *SIXTEEN_BIT) if matmul_peak(accelerator, item) is not None)
+    able = (item for item in (name, *SIXTEEN_BIT) if item in accelerator.peak_flops_per_s)
     return next(able, "fp32")
 
 
 def serves_in(accelerator: Accelerator, name: str) -> bool:
     """Return whether engines serve a weight format on a card: 16 bits needs 16-bit units."""
-    return name not in SIXTEEN_BIT or matmul_peak(accelerator, name) is not None
+    return name not in SIXTEEN_BIT or name in accelerator.peak_flops_per_s
 
 
 def cache_format(workload: Serving, accelerator: Accelerator) -> str:

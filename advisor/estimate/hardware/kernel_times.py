@@ -5,6 +5,7 @@ The same code serves one configuration and a million.
 
 from functools import cache
 from math import gcd
+from typing import Final
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel
+
+IN_LIBRARY: Final = (OperatorKind.CONVOLUTION, OperatorKind.RECURRENCE)
+"""Products that cuDNN runs."""
 
 
 class KernelFacts(Noun):
@@ -120,6 +124,8 @@ def matmul_forward(
     if wide and operand_bytes < FORMAT_BYTES["bf16"]:
         # Embedding and head stay in 16 bits.
         operand_bytes, hardware = FORMAT_BYTES["bf16"], hardware.in_16_bits()
+    if op.kind in IN_LIBRARY:
+        hardware = hardware.in_library()
     tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
     local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
     # Grouped products of all local experts fill the card together.
@@ -235,7 +241,7 @@ def attention_passes(
             found = attention_time_s(
                 flops=passes * flops,
                 keys=keys,
-                peak_flops_per_s=hardware.peak16_flops_per_s,
+                peak_flops_per_s=hardware.fused_flops_per_s,
                 efficiency=efficiency * rate,
                 half_keys=hardware.attention_half_keys,
                 overhead_s=kernels * hardware.attention_overhead_s,
@@ -257,7 +263,7 @@ def attention_passes(
         fused=software.fused_softmax or run.switches.fused_softmax or run.unit is Unit.IMAGE,
         dropped=any(tensor.format is SavedFormat.BYTE for tensor in op.saved),
         widened=_widens_scores(op, run),
-        mask_share=1.0 / _element_bytes(run),
+        mask_share=1.0 / run.recipe.element_bytes,
     )
     # Keys and values are repeated for every query head: written and read, each a quarter of the
     # operations (two products, a multiplication and an addition each).
@@ -270,7 +276,8 @@ def attention_passes(
             else written * scores
         )
         return np.asarray(
-            times * products + moving_s(_element_bytes(run) * moved, hardware, kernels=4 * times)
+            times * products
+            + moving_s(run.recipe.element_bytes * moved, hardware, kernels=4 * times)
         )
 
     return passed(1.0, passes[0]), passed(2.0, passes[1])
@@ -280,13 +287,13 @@ def _widens_scores(op: Operator, run: TrainingRun) -> bool:
     """Whether the softmax of 16-bit scores runs in fp32: in the module, or under autocast."""
     kept = [tensor.format for tensor in op.saved if tensor.per_key]
     stated = SavedFormat.FP32 in kept or (SavedFormat.STREAM in kept and run.recipe.autocast)
-    return stated and _element_bytes(run) < FORMAT_BYTES["fp32"]
+    return stated and not run.recipe.single
 
 
 def _widens_logits(run: TrainingRun) -> bool:
     """Whether the loss of 16-bit logits runs in fp32: in the class, or under autocast."""
     stated = run.architecture.upcast_logits or run.recipe.autocast
-    return stated and _element_bytes(run) < FORMAT_BYTES["fp32"]
+    return stated and not run.recipe.single
 
 
 def _takes_math(op: Operator, run: TrainingRun) -> bool:
@@ -301,7 +308,7 @@ def _takes_math(op: Operator, run: TrainingRun) -> bool:
     keys_and_values = op.cache_elements_per_token * op.heads / op.cache_heads
     grouped = 2.0 * keys_and_values == op.flops_per_token_per_key
     wanted = run.attention is not AttentionKernel.EAGER and run.stack.eager
-    return wanted and grouped and run.recipe.compute == "fp32"
+    return wanted and grouped and run.recipe.single
 
 
 def scan_passes(
@@ -344,7 +351,7 @@ def elementwise_forward(
         degree = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     else:
         degree = layout.tensor
-    width = _element_bytes(run)
+    width = run.recipe.element_bytes
     if not fused and casts and _on_stream(op):
         width = FORMAT_BYTES[run.recipe.stream]
     return moving_s(width * tokens * moved / degree, hardware)
@@ -387,8 +394,3 @@ def cast_passes(op: Operator, candidates: Candidates, tokens: Floats) -> tuple[F
         kernel_facts().cast_bytes * moved / candidates.layout.tensor, candidates.hardware
     )
     return 2.0 * each, kernels
-
-
-def _element_bytes(run: TrainingRun) -> float:
-    """Bytes of one element that memory-bound kernels move. [bytes]"""
-    return 4.0 if run.recipe.compute == "fp32" else 2.0

@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.foundation.identity import by_identity
 from advisor.nouns.hardware import Accelerator, Node, Segment
+from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 
 CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
@@ -32,25 +33,27 @@ def card_rates(
     matmul = kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
-    vector = compute == "fp32" and "tf32" not in peaks
+    peak, library = peaks.get(compute), library_peak(accelerator, compute)
+    single = FORMAT_BYTES[compute] == FORMAT_BYTES["fp32"]
+    vector, rounds = compute == "fp32", library != peak
     processor = accelerator.segment is Segment.CPU
     # Formats without a curve of their own take the 16-bit curve.
     own = compute in kernels.matmul
     backend = kernels.backend
-    saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
+    saturation = 1.0 if own else (peak or peak16) / peak16
     expert = kernels.experts.get(kernels.expert_format, kernels.experts.get("default", matmul))
-    half, saturation16 = kernels.matmul["default"], saturation if compute == "fp32" else 1.0
+    half, saturation16 = kernels.matmul["default"], (library or peak16) / peak16 if single else 1.0
     return {
         "memory_bytes": accelerator.memory_reported_bytes,
-        "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
-        "peak16_flops_per_s": min(peak16, matmul_peak(accelerator, compute) or peak16)
-        if compute == "fp32"
-        else peak16,
+        "peak_flops_per_s": peak or 0.0,
+        "library_flops_per_s": library or 0.0,
+        "peak16_flops_per_s": min(peak16, peak or peak16) if single else peak16,
+        "fused_flops_per_s": _fused_peak(accelerator, peak16) if single else peak16,
         "memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
         **_curve("matmul", matmul, saturation),
         **_curve("matmul16", half, saturation16),
         **_curve("expert", expert, saturation),
-        "convolution_saving": WINOGRAD_SAVING if vector and not processor else 1.0,
+        "convolution_saving": WINOGRAD_SAVING if vector and not (processor or rounds) else 1.0,
         # Vector units draw less power than matrix units, so their clocks stay high.
         "sustained": 1.0 if vector else kernels.sustained,
         "unaligned": 0.0 if vector else kernels.unaligned,
@@ -97,13 +100,22 @@ WINOGRAD_SAVING: Final = 2.25
 tensor units, and oneDNN by default, run the products themselves."""
 
 
-def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:
-    """Return the dense peak of ``compute`` matmuls, or None if the card lacks the format.
+def library_peak(accelerator: Accelerator, compute: str) -> float | None:
+    """Return the dense peak of convolutions and recurrences, or None if the card lacks the format.
 
-    fp32 matmuls run as tf32 if the card has it: the recipes named fp32 here set it so in
-    PyTorch. [FLOPs/s]
+    In fp32, PyTorch lets cuDNN round their operands to TF32, but not cuBLAS those of matrix
+    products (docs.pytorch.org, notes/cuda.html, TensorFloat-32; read 2026-11-27). [FLOPs/s]
     """
     peaks = accelerator.peak_flops_per_s
-    if compute == "fp32":
-        return peaks.get("tf32", peaks.get("fp32"))
-    return peaks.get(compute)
+    rounds = compute == "fp32" and accelerator.vendor == "NVIDIA" and "tf32" in peaks
+    return peaks.get("tf32" if rounds else compute)
+
+
+def _fused_peak(accelerator: Accelerator, peak16: float) -> float:
+    """Return the peak of attention kernels on fp32 operands.
+
+    Those of PyTorch sum three TF32 products for each one, whatever the setting (CUTLASS,
+    OpMultiplyAddFastF32; pytorch/pytorch, mem_eff_attention/gemm_kernel_utils.h; read 2026-11-27).
+    """
+    peaks = accelerator.peak_flops_per_s
+    return min(peak16, max(peaks.get("fp32", 0.0), peaks.get("tf32", 0.0) / 3.0) or peak16)

@@ -8,7 +8,6 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.serving.engine import rate_in_turn
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.serving.demand import cached_bytes_per_sequence, served_on
 from advisor.estimate.serving.stored_bytes import mean_bytes_per_parameter
 from advisor.foundation.formatting import percent
@@ -62,7 +61,9 @@ def working_card(
     }
     # Each card multiplies in its own format: a card with 16-bit units beside one without.
     formats = [compute_format(part, form) for part in parts]
-    products = [matmul_peak(*pair) or 0.0 for pair in zip(parts, formats, strict=True)]
+    products = [
+        part.peak_flops_per_s.get(name, 0.0) for part, name in zip(parts, formats, strict=True)
+    ]
     peaks[compute] = rate_in_turn(held, products)
     joined = card.changed(
         memory_bandwidth_bytes_per_s=rate_in_turn(held, bandwidths), peak_flops_per_s=peaks
@@ -90,7 +91,9 @@ def _in_turn(
         return float(np.average(values, weights=held))
 
     reads = [part.memory_bandwidth_bytes_per_s for part in parts]
-    products = [matmul_peak(*pair) or 0.0 for pair in zip(parts, formats, strict=True)]
+    products = [
+        part.peak_flops_per_s.get(name, 0.0) for part, name in zip(parts, formats, strict=True)
+    ]
     vectors = [part.peak_flops_per_s["fp32"] for part in parts]
     curves = [
         own.matmul.get(name, own.matmul["default"])

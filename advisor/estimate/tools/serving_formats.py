@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.hardware.card_formats import SIXTEEN_BIT, serves_in, stored_format
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
 from advisor.nouns.software.tool_choice import FormatLadder
@@ -90,7 +89,7 @@ def _formats(
 def _multiplies(card: Accelerator, name: str) -> bool:
     """Whether a plan chooses a format there: one for 4-bit products needs units for them."""
     compute = WEIGHT_FORMATS[name].compute
-    return compute != "fp4" or matmul_peak(card, compute) is not None
+    return compute != "fp4" or compute in card.peak_flops_per_s
 
 
 def hosted_ways(

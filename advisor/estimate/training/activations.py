@@ -157,7 +157,7 @@ def _materialises_scores(operator: Operator, policy: SavedPolicy) -> bool:
     if policy.attention is AttentionKernel.EAGER:
         return True
     grouped = operator.cache_heads not in (0, operator.heads)
-    return grouped and policy.recipe.compute == "fp32"
+    return grouped and policy.recipe.single
 
 
 def _kept(tensor: SavedTensor, policy: SavedPolicy, scores: bool) -> bool:
@@ -193,7 +193,7 @@ def _policy(run: TrainingRun, *, selective: bool, operator: Operator | None = No
         stack=run.stack,
         attention=run.attention,
         adapted=frozenset(kept) if run.frozen else None,
-        adapter_casts=apart and run.stack.eager and run.recipe.compute != "fp32",
+        adapter_casts=apart and run.stack.eager and not run.recipe.single,
         adapter_cast_bytes=FORMAT_BYTES[switches.adapter_format] if plain else SIXTEEN_BIT_BYTES,
         adapter_dropout=switches.adapter_dropout,
         base_raised=switches.base_raised,

@@ -177,7 +177,7 @@ def _loss_bytes(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> Flo
     chosen = run.cross_entropy
     plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.stack.plain_loss)
     size = run.stack.loss_bytes_per_logit if chosen is None else LOSS_BYTES[chosen]
-    if plain and not run.architecture.upcast_logits and run.recipe.compute != "fp32":
+    if plain and not run.architecture.upcast_logits and not run.recipe.single:
         size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
     if plain and run.switches.shifted_logits:
         size += FORMAT_BYTES["fp32"]

@@ -18,6 +18,7 @@ from advisor.estimate.fold import (
     remade_by_selection,
     trainable_parameters,
 )
+from advisor.estimate.hardware.kernel_times import IN_LIBRARY
 from advisor.estimate.results import FlopCount, Parameters, StepTime
 from advisor.estimate.serving.images import tower_parameters
 from advisor.estimate.terms import shape_widening, time_terms
@@ -294,8 +295,8 @@ def _spread(
 def _least_step_s(run: TrainingRun, candidates: Candidates) -> float:
     """Time of a step's model FLOPs at the data sheet's peak. [s]"""
     hardware = candidates.hardware
-    sixteen = run.recipe.compute in ("bf16", "fp16")
-    peak = hardware.peak16_flops_per_s if sixteen else hardware.peak_flops_per_s
+    library = any(op.kind in IN_LIBRARY for op in run.architecture.operators)
+    peak = hardware.library_flops_per_s if library else hardware.peak_flops_per_s
     return float(
         least_time_s(
             flops=model_flops_per_token(run) * run.tokens_per_step,

@@ -133,7 +133,7 @@ class TrainingRun:
     @property
     def processor_slowdown(self) -> float:
         """Step time on a processor over that of tuned code, and the factor that widens it."""
-        tokens = self.unit is Unit.TOKEN and self.recipe.compute != "fp32"
+        tokens = self.unit is Unit.TOKEN and not self.recipe.single
         return self.stack.processor_slowdown if tokens else 1.0
 
     @property

@@ -188,10 +188,9 @@ def _moments_of_layer(group: _Group, start: _Forward, layer: int) -> list[_Momen
 
 
 def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool) -> _Row:
-    wide = run.recipe.compute == "fp32"
-    size = FORMAT_BYTES["fp32" if wide else "bf16"]
+    size = run.recipe.element_bytes
     transient = size * moved_elements(operator) * operator.largest
-    if wide and operator.minimal:
+    if run.recipe.single and operator.minimal:
         transient *= 1.0 + facts.minimal_filter_workspace
     transient += size * operator.waiting_elements * operator.largest
     if operator.kind is OperatorKind.ATTENTION:

@@ -180,8 +180,7 @@ def master_format_bytes(run: TrainingRun) -> float:
 
 def gathered_format_bytes(run: TrainingRun) -> float:
     """Size of a gathered weight: the working format, but not wider than the compute format."""
-    working = FORMAT_BYTES[run.recipe.working]
-    return min(working, 2.0) if run.recipe.compute != "fp32" else working
+    return min(FORMAT_BYTES[run.recipe.working], run.recipe.element_bytes)
 
 
 def _ends_apart(run: TrainingRun) -> bool:

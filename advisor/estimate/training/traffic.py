@@ -328,7 +328,7 @@ def _gathers(
         trained_dense = dense_adapters / cut
         trained_expert = routed_adapters / (cut * layout.expert)
     gradient = gradient_bytes_per_parameter(run)
-    weight = 2.0 if run.recipe.compute != "fp32" else 4.0
+    weight = run.recipe.element_bytes
     # A 4-bit base is gathered in 4 bits.
     spared = (weight - nf4_bytes(parameters=1.0)) * (run.method is FineTuningMethod.QLORA)
     matrices, routed = block_matrices(run.architecture)

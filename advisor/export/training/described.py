@@ -21,9 +21,8 @@ from advisor.nouns.layout import Offload, Recompute, Sharding
 
 
 def _tf32(setup: Setup) -> bool | None:
-    """Whether fp32 products run as tf32, as the estimate counts them; None where they cannot."""
-    able = setup.run.recipe.compute == "fp32" and "tf32" in setup.accelerator.peak_flops_per_s
-    return able or None
+    """Whether products round their operands to TF32; None leaves PyTorch's default."""
+    return setup.run.recipe.compute == "tf32" or None
 
 
 FACTS: Final[Mapping[str, Fact]] = {

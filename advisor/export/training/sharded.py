@@ -10,6 +10,7 @@ from advisor.nouns.training_choices import FineTuningMethod
 STAGES: Final = {Sharding.DDP: 0, Sharding.ZERO1: 1, Sharding.ZERO2: 2, Sharding.ZERO3: 3}
 DTYPES: Final = {
     "fp32": ("float32", "no"),
+    "tf32": ("float32", "no"),
     "fp16_amp": ("float32", "fp16"),
     "bf16_amp": ("float32", "bf16"),
     "fp16_mixed": ("float16", "fp16"),

@@ -242,7 +242,7 @@ class Calibration(Noun):
     def _on_vectors(self, kernels: KernelEfficiency, accelerator: Accelerator) -> KernelEfficiency:
         """Return the constants with vector units for products that matrix units do not support."""
         peaks = accelerator.peak_flops_per_s
-        if "tf32" in peaks or "fp32" not in peaks:
+        if "fp32" not in peaks:
             return kernels
         wider = peaks.get("bf16", peaks.get("fp16", peaks["fp32"])) / peaks["fp32"]
         if accelerator.segment is Segment.CPU:

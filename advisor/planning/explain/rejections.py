@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from advisor.catalog import Catalog
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.tools.software import Lack
 from advisor.foundation.formatting import memory, memory_against, milliseconds
 from advisor.foundation.record import record
@@ -170,8 +169,8 @@ def _not_offered(
 def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
     has = [
         name
-        for name in ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
-        if matmul_peak(accelerator, name)
+        for name in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
+        if name in accelerator.peak_flops_per_s
     ]
     usual = next((name for name in ("bf16", "fp16", "fp32") if name in has), None)
     return Rejection.of(

@@ -12,7 +12,7 @@ from advisor.equations.training.memory import stage_share
 from advisor.equations.training.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.hardware.kernel_times import dispatch_time, queue_time
-from advisor.estimate.hardware.rates import matmul_peak
+from advisor.estimate.hardware.rates import library_peak
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.traffic import data_traffic, exposed_exchange, model_traffic
@@ -169,7 +169,7 @@ def within_reach(
     ``flops``: of the whole run, without recomputation. [FLOPs] ``has_layouts``: whether any layout
     exists for a number of accelerators. ``price``: of one machine. [USD/h]
     """
-    peak = matmul_peak(system.accelerator, run.recipe.compute)
+    peak = library_peak(system.accelerator, run.recipe.compute)
     if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):
         return system
     deadline = limits.deadline_hours or float("inf")

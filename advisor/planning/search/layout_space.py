@@ -81,7 +81,7 @@ class LayoutSpace:
 
 
 def _sizes(run: TrainingRun) -> tuple[object, ...]:
-    """Return what decides the memory of a recipe: sizes, and whether the arithmetic is fp32."""
+    """Return what decides the memory of a recipe: sizes, and whether nothing has 16 bits."""
     recipe = run.recipe
     copies = (
         recipe.working,
@@ -92,4 +92,4 @@ def _sizes(run: TrainingRun) -> tuple[object, ...]:
         recipe.compute,
     )
     sizes = tuple(None if name is None else FORMAT_BYTES[name] for name in copies)
-    return (*sizes, recipe.autocast, recipe.compute == "fp32")
+    return (*sizes, recipe.autocast, recipe.single)

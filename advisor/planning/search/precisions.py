@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.report import model_flops_per_token
@@ -249,7 +248,7 @@ def computes(system: System, recipe: PrecisionRecipe) -> bool:
     """Return whether card and tool have the format of a recipe."""
     offer = None if system.tool is None else system.tool.training
     offered = offer is None or recipe.compute in offer.computes
-    return offered and matmul_peak(system.accelerator, recipe.compute) is not None
+    return offered and recipe.compute in system.accelerator.peak_flops_per_s
 
 
 def _trained(

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.estimate.candidates import SHARDING_LEVEL, Candidates, Floats, HardwareArrays
-from advisor.estimate.hardware.rates import matmul_peak
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
@@ -91,7 +90,7 @@ def search_training(
     usable = [
         index
         for index, system in enumerate(systems)
-        if matmul_peak(system.accelerator, compute) is not None
+        if compute in system.accelerator.peak_flops_per_s
     ]
     grid = space.grid
     if not usable or not grid.rows:
