@@ -107,7 +107,8 @@ def best_placement(
     options: Sequence[Option] = spanning(asked, systems, result.options, fewer=False)
     if not options and case.layout is not None:
         systems, options = asked.systems, _timed(asked)
-    best = _best(asked, options)
+    inside = [option for option in options if _inside(option, systems[option.system])]
+    best = _best(asked, inside or options)
     if best is not None:
         system = systems[best.system]
         if best.offer and TOGETHER in best.offer.key and best.cards == asked.count:
@@ -145,6 +146,11 @@ def _asked(given: PricedCase, machines: Sequence[System] | None) -> _Asked:
     )
     usual = Arranged(tool, precision, _leanest(architecture, count, case, tool, card))
     return _Asked(case, architecture, given.calibration, catalog, card, count, systems, usual)
+
+
+def _inside(option: Option, system: System) -> bool:
+    """Whether tensor groups stay inside a machine or its link domain, as people run them."""
+    return option.layout.tensor <= max(system.node.accelerators, system.node.intra_domain)
 
 
 def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:

@@ -147,3 +147,18 @@ def test_a_load_beyond_a_card_does_not_change_the_engine() -> None:
     assert found.serving is not None
     assert found.serving.arrivals is not None
     assert found.serving.arrivals.load > 1
+
+
+def test_tensor_groups_of_an_estimate_stay_in_one_machine_where_one_is_offered() -> None:
+    # Two machines of one card cost less than one of two, whose cards need no network.
+    found = advisor.estimate(
+        {
+            "model": {"preset": "llama-3.3-70b"},
+            "workload": {"kind": "serving", "weight_format": "fp8", "concurrency": 16},
+            "hardware": {"accelerator": "rtx-pro-6000-blackwell-server", "count": 2},
+            "layout": {"tensor": 2},
+        }
+    )
+
+    assert found.cost is not None
+    assert found.cost.instances == 1
