@@ -10,7 +10,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.platforms import choose
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
-from advisor.fleet.sentences import FASTER, MIXED, MORE, counted, none_found
+from advisor.fleet.sentences import FASTER, MIXED, MORE, ONE_KIND, counted, none_found
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
 from advisor.fleet.solving.solver import Programs, is_large, least_cost, least_purchase, solve
@@ -28,6 +28,9 @@ STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
 TIMES: Final = (2.0, 4.0, 8.0)
 """Multiples of the work of which the cost is told, if a budget alone bounds it."""
+LITTLE_MORE: Final = 1.05
+"""Machines of one kind are worth this multiple of the cost to some: one image, one spare. Assumed.
+"""
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
 
@@ -143,9 +146,11 @@ def beside(
     problem, total = best.problem, cents.rounded(best.total_usd)
     more: list[Task] = []
     if problem is not whole:
-        more.append(partial(all_platforms, whole, best))
+        more.append(partial(all_platforms, whole, best, programs))
     if problem.limits.purchase_usd is not None:
-        more.append(partial(faster, problem, best))
+        more.append(partial(faster, problem, best, programs))
+    if not is_large(problem) and len({buy.supply for buy, _ in best.solution.bought()}) > 1:
+        more.append(partial(one_kind, problem, best))
     curve, prices = budget_curve(problem, best, programs), limit_prices(problem, best, programs)
     steps = [partial(more_work, problem)] if bounded else []
     # HiGHS lets go of Python's lock while it solves.
@@ -163,7 +168,7 @@ def beside(
         )
 
 
-def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
+def other_ways(problem: Problem, means: Means, programs: Programs) -> tuple[Variant, ...]:
     """Solve the problem by renting everything, and by buying everything, on any one platform.
 
     Neither is another way where the question allows only one of them.
@@ -176,19 +181,19 @@ def other_ways(problem: Problem, means: Means) -> tuple[Variant, ...]:
         ways["buy"] = "Buy everything", without(problem, lambda way: way in (None, Way.COMMIT))
     found = []
     for name, (title, changed) in ways.items():
-        chosen = choose(changed, means, rough=True)
+        chosen = choose(changed, means, programs, rough=True)
         found.append(Variant(name, title, chosen.problem, chosen.solution))
     return tuple(found)
 
 
-def all_platforms(problem: Problem, best: Account) -> Variant:
+def all_platforms(problem: Problem, best: Account, programs: Programs) -> Variant:
     """Solve the problem with machines of all software platforms together.
 
     That allows the best plan on one platform too: where the search ends on a dearer one, or where
     the relaxed program leaves too little to tell, it is the plan, and what may still be less is
     told beside it.
     """
-    title, programs, total = "Several platforms", Programs(), best.total_usd
+    title, total = "Several platforms", best.total_usd
     least = least_cost(problem, programs)
     if least < (1 - WIDE) * total:
         found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=programs))
@@ -201,23 +206,28 @@ def all_platforms(problem: Problem, best: Account) -> Variant:
     return Variant(MIXED, title, best.problem, replace(best.solution, gap=gap))
 
 
-def faster(problem: Problem, best: Account) -> Variant | None:
+def faster(problem: Problem, best: Account, programs: Programs) -> Variant | None:
     """Solve the problem with every run in half its time; None without runs or such a plan."""
     longest: dict[int, float] = {}
     for use, _ in best.solution.used():
         if use.slot < 0:
             longest[use.job] = max(longest.get(use.job, 0.0), best.mode(use).hours)
-    jobs = tuple(
-        replace(job, modes=tuple(mode for mode in job.modes if mode.hours <= longest[at] / 2))
-        if at in longest
-        else job
-        for at, job in enumerate(problem.jobs)
-    )
-    if not longest or not all(job.modes for job in jobs):
+    if not longest:
         return None
-    changed = replace(problem, jobs=jobs)
-    found = Variant(FASTER, "Runs in half the time", changed, solve(changed, rough=True))
+    changed = problem.with_modes(
+        "time", lambda at, mode: at not in longest or mode.hours <= longest[at] / 2
+    )
+    solution = solve(changed, rough=True, programs=programs)
+    found = Variant(FASTER, "Runs in half the time", changed, solution)
     return found if found.solution.feasible else None
+
+
+def one_kind(problem: Problem, best: Account) -> Variant | None:
+    """Solve the problem with machines of one kind; None without such a plan at little more."""
+    changed = replace(problem, limits=replace(problem.limits, kinds=1))
+    found = Variant(ONE_KIND, "Machines of one kind", changed, solve(changed, rough=True))
+    near = bool(found.machines) and found.account.total_usd <= LITTLE_MORE * best.total_usd
+    return found if near else None
 
 
 def budget_curve(problem: Problem, best: Account, programs: Programs) -> list[Task]:
@@ -260,14 +270,7 @@ def limit_prices(problem: Problem, best: Account, programs: Programs) -> list[Ta
     """Return tasks that find what each limit costs: what the best plan saves under a looser one."""
     total = best.total_usd
     return [
-        partial(
-            _price,
-            limit,
-            words,
-            changed,
-            total,
-            programs if changed.supplies is problem.supplies else Programs(),
-        )
+        partial(_price, limit, words, changed, total, programs)
         for limit, words, changed in _looser(problem)
     ]
 
@@ -298,7 +301,7 @@ def _price(
     )
 
 
-def obstacles(problem: Problem) -> tuple[str, ...]:
+def obstacles(problem: Problem, programs: Programs) -> tuple[str, ...]:
     """Return what would let all work be done, in words: one limit at a time is taken away."""
     freed = {
         limit.more: replace(problem, limits=replace(problem.limits, **{limit.field: None}))
@@ -306,9 +309,13 @@ def obstacles(problem: Problem) -> tuple[str, ...]:
         if getattr(problem.limits, limit.field) is not None
     }
     freed |= {words.lower(): changed for _, words, changed in _unbarred(problem)}
-    enough = [words for words, item in freed.items() if solve(item, gap=1.0, rough=True).feasible]
+    enough = [
+        words
+        for words, item in freed.items()
+        if solve(item, gap=1.0, rough=True, programs=programs).feasible
+    ]
     if BUDGET in enough:
-        least = least_purchase(freed[BUDGET], Programs())
+        least = least_purchase(freed[BUDGET], programs)
         enough[enough.index(BUDGET)] = f"{BUDGET} ({money(least)} at least)"
     return tuple(enough)
 

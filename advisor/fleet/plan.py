@@ -22,6 +22,7 @@ from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
+from advisor.fleet.solving.solver import Programs
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration, percent
@@ -72,13 +73,13 @@ def plan_fleet(
         tell=lambda share, text: tell(SIZING * share, text),
     )
     tell(SIZING, "Choosing machines and rentals")
-    whole = built.problem
+    whole, programs = built.problem, Programs()
     with ThreadPoolExecutor(1) as pool:
-        ways = pool.submit(other_ways, whole, portfolio.means) if alternatives else None
-        chosen = choose(whole, portfolio.means)
+        ways = pool.submit(other_ways, whole, portfolio.means, programs) if alternatives else None
+        chosen = choose(whole, portfolio.means, programs)
     feasible = chosen.solution.feasible
     if not feasible:
-        chosen = replace(most_work(whole, portfolio.means), obstacles=obstacles(whole))
+        chosen = replace(most_work(whole, portfolio.means), obstacles=obstacles(whole, programs))
     built, found = replace(built, problem=chosen.problem), chosen.solution
     tell(SOLVED, "Comparing other ways")
     planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)

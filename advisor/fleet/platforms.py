@@ -37,39 +37,46 @@ class Chosen:
     """Of the problem, for others that differ in their limits only."""
 
 
-def choose(problem: Problem, means: Means, *, rough: bool = False) -> Chosen:
+def choose(
+    problem: Problem, means: Means, programs: Programs | None = None, *, rough: bool = False
+) -> Chosen:
     """Solve a problem on the platform of least cost, or on all of them.
 
     Machines that are there keep their platform, and work that only one platform can do brings it
     in. If no platform does all work within the limits, all are allowed. ``means`` says whether a
-    plan may mix platforms, and what another than the first has to save.
+    plan may mix platforms, and what another than the first has to save. ``programs``: of a problem
+    that differs in its bars only.
     """
     names = _platforms(problem)
     if means.mixed_vendors or len(names) < 2:
-        return Chosen(problem, solve(problem, rough=rough), tuple(names))
+        own = Programs(programs)
+        return Chosen(
+            problem, solve(problem, rough=rough, programs=own), tuple(names), programs=own
+        )
     best: Chosen | None = None
     least = 0.0
     others: list[tuple[str, float]] = []
     for allowed in _candidates(problem, names):
         changed = on_platforms(problem, allowed)
         most = least - max(TIE * least, means.other_platform_usd)
-        programs = Programs()
-        if best is not None and least_cost(changed, programs) >= most:
+        own = Programs(programs)
+        if best is not None and least_cost(changed, own) >= most:
             continue
-        found = solve(changed, rough=rough, programs=programs)
+        found = solve(changed, rough=rough, programs=own)
         if not found.feasible:
             continue
         usd = Account(changed, found).total_usd
         if best is None or usd < most:
             if best is not None:
                 others.append((" and ".join(best.platforms), least))
-            best = Chosen(changed, found, allowed, single=True, programs=programs)
+            best = Chosen(changed, found, allowed, single=True, programs=own)
             least = usd
         else:
             others.append((" and ".join(allowed), usd))
     if best is None:
-        found = solve(problem, rough=rough)
-        return Chosen(problem, found, tuple(names), forced=found.feasible)
+        own = Programs(programs)
+        found = solve(problem, rough=rough, programs=own)
+        return Chosen(problem, found, tuple(names), forced=found.feasible, programs=own)
     used = bool(_used(best))
     return replace(best, others=tuple(others) if used else (), single=used)
 
@@ -121,9 +128,9 @@ def _platforms(problem: Problem) -> list[str]:
 def _of_job(problem: Problem, job: Job) -> Iterator[str]:
     """Yield the platforms of a job's modes; empty where any software runs."""
     for mode in job.modes:
-        if mode.supply is None:
+        if mode.supply is None and not mode.barred:
             yield mode.platform
-        elif problem.supplies[mode.supply].way is not Way.OWNED:
+        elif mode.supply is not None and problem.supplies[mode.supply].way is not Way.OWNED:
             yield problem.supplies[mode.supply].platform
 
 

@@ -18,7 +18,7 @@ from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import WORTH_TELLING, Regret, RegretTable
 from advisor.fleet.solving.columns import Buy
 from advisor.fleet.solving.problem import Job, Problem, Way
-from advisor.fleet.solving.solver import solve
+from advisor.fleet.solving.solver import Programs, solve
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
 from advisor.nouns.case import AssumedShape, ModelSource
@@ -73,10 +73,11 @@ def regret_table(
         note = f" With models twice as large, {error.what}."
     rows = []
     for future, changed in futures.items():
-        best = _cost(changed, None)
+        programs = Programs()
+        best = _cost(changed, None, programs)
         if best is None:
             continue
-        costs = {name: _cost(changed, first) for name, first in plans.items()}
+        costs = {name: _cost(changed, first, programs) for name, first in plans.items()}
         best = min(best, *(usd for usd in costs.values() if usd is not None), best)
         for name, usd in costs.items():
             more = None if usd is None else cents.rounded(max(0.0, usd - best))
@@ -122,8 +123,9 @@ def _plans(problem: Problem) -> Iterator[tuple[str, First]]:
         "rent everything": without(problem, lambda way: way is Way.BUY),
         "buy everything": without(problem, lambda way: way in (None, Way.COMMIT)),
     }
+    programs = Programs()
     for name, changed in ways.items():
-        found = solve(changed, rough=True)
+        found = solve(changed, rough=True, programs=programs)
         if found.feasible:
             first: dict[str, int] = {}
             for column, number in found.bought():
@@ -215,7 +217,7 @@ def _doubled(portfolio: Portfolio) -> Portfolio:
     return portfolio.changed(workloads=tuple(workloads))
 
 
-def _cost(problem: Problem, first: First | None) -> float | None:
+def _cost(problem: Problem, first: First | None, programs: Programs) -> float | None:
     """Return the least cost after some purchases of the first year; None if it cannot be done."""
     fixed: dict[Buy, float] | None = None
     if first is not None:
@@ -225,5 +227,5 @@ def _cost(problem: Problem, first: First | None) -> float | None:
             if supply.way is Way.BUY and not supply.barred and supply.first_period == 0
         }
         fixed = {Buy(place, 0): float(first.get(key, 0)) for key, place in places.items()}
-    solution = solve(problem, fixed=fixed, rough=True)
+    solution = solve(problem, fixed=fixed, rough=True, programs=programs)
     return Account(problem, solution).total_usd if solution.feasible else None

@@ -11,7 +11,7 @@ from advisor.foundation.formatting import money, percent
 from advisor.foundation.units import MONTHS_PER_YEAR
 
 SHOWN = 3
-FASTER, MIXED, MORE = "faster", "mixed", "times "
+FASTER, MIXED, ONE_KIND, MORE = "faster", "mixed", "kind", "times "
 WORTH_TELLING = 0.005
 """Smallest share of the cost that is stated as a difference."""
 MUCH_LEFT = 0.25
@@ -68,15 +68,7 @@ def answer(
             f"{money(account.total_usd - account.caution_usd)} is expected in all."
         )
     text += _platforms(account.total_usd, others, chosen)
-    for item in others:
-        if item.name in (FASTER, MIXED) or item.name.startswith(MORE):
-            continue
-        words = item.title.replace("Rent ", "Renting ").replace("Buy ", "Buying ")
-        if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
-            most = "at most " * (item.gap > WORTH_TELLING)
-            text += f" {words} would cost {most}{money(item.usd)}."
-        elif not item.feasible:
-            text += f" {words}: {none_found(item.timed_out)}."
+    text += _other_ways(account.total_usd, others)
     text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:
         left = [charge for charge in account.charges() if charge.left_out > 0.005]
@@ -84,7 +76,7 @@ def answer(
             item.workload + f" (up to {percent(item.left_out)})" * (item.left_out < WHOLE)
             for item in left[:SHOWN]
         )
-        text += f" The limits do not allow everything: left out are {names}."
+        text += f" The limits do not allow everything. Left out: {names}."
         if len(left) > SHOWN:
             text += f" So are {len(left) - SHOWN} more."
         text += (
@@ -92,6 +84,26 @@ def answer(
             if chosen.obstacles
             else " No single limit is the reason: several are too narrow."
         )
+    return text
+
+
+def _other_ways(usd: float, others: Sequence[Alternative]) -> str:
+    """Return what renting or buying everything, or machines of one kind, would cost."""
+    text = ""
+    for item in others:
+        if item.name in (FASTER, MIXED) or item.name.startswith(MORE):
+            continue
+        if item.name == ONE_KIND and item.usd:
+            more = item.usd - usd
+            words = f"{money(more)} more" if more > WORTH_TELLING * item.usd else "as much"
+            text += f" Machines of one kind, {item.machines}, would cost {words}."
+            continue
+        words = item.title.replace("Rent ", "Renting ").replace("Buy ", "Buying ")
+        if item.feasible and item.usd and item.usd > usd * (1 + WORTH_TELLING):
+            most = "at most " * (item.gap > WORTH_TELLING)
+            text += f" {words} would cost {most}{money(item.usd)}."
+        elif not item.feasible:
+            text += f" {words}: {none_found(item.timed_out)}."
     return text
 
 

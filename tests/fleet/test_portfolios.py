@@ -48,8 +48,8 @@ def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
         assert max(item.month for item in plan.purchases) >= 12, told
 
 
-def test_there_are_nineteen_with_their_reasons() -> None:
-    assert len(PORTFOLIOS) == 19
+def test_there_are_twenty_with_their_reasons() -> None:
+    assert len(PORTFOLIOS) == 20
     assert all(len(row["why"]) > 100 for row in PORTFOLIOS.values())
 
 
@@ -68,6 +68,17 @@ def test_machines_that_are_there_come_before_what_is_rented_beside_them() -> Non
     )
 
     assert plan.sentence.startswith("Use the machines that you have, rent on demand for assistant:")
+
+
+def test_a_plan_of_several_kinds_says_what_one_kind_would_cost() -> None:
+    """Two different desktops are some percent cheaper than one with two equal cards."""
+    plan = plan_fleet(PORTFOLIOS["an agency that draws with FLUX"]["portfolio"])
+
+    one = next(item for item in plan.alternatives if item.name == "kind")
+    assert one.usd is not None
+    assert plan.total_usd <= one.usd <= 1.05 * plan.total_usd
+    assert f"Machines of one kind, {one.machines}, would cost" in plan.sentence
+    assert " and " not in one.machines
 
 
 def test_who_keeps_the_computers_of_an_organisation_is_paid() -> None:

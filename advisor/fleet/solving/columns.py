@@ -70,7 +70,14 @@ class Stand:
     period: int
 
 
-Column = Buy | Use | Left | Group | Cover | Stand
+@record
+class Kind:
+    """Whether any machine of a supply is bought."""
+
+    supply: int
+
+
+Column = Buy | Use | Left | Group | Cover | Stand | Kind
 
 
 def uses_of(column: Column) -> tuple[tuple[Use, int], ...]:

@@ -1,11 +1,11 @@
 """Replicas that together serve a whole load: on one kind of machine, and on demand."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from advisor.fleet.solving.problem import Job, Mode
+from advisor.fleet.solving.problem import Job
 
 SLACK: Final = 1e-6
 FEW: Final = 8
@@ -24,28 +24,41 @@ def coverable(job: Job, need: float) -> bool:
     return whole and 0 < need <= min(FINEST, FEW * most)
 
 
-def covers(job: Job, modes: Mapping[int, Mode], need: float) -> Iterator[Replicas]:
-    """Yield choices of replicas that serve a load, from the allowed modes of a job by their place.
+def covers(job: Job, platforms: Sequence[str], need: float) -> Iterator[Replicas]:
+    """Yield choices of replicas that serve a load.
 
-    On each supply, and on demand, the one of fewest cards or least rent; then, on each supply,
-    fewer replicas of its best mode with the rest on demand.
+    On each supply, and on demand on each platform, the one of fewest cards or least rent; then, on
+    each supply, fewer replicas of its best mode with the rest on demand, on its own platform or on
+    the cheapest. ``platforms``: of the supplies.
     """
-    by_supply: dict[int | None, list[int]] = {}
-    for at, mode in modes.items():
-        by_supply.setdefault(mode.supply, []).append(at)
-    rented = by_supply.pop(None, [])
-    if rented:
-        yield _cover(job, rented, need)
-    for places in by_supply.values():
+    by_supply: dict[int, list[int]] = {}
+    rented: dict[str, list[int]] = {}
+    for at, mode in enumerate(job.modes):
+        if mode.supply is None:
+            rented.setdefault(mode.platform, []).append(at)
+        else:
+            by_supply.setdefault(mode.supply, []).append(at)
+    anywhere = rented.pop("", [])
+    rents = {name: [*places, *anywhere] for name, places in rented.items()}
+    if anywhere:
+        rents[""] = anywhere
+    usd = {}
+    for name, places in rents.items():
+        cover = _cover(job, places, need)
+        usd[name] = sum(number * job.modes[at].rent_usd(need) for at, number in cover)
+        yield cover
+    cheapest = min(usd, key=lambda name: usd[name], default="")
+    for supply, places in by_supply.items():
         alone = _cover(job, places, need)
         yield alone
-        if not rented:
-            continue
         best = max(places, key=lambda at: job.modes[at].serves / job.modes[at].cards)
+        beside = dict.fromkeys((platforms[supply], cheapest, "")) if rents else ()
         for number in range(1, sum(count for _, count in alone)):
             rest = need - number * job.modes[best].serves
             if rest > SLACK:
-                yield ((best, number), *_cover(job, rented, rest))
+                for name in beside:
+                    if name in rents:
+                        yield ((best, number), *_cover(job, rents[name], rest))
 
 
 def _cover(job: Job, places: Sequence[int], need: float) -> Replicas:

@@ -1,7 +1,7 @@
 """The planning problem in plain numbers: jobs, ways to supply them, periods and limits."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -122,6 +122,8 @@ class Mode:
     """Of a rental: software platform; empty if any software runs on it."""
     hosted: bool = False
     """Whether a provider hosts the model: a replica is one request in flight."""
+    barred: str = ""
+    """Why nothing may run so; empty if it may."""
     pauses: Pauses | None = None
     """Serverless: when a replica stops. None if it runs in all hours."""
     weights: str = ""
@@ -184,6 +186,8 @@ class Limits:
     machines: int | None = None
     purchase_usd: float | None = None
     usd_per_year: float | None = None
+    kinds: int | None = None
+    """Of machines that are bought. It adds columns: no program is shared with other problems."""
 
 
 @lru_cache(maxsize=20_000)
@@ -283,20 +287,36 @@ class Problem:
     def only(
         self, reason: str, supply: Callable[[Supply], bool], rental: Callable[[Mode], bool]
     ) -> Self:
-        """Return the problem with some supplies barred for a reason, and with some rentals only."""
+        """Return the problem with all but some supplies and rentals barred for a reason."""
         return replace(
             self,
             supplies=tuple(
                 item if supply(item) else replace(item, barred=reason) for item in self.supplies
             ),
+        ).with_modes(reason, lambda _, mode: mode.supply is not None or rental(mode))
+
+    def with_modes(self, reason: str, may: Callable[[int, Mode], bool]) -> Self:
+        """Return the problem with all but some modes of its jobs, by their place, barred."""
+        return replace(
+            self,
             jobs=tuple(
                 replace(
                     job,
-                    modes=tuple(one for one in job.modes if one.supply is not None or rental(one)),
+                    modes=tuple(
+                        mode if mode.barred or may(at, mode) else replace(mode, barred=reason)
+                        for mode in job.modes
+                    ),
                 )
-                for job in self.jobs
+                for at, job in enumerate(self.jobs)
             ),
         )
+
+    def allowed(self, job: Job) -> Iterator[Mode]:
+        """Yield the modes of a job that neither they nor their supply bar."""
+        for mode in job.modes:
+            barred = mode.supply is not None and self.supplies[mode.supply].barred
+            if not mode.barred and not barred:
+                yield mode
 
     def scaled(self, times: Sequence[float]) -> Self:
         """Return the problem with so many times the work in each period."""

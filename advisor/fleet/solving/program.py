@@ -1,7 +1,7 @@
 """The mixed-integer program of a fleet: which machines, when, and what runs on them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import Any, Final, Self
@@ -14,6 +14,7 @@ from advisor.fleet.solving.columns import (
     Column,
     Cover,
     Group,
+    Kind,
     Left,
     Stand,
     Use,
@@ -25,13 +26,12 @@ from advisor.fleet.solving.columns import (
 )
 from advisor.fleet.solving.covers import SLACK, coverable, covers
 from advisor.fleet.solving.cuts import whole_machines
-from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Job, Mode, Problem, Way
+from advisor.fleet.solving.limits import limit_rows
+from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 
 Floats = NDArray[np.float64]
 
-THOUSAND: Final = 1e3
-"""The program counts thousands of dollars, so that its numbers are of one size."""
 AWAY_USD_PER_MONTH: Final = 150.0
 """What a service has to save by renting beside machines that are there: two hours a month of who
 keeps a second place, its keys, bills and answers. Assumed; no part of a plan's cost. [USD/month]"""
@@ -42,7 +42,8 @@ BROKEN: Final = 1e-3
 class Program:
     """Columns with cost, bounds and integrality, and rows as triples.
 
-    ``impossible`` if work has none.
+    It has columns for what the problem bars, too, with a bound of 0, so that problems which differ
+    in limits and bars share them. ``impossible`` if some work has no open column.
 
     Notes
     -----
@@ -56,19 +57,21 @@ class Program:
         self.columns: list[Column] = []
         self.places: dict[Column, int] = {}
         self.cost: list[float] = []
-        self.upper: list[float] = []
+        self.most: list[float] = []
+        """Upper bounds of the columns that nothing bars."""
         self.integral: list[int] = []
         self.uses: list[tuple[tuple[Use, int], ...]] = []
         """Replicas or runs that each column stands for; none for purchases."""
         self.rows: list[tuple[float, float]] = []
         self.entries: tuple[list[int], list[int], list[float]] = ([], [], [])
-        self.impossible = not leave_out and any(
-            job.asked and not any(self._allowed(job)) for job in problem.jobs
-        )
-        if self.impossible:
-            return
         self.there: dict[tuple[int, int], dict[int, float]] = {}
         """Columns that bring machines of a supply into a period."""
+        self.buys: dict[int, list[tuple[int, Buy]]] = {}
+        """Purchases of each supply with their place."""
+        self.loads: list[int] = []
+        """Rows of work that has to be done."""
+        self.capacity: dict[tuple[int, int, int], int] = {}
+        """Rows of the machines of a supply in a period and a slot, -1 for all hours."""
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -77,27 +80,66 @@ class Program:
         self._weigh(dearest)
         self._add_capacity()
         self._unlimited = len(self.rows), len(self.entries[0])
-        self._add_limits()
         self.cuts: tuple[int, ...] = ()
         """Rows of ``whole_machines`` that the program has too."""
+        self.likely = np.zeros(len(self.columns), dtype=bool)
+        """Columns that the relaxed program is solved over first."""
+        self._limit()
 
     def under(self, problem: Problem) -> Self:
-        """Return the program of a problem that differs in nothing but its limits."""
+        """Return the program of a problem that differs in nothing but its limits and bars."""
         changed = copy(self)
-        changed.problem = problem
-        if self.impossible:
-            return changed
-        rows, entries = self._unlimited
-        changed.rows = self.rows[:rows]
-        row, column, value = self.entries
-        changed.entries = row[:entries], column[:entries], value[:entries]
-        changed.__dict__.pop("_matrix", None)
-        changed._add_limits()
+        changed.problem, changed.likely = problem, self.likely.copy()
+        if problem.limits != self.problem.limits:
+            rows, entries = self._unlimited
+            changed.rows = self.rows[:rows]
+            row, column, value = self.entries
+            changed.entries = row[:entries], column[:entries], value[:entries]
+            changed.__dict__.pop("_matrix", None)
+            changed._limit()
+        else:
+            changed._close()
         return changed
+
+    def _limit(self) -> None:
+        """Add the rows of the problem's limits, and close what it bars."""
+        for terms, most in limit_rows(self.problem, self.there, self.places, self.uses):
+            self.row(terms, -math.inf, most)
+        self._close()
+
+    def _close(self) -> None:
+        """Bound the columns by 0 that need something barred."""
+        problem = self.problem
+        barred = [bool(supply.barred) for supply in problem.supplies]
+        barred += [bool(mode.barred) for job in problem.jobs for mode in job.modes]
+        self.upper = np.where(self._needs @ np.array(barred, dtype=float) > 0, 0.0, self.most)
+        loads = self._matrix[0][self.loads]
+        self.impossible = bool(np.any(loads @ (self.upper > 0).astype(float) <= 0))
+
+    @cached_property
+    def _needs(self) -> Any:
+        """Which supplies and modes each column needs, as a sparse matrix."""
+        from scipy.sparse import csr_array
+
+        problem = self.problem
+        first = np.cumsum([len(problem.supplies), *(len(job.modes) for job in problem.jobs)])
+        pairs: list[tuple[int, int]] = []
+        for at, column in enumerate(self.columns):
+            if isinstance(column, Buy):
+                pairs.append((at, column.supply))
+            for use, _ in self.uses[at]:
+                pairs.append((at, first[use.job] + use.mode))
+                supply = problem.jobs[use.job].modes[use.mode].supply
+                if supply is not None:
+                    pairs.append((at, supply))
+        rows, places = np.array(pairs, dtype=int).reshape(-1, 2).T
+        shape = len(self.columns), int(first[-1])
+        return csr_array((np.ones(len(pairs)), (rows, places)), shape=shape)
 
     def priced(self) -> Self:
         """Return the program that costs nothing but the price of its machines."""
         changed = copy(self)
+        changed.likely = self.likely.copy()
         changed.cost = [
             self.problem.supplies[key.supply].capital_usd if isinstance(key, Buy) else 0.0
             for key in self.columns
@@ -110,7 +152,7 @@ class Program:
         self.columns.append(key)
         self.uses.append(uses_of(key))
         self.cost.append(cost)
-        self.upper.append(upper)
+        self.most.append(upper)
         self.integral.append(int(whole))
         return self.places[key]
 
@@ -163,7 +205,7 @@ class Program:
         problem = self.problem
         most = most_needed(problem)
         for place, supply in enumerate(problem.supplies):
-            if supply.way is Way.OWNED or supply.barred:
+            if supply.way is Way.OWNED:
                 continue
             for period in range(supply.first_period, len(problem.months)):
                 term = supply.term_months
@@ -172,8 +214,22 @@ class Program:
                 upper = min(most[place], math.inf if supply.most is None else supply.most)
                 cost = present_usd(problem, supply, period)
                 at = self.column(Buy(place, period), cost, upper, whole=True)
+                self.buys.setdefault(place, []).append((at, Buy(place, period)))
                 for later in lasting(problem, supply, period):
                     self.there.setdefault((place, later), {})[at] = 1.0
+        if problem.limits.kinds is not None:
+            self._add_kinds(problem.limits.kinds)
+
+    def _add_kinds(self, most: int) -> None:
+        """Bound the kinds of machines that are bought."""
+        kinds: dict[int, float] = {}
+        for place, buys in self.buys.items():
+            if self.problem.supplies[place].way is Way.BUY:
+                kind = self.column(Kind(place), 0.0, 1.0, whole=True)
+                kinds[kind] = 1.0
+                for at, _ in buys:
+                    self.row({at: 1.0, kind: -self.most[at]}, -math.inf, 0.0)
+        self.row(kinds, -math.inf, float(most))
 
     def _add_jobs(self, leave_out: bool, whole_loads: bool) -> float:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
@@ -193,8 +249,8 @@ class Program:
                     else:
                         terms |= self._uses(index, period, slot, need)
                     if need > 0:
+                        self.loads.append(len(self.rows))
                         self.row(terms, need, math.inf)
-                        self.impossible |= not terms
                 rented = [
                     place
                     for place in range(first, len(self.columns))
@@ -205,12 +261,6 @@ class Program:
                     self._stand(Stand(index, None, period), rented, usd)
         return max((abs(cost) for cost in self.cost), default=0.0)
 
-    def _allowed(self, job: Job) -> Iterator[tuple[int, Mode]]:
-        """Yield the modes of a job on supplies that are not barred, with their place."""
-        for at, mode in enumerate(job.modes):
-            if mode.supply is None or not self.problem.supplies[mode.supply].barred:
-                yield at, mode
-
     def use_usd(self, use: Use) -> float:
         """Present cost of a use over its period, without its machines. [USD]"""
         job = self.problem.jobs[use.job]
@@ -220,7 +270,7 @@ class Program:
     def _uses(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for the replicas or the runs of each mode; return what each serves."""
         job, terms = self.problem.jobs[index], {}
-        for at, mode in self._allowed(job):
+        for at, mode in enumerate(job.modes):
             # What one replica serves beyond the load is of no use.
             serves = min(mode.serves, need) if job.serves else 1.0
             upper = math.ceil(need / serves - SLACK) if job.serves and need else 1.0
@@ -230,15 +280,11 @@ class Program:
 
     def _covers(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for each good choice of replicas that serves the whole load."""
-        job, terms, rent = self.problem.jobs[index], {}, math.inf
-        modes = dict(self._allowed(job))
-        each = {at: self.use_usd(Use(index, at, period, slot)) for at in modes}
-        for replicas in covers(job, modes, need):
+        job, terms = self.problem.jobs[index], {}
+        each = [self.use_usd(Use(index, at, period, slot)) for at in range(len(job.modes))]
+        platforms = [supply.platform for supply in self.problem.supplies]
+        for replicas in dict.fromkeys(covers(job, platforms, need)):
             usd = sum(count * each[at] for at, count in replicas)
-            if all(modes[at].supply is None for at, _ in replicas):
-                rent = usd
-            elif usd >= rent:
-                continue  # nobody keeps machines whose power alone costs as much as a rental
             cover = Cover(index, period, slot, replicas)
             terms[self.column(cover, usd, 1.0, whole=True)] = need
         return terms
@@ -281,6 +327,7 @@ class Program:
             for slot, terms in busy.items():
                 for kept in spared if slot >= 0 and spared else ({},):
                     if terms:
+                        self.capacity[supply, period, slot] = len(self.rows)
                         self.row({**terms, **kept, **supplied}, -math.inf, owned * item.cards)
             if item.most is not None:
                 self.row(there, -math.inf, max(0.0, item.most - owned))
@@ -304,7 +351,7 @@ class Program:
         """Add a column that is 1 if any of some columns of a service is used; return its place."""
         stands = self.column(key, usd, 1.0, whole=True)
         for place in places:
-            self.row({place: 1.0, stands: -self.upper[place]}, -math.inf, 0.0)
+            self.row({place: 1.0, stands: -self.most[place]}, -math.inf, 0.0)
         return stands
 
     def _add_group(self, key: Use, mode: Mode, owned: float, there: Mapping[int, float]) -> None:
@@ -313,65 +360,3 @@ class Program:
         self.row({self.places[key]: 1.0, used: -1.0}, -math.inf, 0.0)
         supplied = {place: -share for place, share in there.items()}
         self.row({used: float(mode.machines), **supplied}, -math.inf, owned)
-
-    def _add_limits(self) -> None:
-        problem, limits = self.problem, self.problem.limits
-        sizes = (
-            (limits.power_kw, [item.power_kw for item in problem.supplies]),
-            (limits.rack_units, [item.rack_units for item in problem.supplies]),
-            (limits.machines, [1.0] * len(problem.supplies)),
-        )
-        for period in range(len(problem.months)):
-            for limit, each in sizes:
-                if limit is not None:
-                    self._add_place_limit(period, limit, each)
-        if limits.purchase_usd is not None:
-            capital = {
-                place: problem.supplies[key.supply].capital_usd / THOUSAND
-                for key, place in self.places.items()
-                if isinstance(key, Buy) and problem.supplies[key.supply].capital_usd
-            }
-            self.row(capital, -math.inf, limits.purchase_usd / THOUSAND)
-        if limits.usd_per_year is not None:
-            self._add_cash(limits.usd_per_year)
-
-    def _add_place_limit(self, period: int, limit: float, sizes: Sequence[float]) -> None:
-        terms: dict[int, float] = {}
-        there = 0.0
-        for supply, size in enumerate(sizes):
-            item = self.problem.supplies[supply]
-            if not item.on_site or not size:
-                continue
-            there += size * (item.owned[period] if item.owned else 0)
-            terms.update(
-                {at: size * one for at, one in self.there.get((supply, period), {}).items()}
-            )
-        if terms:
-            self.row(terms, -math.inf, max(0.0, limit - there))
-
-    def _add_cash(self, most: float) -> None:
-        """Bound the cash of each year."""
-        problem = self.problem
-        for year in range(math.ceil(problem.horizon / 12)):
-            periods = {period for period, start in enumerate(problem.starts) if start // 12 == year}
-            terms: dict[int, float] = {}
-            paid = 0.0
-            for place, item in enumerate(problem.supplies):
-                for period in periods:
-                    months = problem.months[period]
-                    if item.owned:
-                        paid += item.owned[period] * item.month_usd * months
-                    for at in self.there.get((place, period), {}):
-                        terms[at] = terms.get(at, 0.0) + item.month_usd * months
-                    if Buy(place, period) in self.places:
-                        at = self.places[Buy(place, period)]
-                        terms[at] = terms.get(at, 0.0) + item.capital_usd
-            for at, parts in enumerate(self.uses):
-                for use, number in parts:
-                    if use.period in periods:
-                        job = problem.jobs[use.job]
-                        month = use_usd(problem, job, job.modes[use.mode], use.period, use.slot)
-                        paid_for = number * month * problem.months[use.period]
-                        terms[at] = terms.get(at, 0.0) + paid_for
-            scaled = {at: usd / THOUSAND for at, usd in terms.items()}
-            self.row(scaled, -math.inf, max(0.0, most - paid) / THOUSAND)

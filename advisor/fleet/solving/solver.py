@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from threading import Lock
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -9,8 +10,11 @@ from numpy.typing import NDArray
 
 from advisor.fleet.solving.columns import Buy, Column, Solution, uses_of
 from advisor.fleet.solving.covers import SLACK
+from advisor.fleet.solving.dive import dive
+from advisor.fleet.solving.limits import THOUSAND
 from advisor.fleet.solving.problem import SLOT_HOURS, Problem
-from advisor.fleet.solving.program import THOUSAND, Floats, Program
+from advisor.fleet.solving.program import Floats, Program
+from advisor.fleet.solving.relaxed import ROUNDS, Relaxed, relaxed_program
 from advisor.foundation.record import record
 
 GAP: Final = 1e-4
@@ -43,29 +47,41 @@ class Stage(NamedTuple):
     gap: float
 
 
-STAGES: Final = (Stage(10, 1e-3, 6, 8e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
+QUICK: Final = Stage(10, 1e-3, 6, 1e-2)
+STAGES: Final = (QUICK, Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
 ENOUGH, ROUGHLY_ENOUGH = 1e-2, 4e-2
 """Gaps of a plan, and of an alternative, at which no better one is looked for."""
-ROUNDS, ROUGH_ROUNDS = 6, 2
-"""Most times that the relaxed program gets the rows that it breaks, and for an alternative."""
-RISE: Final = 1e-3
-"""Share by which they have to raise its cost, for more of them."""
+ROUGH_ROUNDS: Final = 2
+"""Most times that the relaxed program of an alternative gets the rows that it breaks."""
 
 
 class Programs:
-    """The programs of a problem, built once for all problems that differ in their limits only."""
+    """The programs of a problem, for all problems that differ in their limits and bars only.
 
-    def __init__(self) -> None:
+    Each is built once, or begins as that of ``base``. What the first problem's solution learns
+    about its columns and rows helps the others.
+    """
+
+    def __init__(self, base: "Programs | None" = None) -> None:
+        self._base = base
         self._built: dict[tuple[bool, bool], Program] = {}
+        self._lock = Lock()
 
     def of(self, problem: Problem, *, leave_out: bool, whole_loads: bool) -> Program:
         """Return the program of a problem."""
         key = leave_out, whole_loads
-        if key not in self._built:
-            self._built[key] = Program(problem, leave_out=leave_out, whole_loads=whole_loads)
-        known = self._built[key]
-        return known if known.problem.limits == problem.limits else known.under(problem)
+        with self._lock:
+            if key in self._built:
+                known = self._built[key]
+                return known if known.problem is problem else known.under(problem)
+            if self._base is None:
+                built = Program(problem, leave_out=leave_out, whole_loads=whole_loads)
+            else:
+                base = self._base.of(problem, leave_out=leave_out, whole_loads=whole_loads)
+                built = base.under(problem)
+            self._built[key] = built
+            return built
 
 
 def solve(
@@ -94,15 +110,15 @@ def solve(
     if is_large(problem):
         program = programs.of(problem, leave_out=leave_out, whole_loads=True)
         found = _by_covers(program, gap=gap, fixed=fixed or {}, rough=rough)
-        if found is not None:
-            return found
+        if found is not None or program.impossible:
+            return found or Solution()
     program = programs.of(problem, leave_out=leave_out, whole_loads=False)
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
     lower, upper = _bounds(program, fixed or {})
     if is_large(problem) and rough:
         # What covers cannot do, single replicas hardly can: proven at once, or left open.
-        return Solution(timed_out=_relaxed(program, lower, upper) is not None)
+        return Solution(timed_out=relaxed_program(program, lower, upper) is not None)
     best = _best(program, lower, upper, gap=gap)
     return _solution(program, best, best.bound)
 
@@ -128,7 +144,7 @@ def _bound(program: Program, *, rounds: int = ROUNDS) -> float:
     """Return what the relaxed program costs at least. [USD]"""
     if program.impossible or not program.columns:
         return math.inf if program.impossible else 0.0
-    found = _relaxed(program, *_bounds(program, {}), rounds=rounds)
+    found = relaxed_program(program, *_bounds(program, {}), rounds=rounds)
     return math.inf if found is None else found.cost * THOUSAND
 
 
@@ -158,14 +174,17 @@ def _by_covers(
     if program.impossible or not program.columns:
         return None
     lower, upper = _bounds(program, fixed)
-    relaxed = _relaxed(program, lower, upper, rounds=ROUGH_ROUNDS if rough else ROUNDS)
+    relaxed = relaxed_program(program, lower, upper, rounds=ROUGH_ROUNDS if rough else ROUNDS)
     if relaxed is None:
         return None
-    found = _Found(None, math.inf, -math.inf, timed_out=False)
     bound, enough = relaxed.cost, max(gap, ROUGHLY_ENOUGH if rough else ENOUGH)
-    for stage in STAGES:
-        near = found.cost - bound <= enough * found.cost or stage is STAGES[-1]
-        if found.values is None or not near:
+    few = np.where(_liked(program, relaxed, QUICK), upper, lower)
+    found = _dived(program, lower, few)
+    for stage in STAGES if bound < (1 - STAGES[0].gap) * found.cost else ():
+        wide = bound < (1 - WIDE_GAP) * found.cost
+        if found.values is not None and stage is not STAGES[-1] and (stage is QUICK or wide):
+            continue  # a limit asks for other kinds of machines than the cheapest
+        if bound < (1 - max(enough, stage.gap)) * found.cost:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
             more = _best(program, lower, few, gap=max(gap, stage.gap, enough / 4))
             found = min(found, more, key=lambda item: item.cost)
@@ -174,6 +193,14 @@ def _by_covers(
         more = _best(program, lower, upper, gap=max(gap, COVER_GAP))
         bound, found = max(bound, more.bound), min(found, more, key=lambda item: item.cost)
     return None if found.values is None else _solution(program, found, bound)
+
+
+def _dived(program: Program, lower: Floats, upper: Floats) -> "_Found":
+    """Return the plan of least cost for whole machines near those of the relaxed program."""
+    decided = dive(program, lower, upper)
+    if decided is None:
+        return _Found(None, math.inf, -math.inf, timed_out=False)
+    return _best(program, *decided, gap=QUICK.gap / 2)
 
 
 @record
@@ -222,47 +249,7 @@ def _best(program: Program, lower: Floats, upper: Floats, *, gap: float) -> _Fou
     )
 
 
-@record
-class _Relaxed:
-    """The program with fractions of machines and replicas."""
-
-    cost: float
-    """No plan costs less. [thousand USD]"""
-    values: Floats
-    reduced: Floats
-    """What one more of each column adds to the cost at the program's prices. [thousand USD]"""
-
-
-def _relaxed(
-    program: Program, lower: Floats, upper: Floats, *, rounds: int = ROUNDS
-) -> _Relaxed | None:
-    """Solve the relaxed program, with the rows that it breaks; None if nothing meets the limits."""
-    from scipy.optimize import linprog
-    from scipy.sparse import vstack
-
-    relaxed: _Relaxed | None = None
-    for _ in range(rounds):
-        matrix, row_lower, row_upper = program.matrix()
-        below, above = np.isfinite(row_upper), np.isfinite(row_lower)
-        found = linprog(
-            np.array(program.cost) / THOUSAND,
-            A_ub=vstack([matrix[below], -matrix[above]]),
-            b_ub=np.concatenate([row_upper[below], -row_lower[above]]),
-            bounds=np.stack([lower, upper], axis=1),
-            method="highs",
-            options={"presolve": False},
-        )
-        if found.x is None:
-            return None
-        before, reduced = relaxed, found.lower.marginals + found.upper.marginals
-        relaxed = _Relaxed(float(found.fun), found.x, reduced)
-        little = before is not None and relaxed.cost - before.cost <= RISE * relaxed.cost
-        if little or not program.cut_off(found.x):
-            break
-    return relaxed
-
-
-def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool_]:
+def _liked(program: Program, relaxed: Relaxed, stage: Stage) -> NDArray[np.bool_]:
     """Return which columns stay: promising machines, and so many good ways on them for a job."""
     jobs = program.problem.jobs
     short: dict[int, float] = {}
@@ -272,9 +259,10 @@ def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool
             bought = relaxed.values[place] > SLACK
             short[column.supply] = min(-1.0 if bought else each, short.get(column.supply, math.inf))
     barred = set(sorted(short, key=lambda supply: (short[supply], supply))[stage.kinds :])
-    stays = np.ones(len(program.columns), dtype=bool)
+    stays = np.array([not uses for uses in program.uses])
     work: dict[tuple[int, int, int], list[int]] = {}
-    for place, column in enumerate(program.columns):
+    for place in np.flatnonzero(program.likely).tolist():
+        column = program.columns[place]
         uses = [use for use, _ in program.uses[place]]
         if isinstance(column, Buy):
             stays[place] = column.supply not in barred
