@@ -299,3 +299,15 @@ def test_a_program_without_a_version_of_its_own_need_only_answer() -> None:
 def test_a_platform_without_the_card_is_refused(card: str, platform: str) -> None:
     with pytest.raises(InputError, match=f"the platform {platform} has no "):
         advisor.export(on(card), "checklist", platform=platform)
+
+
+def test_a_large_cloud_asks_for_a_quota_first() -> None:
+    """Codes of AWS's quotas: L-417A185B limits P instances (console of Service Quotas)."""
+    case = {**TRAIN, "hardware": None}
+    found = {}
+    for provider in ("AWS", "Nebius"):
+        limits = {"accelerators": ["h100-sxm"], "providers": [provider], "deadline_hours": 24}
+        found[provider] = advisor.export({**case, "limits": limits}, "checklist").content
+    assert "**Quota.** Ask for the quota first: 1 x p5." in found["AWS"]
+    assert "--quota-code L-417A185B" in found["AWS"]
+    assert "Quota" not in found["Nebius"]

@@ -58,6 +58,7 @@ def situation_of(
     card = setup.accelerator
     return Situation(
         platform=platform,
+        provider=setup.estimate.cost.provider,
         backend=_backend(card, tool),
         work="serve" if isinstance(setup.workload, Serving) else "train",
         way=_way(launch, tool, card),
@@ -104,6 +105,8 @@ def facts_of(
         "count": str(setup.per_machine),
         "cards_each": str(setup.per_machine),
         "machines": str(setup.machines),
+        "instances": _instances(setup),
+        "region": _region(setup),
         "memory_mib": str(int(CARD_SHARE * card.memory_reported_bytes / MIB)),
         "target": card.compute_capability,
         "power_w": f"{card.board_power_w:g}" if card.board_power_w else None,
@@ -121,6 +124,18 @@ def facts_of(
         facts["cards_each"] = str(Servers(setup, apart=True).cards_each)
         facts["start_minutes"] = str(ceil(start_seconds(Servers(setup)) / 60))
     return {name: value for name, value in facts.items() if value}
+
+
+def _instances(setup: Setup) -> str | None:
+    """Return number and type of the rented machines."""
+    cost = setup.estimate.cost
+    return f"{cost.instances:,} x {cost.instance_type}" if cost.instances else None
+
+
+def _region(setup: Setup) -> str | None:
+    """Return the region if it is a word that a command may hold, as those of clouds are."""
+    found = re.fullmatch(r"[a-z0-9-]+", setup.estimate.cost.region or "")
+    return found[0] if found else None
 
 
 def _versions(setup: Setup, catalog: Catalog, tool: Tool | None) -> dict[str, str | None]:

@@ -59,6 +59,8 @@ class Step(Noun):
     """Empty: all."""
     backends: tuple[str, ...] = ()
     """Empty: all."""
+    providers: tuple[str, ...] = ()
+    """Of rented machines. Empty: all."""
     work: tuple[Literal["train", "serve"], ...] = ()
     """Empty: both."""
     way: tuple[Way, ...] = ()
@@ -99,6 +101,8 @@ class Situation(Noun):
     """What decides which steps apply."""
 
     platform: Platform
+    provider: str | None
+    """Of rented machines."""
     backend: str
     work: Literal["train", "serve"]
     way: Way
@@ -171,6 +175,7 @@ def steps_for(situation: Situation, facts: Mapping[str, str]) -> Iterator[Step]:
 def _applies(step: Step, situation: Situation) -> bool:
     return (
         (not step.platforms or situation.platform in step.platforms)
+        and (not step.providers or situation.provider in step.providers)
         and (not step.backends or situation.backend in step.backends)
         and (not step.work or situation.work in step.work)
         and (not step.way or situation.way in step.way)
