@@ -17,7 +17,8 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
-from advisor.estimate.tools.software import Lack, ToolRules, served_format
+from advisor.estimate.tools.serving_formats import served_format
+from advisor.estimate.tools.software import Lack, ToolRules
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import offer_for, resolve_training
 from advisor.foundation import cents

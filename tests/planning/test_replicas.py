@@ -20,7 +20,8 @@ from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import serving_times
 from advisor.estimate.tools.engine import engine_of
-from advisor.estimate.tools.software import ToolRules, served_format
+from advisor.estimate.tools.serving_formats import served_format
+from advisor.estimate.tools.software import ToolRules
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS

@@ -115,3 +115,15 @@ def stored(support: Support, card: Accelerator, name: str, *, asked: bool) -> st
     others = SIXTEEN_BIT if name in SIXTEEN_BIT and not asked else ()
     able = (item for item in (name, *others) if serves_in(card, item))
     return next((item for item in able if support.serves(card, item)), None)
+
+
+def served_format(
+    workload: Serving, architecture: ModelArchitecture, card: Accelerator, tool: Tool | None
+) -> str:
+    """Return the weight format to serve in: the asked one, or the largest of the tool."""
+    own = workload.weight_format or stored_format(card, architecture.weight_format)
+    found = None if tool is None else tool.support(card)
+    if tool is None or found is None:
+        return own
+    ways = ways_of((tool, found[1]), card, workload, architecture)
+    return ways[0].weight_format if ways else own

@@ -373,18 +373,6 @@ class ToolRules:
         )
 
 
-def served_format(
-    workload: Serving, architecture: ModelArchitecture, card: Accelerator, tool: Tool | None
-) -> str:
-    """Return the weight format to serve in: the asked one, or the largest of the tool."""
-    own = workload.weight_format or stored_format(card, architecture.weight_format)
-    found = None if tool is None else tool.support(card)
-    if tool is None or found is None:
-        return own
-    ways = ways_of((tool, found[1]), card, workload, architecture)
-    return ways[0].weight_format if ways else own
-
-
 def tool_of(
     case: Case, architecture: ModelArchitecture, card: Accelerator, weight_format: str | None = None
 ) -> Tool | None:
