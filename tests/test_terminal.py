@@ -343,7 +343,7 @@ def test_every_screen_shows_its_type_of_answer(answer: str) -> None:
 
 
 def test_an_abbreviation_keeps_its_capitals_inside_a_sentence() -> None:
-    found = api.estimate(serve("whisper-large-v3", "rtx-3060-12gb", 1))
+    found = api.estimate(serve("whisper-large-v3", "h100-pcie", 1))
     text = words(printed(lambda console: show_estimate(console, found)))
     assert "; CUDA graphs" in text
     assert "cUDA" not in text

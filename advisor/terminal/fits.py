@@ -96,7 +96,7 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
         1,
         "tokens/s: one user. -ngl: layers on the card, the host holds the others; --n-cpu-moe: "
         "layers whose experts the host holds. full, LoRA and QLoRA: longest training sequence with "
-        "recomputation (host: with states in the host's memory).",
+        "recomputation (*: with states in the host's memory).",
     )
     missing = ", ".join(item.preset for item in found.having(Verdict.DOES_NOT_FIT))
     screen.say(2, missing and f"{missing}.", title="Does not fit")

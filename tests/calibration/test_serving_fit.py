@@ -80,7 +80,8 @@ def test_constants_of_kernels_stand_below_each_of_their_generations():
 
 def test_constants_that_stand_in_the_file_are_found_by_name(engine):
     facts = engine.calibration.engines["llama_cpp_2024"]
-    values = values_of(DIRECT[2], facts)
+    fit = next(item for item in DIRECT if item.name == "llama_cpp_2024")
+    values = values_of(fit, facts)
 
     assert with_values(facts, values) == facts
     assert values["Hopper/compute"] == facts.backends["Hopper"].compute

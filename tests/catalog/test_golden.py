@@ -127,7 +127,7 @@ def test_rates_of_one_card_can_have_different_sources() -> None:
         ("aws/p4d-24xlarge/us-east-1/on-demand-list", 21.957642, 8, 400, "2026-10-10"),
         ("azure/standard-nd96isr-h100-v5/eastus/on-demand-list", 98.32, 8, 3200, "2026-10-10"),
         ("gcp/a3-highgpu-8g/us-central1/on-demand-list", 88.49, 8, 1000, "2026-10-10"),
-        ("lambda/gpu-8x-h100-sxm5/us/on-demand-list", 31.92, 8, 3200, "2026-10-10"),
+        ("lambda/1cc-8x-h100/us/1-click-cluster", 8 * 6.16, 8, 3200, "2026-09-13"),
         ("together/gpu-clusters-h100/us/on-demand-list", 31.92, 8, 3200, "2026-10-10"),
     ],
 )

@@ -760,6 +760,7 @@ def test_stated_software_that_does_not_fit_names_the_way_without_it() -> None:
     case = {
         **tuned("llama-3.1-8b", "lora", tokens=1e6, software="huggingface"),
         "hardware": {"accelerator": "rtx-4090", "count": 1},
+        "host": {"memory_bytes": 8e9},  # too little for the activations
     }
     found = advisor.estimate(case)
     assert not found.memory.fits

@@ -20,8 +20,8 @@ def test_a_point_has_the_range_of_its_plan(accelerator: str) -> None:
         counts = {plan.estimate.count for plan in plans}
         assert min(counts) <= 256 < max(counts)
     for plan in plans:
-        words = plan.title.removeprefix("Rent ").rsplit(" at ", 1)
-        hours = points[f"{words[0]} ({words[1]})"]
+        rented = plan.title.removeprefix("Rent ").rsplit(" at ", 1)[0]
+        hours = points[f"{rented} ({plan.estimate.cost.provider})"]
         assert hours is not None
         assert plan.estimate.time is not None
         assert hours.high == pytest.approx(plan.estimate.time.run_hours.high)

@@ -272,7 +272,8 @@ class ServedModel:
         """
         rows = model.operators
         stored = [bytes_per_parameter(row, weight_format, model) for row in rows]
-        matrices, fused = zip(*_fused(model, stored), strict=True)
+        joined = tuple(_fused(model, stored))  # networks of convolutions have none
+        matrices, fused = tuple(item[0] for item in joined), tuple(item[1] for item in joined)
         wide = (weight_format.bytes_per_parameter, *fused)
         return cls(
             model=model,

@@ -104,10 +104,10 @@ class TrainedFit(Noun):
 
     @property
     def longest(self) -> str:
-        """Longest sequence on the card, or with its host where the card alone trains none."""
+        """Longest sequence on the card, or with its host (*) where the card alone trains none."""
         if self.longest_recomputed or not self.longest_hosted:
             return length_limit(self.longest_recomputed)
-        return f"{length_limit(self.longest_hosted)} host"
+        return f"{length_limit(self.longest_hosted)}*"
 
     @property
     def lengths(self) -> str:
