@@ -157,7 +157,7 @@ def committed_supplies(
     best: dict[tuple[str, int, int], tuple[float, Offer, Supply]] = {}
     for offer in allowed_offers(catalog, Constraints(price_kind=PriceKind.ON_DEMAND)):
         price = offer.on_demand_usd_per_hour
-        if price is None:
+        if price is None or offer.commitment:
             continue
         for plan in economy.commitments:
             if plan.provider != offer.provider or not plan.covers(offer.accelerator):
