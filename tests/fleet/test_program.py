@@ -14,7 +14,7 @@ from advisor.fleet import alternatives, build
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Variant
 from advisor.fleet.results import FleetPlan
-from advisor.fleet.solving import relaxed, solver
+from advisor.fleet.solving import solver
 from advisor.fleet.solving.columns import Buy, Solution
 from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
 from advisor.fleet.solving.program import Program
@@ -230,23 +230,6 @@ def test_a_large_program_finds_the_best_plan_with_one_kind_of_machine_for_a_serv
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_the_relaxed_program_over_some_columns_costs_what_it_costs_over_all(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(relaxed, "FIRST", 1)
-    some, every = (Program(random_problem(seed), leave_out=False, whole_loads=True) for _ in "ab")
-    every.likely[:] = True
-    few, all_ = (
-        relaxed.relaxed_program(one, *solver._bounds(one, {}), rounds=1) for one in (some, every)
-    )
-
-    assert few is not None
-    assert all_ is not None
-    assert few.cost <= all_.cost * (1 + 1e-9)
-    assert few.cost == pytest.approx(all_.cost, rel=2 * relaxed.PROVEN)
-
-
-@pytest.mark.parametrize("seed", range(50))
 def test_the_relaxed_program_never_costs_more_than_the_best_plan(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,7 +294,7 @@ def test_a_part_of_a_server_is_no_way_out_of_the_relaxed_program() -> None:
     bounds = solver._bounds(program, {})
 
     assert program.cuts == ()
-    found = relaxed.relaxed_program(program, *bounds)
+    found = solver._relaxed(program, *bounds)
     assert found is not None
     assert found.cost == pytest.approx(8.0)
     assert program.cuts

@@ -70,8 +70,6 @@ class Program:
         """Purchases of each supply with their place."""
         self.loads: list[int] = []
         """Rows of work that has to be done."""
-        self.capacity: dict[tuple[int, int, int], int] = {}
-        """Rows of the machines of a supply in a period and a slot, -1 for all hours."""
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -82,14 +80,12 @@ class Program:
         self._unlimited = len(self.rows), len(self.entries[0])
         self.cuts: tuple[int, ...] = ()
         """Rows of ``whole_machines`` that the program has too."""
-        self.likely = np.zeros(len(self.columns), dtype=bool)
-        """Columns that the relaxed program is solved over first."""
         self._limit()
 
     def under(self, problem: Problem) -> Self:
         """Return the program of a problem that differs in nothing but its limits and bars."""
         changed = copy(self)
-        changed.problem, changed.likely = problem, self.likely.copy()
+        changed.problem = problem
         if problem.limits != self.problem.limits:
             rows, entries = self._unlimited
             changed.rows = self.rows[:rows]
@@ -139,7 +135,6 @@ class Program:
     def priced(self) -> Self:
         """Return the program that costs nothing but the price of its machines."""
         changed = copy(self)
-        changed.likely = self.likely.copy()
         changed.cost = [
             self.problem.supplies[key.supply].capital_usd if isinstance(key, Buy) else 0.0
             for key in self.columns
@@ -327,7 +322,6 @@ class Program:
             for slot, terms in busy.items():
                 for kept in spared if slot >= 0 and spared else ({},):
                     if terms:
-                        self.capacity[supply, period, slot] = len(self.rows)
                         self.row({**terms, **kept, **supplied}, -math.inf, owned * item.cards)
             if item.most is not None:
                 self.row(there, -math.inf, max(0.0, item.most - owned))

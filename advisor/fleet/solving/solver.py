@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from advisor.fleet.solving.columns import Buy, Column, Solution, uses_of
 from advisor.fleet.solving.covers import SLACK
-from advisor.fleet.solving.dive import dive
 from advisor.fleet.solving.limits import THOUSAND
 from advisor.fleet.solving.problem import SLOT_HOURS, Problem
 from advisor.fleet.solving.program import Floats, Program
-from advisor.fleet.solving.relaxed import ROUNDS, Relaxed, relaxed_program
 from advisor.foundation.record import record
 
 GAP: Final = 1e-4
@@ -47,13 +45,14 @@ class Stage(NamedTuple):
     gap: float
 
 
-QUICK: Final = Stage(10, 1e-3, 6, 1e-2)
-STAGES: Final = (QUICK, Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
+STAGES: Final = (Stage(10, 1e-3, 6, 8e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
 ENOUGH, ROUGHLY_ENOUGH = 1e-2, 4e-2
 """Gaps of a plan, and of an alternative, at which no better one is looked for."""
-ROUGH_ROUNDS: Final = 2
-"""Most times that the relaxed program of an alternative gets the rows that it breaks."""
+ROUNDS, ROUGH_ROUNDS = 6, 2
+"""Most times that the relaxed program gets the rows that it breaks, and for an alternative."""
+RISE: Final = 1e-3
+"""Share by which they have to raise its cost, for more of them."""
 
 
 class Programs:
@@ -118,7 +117,7 @@ def solve(
     lower, upper = _bounds(program, fixed or {})
     if is_large(problem) and rough:
         # What covers cannot do, single replicas hardly can: proven at once, or left open.
-        return Solution(timed_out=relaxed_program(program, lower, upper) is not None)
+        return Solution(timed_out=_relaxed(program, lower, upper) is not None)
     best = _best(program, lower, upper, gap=gap)
     return _solution(program, best, best.bound)
 
@@ -144,7 +143,7 @@ def _bound(program: Program, *, rounds: int = ROUNDS) -> float:
     """Return what the relaxed program costs at least. [USD]"""
     if program.impossible or not program.columns:
         return math.inf if program.impossible else 0.0
-    found = relaxed_program(program, *_bounds(program, {}), rounds=rounds)
+    found = _relaxed(program, *_bounds(program, {}), rounds=rounds)
     return math.inf if found is None else found.cost * THOUSAND
 
 
@@ -174,15 +173,14 @@ def _by_covers(
     if program.impossible or not program.columns:
         return None
     lower, upper = _bounds(program, fixed)
-    relaxed = relaxed_program(program, lower, upper, rounds=ROUGH_ROUNDS if rough else ROUNDS)
+    relaxed = _relaxed(program, lower, upper, rounds=ROUGH_ROUNDS if rough else ROUNDS)
     if relaxed is None:
         return None
+    found = _Found(None, math.inf, -math.inf, timed_out=False)
     bound, enough = relaxed.cost, max(gap, ROUGHLY_ENOUGH if rough else ENOUGH)
-    few = np.where(_liked(program, relaxed, QUICK), upper, lower)
-    found = _dived(program, lower, few)
-    for stage in STAGES if bound < (1 - STAGES[0].gap) * found.cost else ():
-        wide = bound < (1 - WIDE_GAP) * found.cost
-        if found.values is not None and stage is not STAGES[-1] and (stage is QUICK or wide):
+    for stage in STAGES:
+        wide = found.values is not None and bound < (1 - WIDE_GAP) * found.cost
+        if wide and stage is not STAGES[-1]:
             continue  # a limit asks for other kinds of machines than the cheapest
         if bound < (1 - max(enough, stage.gap)) * found.cost:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
@@ -193,14 +191,6 @@ def _by_covers(
         more = _best(program, lower, upper, gap=max(gap, COVER_GAP))
         bound, found = max(bound, more.bound), min(found, more, key=lambda item: item.cost)
     return None if found.values is None else _solution(program, found, bound)
-
-
-def _dived(program: Program, lower: Floats, upper: Floats) -> "_Found":
-    """Return the plan of least cost for whole machines near those of the relaxed program."""
-    decided = dive(program, lower, upper)
-    if decided is None:
-        return _Found(None, math.inf, -math.inf, timed_out=False)
-    return _best(program, *decided, gap=QUICK.gap / 2)
 
 
 @record
@@ -249,7 +239,49 @@ def _best(program: Program, lower: Floats, upper: Floats, *, gap: float) -> _Fou
     )
 
 
-def _liked(program: Program, relaxed: Relaxed, stage: Stage) -> NDArray[np.bool_]:
+@record
+class _Relaxed:
+    """The program with fractions of machines and replicas."""
+
+    cost: float
+    """No plan costs less. [thousand USD]"""
+    values: Floats
+    reduced: Floats
+    """What one more of each column adds to the cost at the program's prices. [thousand USD]"""
+
+
+def _relaxed(
+    program: Program, lower: Floats, upper: Floats, *, rounds: int = ROUNDS
+) -> _Relaxed | None:
+    """Solve the relaxed program, with the rows that it breaks; None if nothing meets the limits."""
+    from scipy.optimize import linprog
+    from scipy.sparse import vstack
+
+    relaxed: _Relaxed | None = None
+    open_ = np.flatnonzero(upper > 0)
+    for _ in range(rounds):
+        matrix, row_lower, row_upper = program.matrix()
+        matrix, below, above = matrix[:, open_], np.isfinite(row_upper), np.isfinite(row_lower)
+        found = linprog(
+            np.array(program.cost)[open_] / THOUSAND,
+            A_ub=vstack([matrix[below], -matrix[above]]),
+            b_ub=np.concatenate([row_upper[below], -row_lower[above]]),
+            bounds=np.stack([lower, upper], axis=1)[open_],
+            method="highs",
+            options={"presolve": False},
+        )
+        if found.x is None:
+            return None
+        values, reduced = np.zeros(len(upper)), np.full(len(upper), np.inf)
+        values[open_], reduced[open_] = found.x, found.lower.marginals + found.upper.marginals
+        before, relaxed = relaxed, _Relaxed(float(found.fun), values, reduced)
+        little = before is not None and relaxed.cost - before.cost <= RISE * relaxed.cost
+        if little or not program.cut_off(values):
+            break
+    return relaxed
+
+
+def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool_]:
     """Return which columns stay: promising machines, and so many good ways on them for a job."""
     jobs = program.problem.jobs
     short: dict[int, float] = {}
@@ -259,9 +291,9 @@ def _liked(program: Program, relaxed: Relaxed, stage: Stage) -> NDArray[np.bool_
             bought = relaxed.values[place] > SLACK
             short[column.supply] = min(-1.0 if bought else each, short.get(column.supply, math.inf))
     barred = set(sorted(short, key=lambda supply: (short[supply], supply))[stage.kinds :])
-    stays = np.array([not uses for uses in program.uses])
+    stays = np.ones(len(program.columns), dtype=bool)
     work: dict[tuple[int, int, int], list[int]] = {}
-    for place in np.flatnonzero(program.likely).tolist():
+    for place in np.flatnonzero(program.upper > 0).tolist():
         column = program.columns[place]
         uses = [use for use, _ in program.uses[place]]
         if isinstance(column, Buy):
