@@ -30,6 +30,8 @@ from advisor.export.training.tools import OWN, most_cards, tool_for, trains_on
 from advisor.export.training.written import written
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator, PriceKind
+from advisor.nouns.software.stacks import known_stacks
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase, fed, prepared, resolved
 from advisor.planning.recommend import counted
@@ -126,8 +128,9 @@ def export_case(
 def _needed(asked: PricedCase, to: Format, checkpoint: str | None) -> Case | None:
     """Return the case with the tool that a format starts whatever the plan is for.
 
-    None if the format starts the plan's own, or no card runs the tool for such work, which its file
-    then refuses with what does. Raises InputError if no program serves the model.
+    The format outranks another tool that the case states; a stated stack stays. None if the format
+    starts the plan's own, or no card runs the tool for such work, which its file then refuses with
+    what does. Raises InputError if no program serves the model.
     """
     case, named = asked.case, asked.case.hardware
     card = asked.catalog.accelerator(named.accelerator) if named else None
@@ -138,8 +141,9 @@ def _needed(asked: PricedCase, to: Format, checkpoint: str | None) -> Case | Non
         able = stated is None or program.states(stated) is not None
         started = case.changed(workload=workload.changed(engine=program.name))
         return started if to in ENGINES and able else None
-    tool = OWN.get(to)
-    if tool is None or workload.software is not None:
+    tool, software = OWN.get(to), workload.software
+    other = software in known_tools() and software not in (*known_stacks(), tool and tool.key)
+    if tool is None or not (software is None or other):
         return None
     vendors = limits.vendors or tool.says.vendors
     found = case.changed(

@@ -19,7 +19,7 @@ from advisor.export.engines.programs import Program
 from advisor.export.formats import APART, SERVES, TRAINS, Format, cannot
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
-from advisor.export.versions import version_of
+from advisor.export.versions import CudaBuild, cuda_build, version_of
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, memory, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
@@ -38,10 +38,6 @@ NAME_CHARACTERS: Final = 50
 """Longest job name. Kubernetes allows 63 (RFC 1035 labels); pods add a number. [characters]"""
 
 
-NEEDED_CAPABILITY: Final = 7.5
-"""Least compute capability of PyTorch's current builds (``data/tools.yaml``, pytorch)."""
-LAST_PYTORCH: Final = "PyTorch 2.14 for CUDA 12.6"
-"""The last build for older cards (as above)."""
 BY_NVIDIA: Final = "Choose an NVIDIA card, or export a report."
 LOG_VARIABLES: Final = {
     "mlflow": {
@@ -265,15 +261,21 @@ class Setup:
             return []
         return [f"{named} completes texts and has no chat template. For chat: --model {trained}."]
 
+    @property
+    def cuda(self) -> CudaBuild | None:
+        """What pip brings to the card with PyTorch; None for other vendors' cards."""
+        capability = self.accelerator.compute_capability
+        return (
+            cuda_build(capability) if capability and self.accelerator.vendor == "NVIDIA" else None
+        )
+
     def _old_card(self) -> list[str]:
         """Return a note on the last PyTorch that has kernels for an old card."""
+        last = self.cuda.last if self.cuda else ""
         capability = self.accelerator.compute_capability
-        if self.accelerator.vendor != "NVIDIA" or capability is None:
-            return []
-        if float(capability) >= NEEDED_CAPABILITY:
-            return []
-        line = f"Compute capability {capability}: install {LAST_PYTORCH} first, the last with "
-        return [line + "kernels for this card."]
+        return (
+            [f"Compute capability {capability}: {last} is the last with kernels."] if last else []
+        )
 
     def _expected(self) -> list[str]:
         estimate = self.estimate

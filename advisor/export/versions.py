@@ -57,6 +57,10 @@ class CudaBuild(Package):
     """Lowest compute capability."""
     driver: Version
     """The oldest that runs it."""
+    last: str = ""
+    """The last PyTorch with kernels for these cards; empty where the newest has them."""
+    install: tuple[str, ...] = ()
+    """What pip installs first, to have it."""
 
 
 class Versions(Noun):

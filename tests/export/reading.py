@@ -354,6 +354,8 @@ def llama_factory(text: str, count: int) -> dict[str, Any]:
     batch = count * micro * config["gradient_accumulation_steps"]
     pairs = config["stage"] == "dpo"
     recipe = "bf16_pure" if config.get("pure_bf16") else "bf16_mixed" if master else "bf16_amp"
+    assert config.get("fp16", False) is not (config.get("bf16") or config.get("pure_bf16", False))
+    recipe = "fp16_mixed" if config.get("fp16") else recipe
     loss = {"sigmoid": "dpo", "orpo": "orpo"}.get(config.get("pref_loss", ""))
     workload = {
         "kind": "fine_tuning",
@@ -432,24 +434,28 @@ def constants(script: str) -> dict[str, Any]:
 def transformers(text: str, count: int) -> dict[str, Any]:
     script = read(text).files["pretrain.py"]
     values = constants(script)
-    assert "torch_compile=True" in script
+    assert "torch_compile=COMPILE" in script
     assert "dtype=torch.float32" in script
+    assert not values["COMPILE"] or not values["SHARED"]
     batch = count * values["MICRO_BATCH"] * values["ACCUMULATION"]
+    autocast = {"bf16": "bf16_amp", "fp16": "fp16_amp"}.get(values["AUTOCAST"])
     return {
         "workload": {
             "kind": "pretraining",
             "tokens": values["STEPS"] * batch * values["SEQUENCE"],
             "sequence_length": values["SEQUENCE"],
             "global_batch": batch,
-            "precision": "bf16_amp" if values["AUTOCAST"] else "tf32" if values["TF32"] else "fp32",
+            "precision": autocast or ("tf32" if values["TF32"] else "fp32"),
             "optimizer": OPTIMIZERS[values["OPTIMIZER"]],
-            "software": "compiled",
+            "software": "compiled" if values["COMPILE"] else "huggingface",
+            **({"attention": "eager"} if values["ATTENTION"] == "eager" else {}),
             "cross_entropy": "plain",
         },
         "layout": {
             "data": count,
             "micro_batch": values["MICRO_BATCH"],
             "recompute": "full" if values["RECOMPUTE"] else "none",
+            "sharding": "zero3" if values["SHARED"].get("fsdp") else "ddp",
         },
     }
 
@@ -465,7 +471,7 @@ def unsloth(text: str, count: int) -> dict[str, Any]:
         "tokens": values["STEPS"] * batch * values["SEQUENCE"] * (2 if pairs else 1),
         "sequence_length": values["SEQUENCE"],
         "global_batch": batch,
-        "precision": "bf16_pure",
+        "precision": "bf16_pure" if values["BF16"] else "fp16_mixed",
         "optimizer": OPTIMIZERS[values["OPTIMIZER"]],
         "software": "liger",
         **({"preference": "dpo"} if pairs else {}),

@@ -728,9 +728,8 @@ def test_servers_on_neuron_see_their_own_cores() -> None:
 
 def test_gpt_oss_is_unpacked_where_trainium_has_no_4_bits() -> None:
     """vllm-neuron/docs/model-recipes/gpt-oss.md: BF16 on Trn2; the quickstart unsets its format."""
-    text = advisor.export(
-        serve("gpt-oss-20b", "trainium2", 1, weight_format="bf16"), "vllm"
-    ).content
+    text = advisor.export(serve("gpt-oss-20b", "trainium2", 1), "vllm").content
+    assert "--dtype bfloat16" in text
     assert """--hf-overrides '{"quantization_config": {}}'""" in text
 
 
@@ -804,3 +803,13 @@ def test_kimi_is_told_to_run_the_code_of_its_tokenizer(engine: str) -> None:
     text = advisor.export(case_of("kimi-k2", "h200-sxm", 16), engine).content
     assert "--trust-remote-code" in text
     assert "code of its repository" in text
+
+
+def test_windows_of_sound_are_encoded_in_batches_that_fit() -> None:
+    """faster-whisper's README: batch_size 8 and 16; scores of 389 windows would take 35 GB."""
+    case = {
+        "model": {"preset": "whisper-large-v3-turbo"},
+        "workload": {"kind": "serving", "audio_hours": "1000/day"},
+        "hardware": {"accelerator": "t4", "count": 1},
+    }
+    assert "--batch 16 " in advisor.export(case, "faster-whisper").content

@@ -102,6 +102,10 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
     cases["instruct torchtune"] = ("torchtune", {**instruct, **one})
     cases["instruct unsloth"] = ("unsloth", {**instruct, **one})
     cases["pairs unsloth"] = ("unsloth", {**dpo, **one})
+    flux = {"kind": "fine_tuning", "method": "lora", "samples": 5000}
+    cases["FLUX"] = ("torchrun", {"model": {"preset": "flux.1-dev"}, "workload": flux, **one})
+    cases["BERT anew"] = ("torchrun", pretrain("bert-base", tokens=1e9, hardware=eight))
+    cases["BERT"] = ("torchrun", {**tuned("bert-large", "full", tokens=50e6), **one})
     mac = {"hardware": {"accelerator": "apple-m4-max", "count": 1}}
     some = tuned("llama-3.1-8b", "qlora", tokens=1e6, lora_targets=["q", "v", "down"])
     cases["MLX"] = ("mlx-lm", {**some, **mac})
@@ -144,7 +148,8 @@ def program_of(text: str, to: str) -> str:
         "pytorch-image-models": "timm",
         "speech": "whisper",
         "run_summarization": "summaries",
-        "sdxl": "sdxl",
+        "run_mlm": "masked",
+        "diffusers/examples": "diffusers",
         "maxtext": "maxtext",
         "pretrain.py": "transformers",
     }

@@ -15,12 +15,12 @@ import advisor
 from advisor.errors import InputError
 from advisor.export.setup import Setup
 from advisor.export.training.described import FACTS
-from advisor.export.training.samples import SDXL, TIMM, WHISPER
+from advisor.export.training.samples import DIFFUSERS, TIMM, WHISPER
 from advisor.export.training.tool import Tool
 from advisor.export.training.tools import NAMED, OWN
 from advisor.foundation.formatting import duration, memory
 from tests.cases import pretrain
-from tests.export.reading import meaning, read
+from tests.export.reading import meaning, one, read
 from tests.export.stubs import Stubs
 
 Case = dict[str, Any]
@@ -496,16 +496,31 @@ def test_an_answer_of_other_software_is_not_written() -> None:
 
 
 def test_an_encoder_is_not_trained_as_a_decoder() -> None:
-    case = tuned("bert-base", "full", tokens=10e6)
-    for to in ("torchrun", "axolotl"):
-        with pytest.raises(InputError, match="text-classification"):
-            advisor.export({**case, "hardware": {"accelerator": "l4", "count": 1}}, to)
+    """run_mlm.py trains what predicts masked tokens; bge-m3 has no such head."""
+    place = {"hardware": {"accelerator": "l4", "count": 1}}
+    case = {**tuned("bert-base", "full", tokens=10e6), **place}
+    with pytest.raises(InputError, match="text-classification"):
+        advisor.export(case, "axolotl")
+    file = read(advisor.export(case, "torchrun").content)
+    assert file.program[-1].endswith("run_mlm.py")
+    micro, steps = (
+        int(one(file.options, name)) for name in ("per_device_train_batch_size", "max_steps")
+    )
+    each = micro * int(one(file.options, "gradient_accumulation_steps")) * 512
+    assert 10e6 <= steps * each < 10e6 + each
+    with pytest.raises(InputError, match="sentence-transformers"):
+        advisor.export({**tuned("bge-m3", "full", tokens=10e6), **place}, "torchrun")
 
 
 def test_an_old_card_gets_the_note_on_its_last_releases() -> None:
     case = {**WORK["full 8B"], "hardware": {"accelerator": "v100-sxm2-32gb", "count": 8}}
     text = advisor.export(case, "torchrun").content
     assert "PyTorch 2.14 for CUDA 12.6" in text  # later builds need capability 7.5
+    pod = advisor.export(case, "kubernetes").content
+    first = (
+        "pip install torch==2.14.0+cu126 torchvision --index-url https://download.pytorch.org/whl"
+    )
+    assert pod.index(first) < pod.index("pip install trl")
     assert "PyTorch 2.14" not in advisor.export(LORA, "torchrun").content
     agrees(text, "torchrun", case)
 
@@ -540,20 +555,125 @@ def test_a_small_model_is_pretrained_by_compiled_pytorch_on_a_card_of_ones_own()
     case = pretrain("gpt2", "rtx-4090", 1, tokens=2.5e9)
     text = advisor.export(case, "torchrun").content
     assert "pretrain.py" in read(text).program[-1]
-    assert "torch_compile=True" in text
+    assert "COMPILE = True" in text
     agrees(text, "torchrun", case)
+
+
+def test_cards_that_triton_does_not_take_pretrain_without_torch_compile() -> None:
+    """Triton needs compute capability 7.0, bf16 8.0, and Transformer Engine 8.0 (their READMEs)."""
+    pascal = advisor.export(pretrain("gpt2", "p100-pcie-16gb", 1, tokens=1e9), "torchrun").content
+    assert "COMPILE = False" in pascal
+    assert "AUTOCAST = 'fp16'" in pascal
+    turing = pretrain("smollm2-135m", "rtx-2080-ti", 1, tokens=1e9)
+    text = advisor.export(turing, "torchrun").content
+    assert "COMPILE = True" in text
+    assert "AUTOCAST = 'fp16'" in text
+    agrees(text, "torchrun", turing)
+    volta = pretrain("llama-3.2-3b", "v100-sxm2-32gb", 8, tokens=1e9)
+    shared = advisor.export(volta, "torchrun").content
+    assert "SHARED = {'fsdp': True, 'fsdp_config': 'fsdp.json'}" in shared
+    agrees(shared, "torchrun", volta)
+
+
+def qlora(accelerator: str, number: int = 1, **workload: Any) -> dict[str, Any]:
+    tuned = {"kind": "fine_tuning", "method": "qlora", "tokens": 30e6, **workload}
+    placed_on = {"accelerator": accelerator, "count": number}
+    return {"model": {"preset": "qwen2.5-7b"}, "workload": tuned, "hardware": placed_on}
+
+
+@pytest.mark.parametrize("pairs", [{}, {"preference": "dpo"}])
+def test_trl_tunes_no_4_bit_base_where_the_gradients_are_scaled(pairs: dict[str, Any]) -> None:
+    """trl 1.16.0 makes the adapters bf16, which fp16's scaler refuses (pytorch issue 127176).
+
+    Unsloth 2026.10.9 (models/rl.py) takes that cast out: it "breaks GradScaler with fp16=True".
+    LLaMA-Factory 0.9.5 makes them fp32 (model/adapter.py, "Upcasting trainable params").
+    """
+    case = qlora("t4", **pairs)
+    text = advisor.export(case, "torchrun").content
+    assert "BF16 = False" in text
+    assert "fp16=not BF16" in text
+    agrees(advisor.export(case, "unsloth").content, "unsloth", case)
+    with pytest.raises(InputError, match="TRL offers no qlora there"):
+        advisor.export(qlora("t4", software="trl", **pairs), "torchrun")
+    with pytest.raises(InputError, match="fp16's scaler refuses"):
+        advisor.export(qlora("t4", software="accelerate"), "torchrun")
+    several = qlora("v100-sxm2-32gb", 4, **pairs)
+    config = yaml.safe_load(advisor.export(several, "llama-factory").content)
+    assert config["fp16"] is True
+    assert "bf16" not in config
+    assert "llama_factory.yaml" in advisor.export(several, "torchrun").content
+
+
+def one_card(preset: str, method: str) -> dict[str, Any]:
+    return {
+        "model": {"preset": preset},
+        "workload": {"kind": "fine_tuning", "method": method, "tokens": 20e6},
+        "hardware": {"accelerator": "h100-sxm", "count": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("preset", "method"),
+    [("bloom-7b1", "lora"), ("mpt-7b", "lora"), ("gpt-j-6b", "lora"), ("mamba-2.8b", "full")],
+)
+def test_families_without_sdpa_are_not_asked_for_it(preset: str, method: str) -> None:
+    """transformers 5.23.0: these classes state no _supports_sdpa, and then asking for it raises."""
+    case = one_card(preset, method)
+    assert "--attn_implementation eager" in advisor.export(case, "torchrun").content
+
+
+@pytest.mark.parametrize(
+    ("preset", "method", "package"),
+    [("mamba-2.8b", "full", "mamba-ssm"), ("qwen3.5-9b", "lora", "flash-linear-attention")],
+)
+def test_kernels_of_state_space_layers_are_installed(
+    preset: str, method: str, package: str
+) -> None:
+    """transformers 5.23.0 falls back to PyTorch without them: "correct but much slower"."""
+    text = advisor.export(one_card(preset, method), "torchrun").content
+    assert re.search(rf"pip install {package}==\S+ causal-conv1d==\S+ --no-build-isolation", text)
+
+
+def images(preset: str, accelerator: str, **workload: Any) -> dict[str, Any]:
+    tuned = {"kind": "fine_tuning", "method": "full", "samples": 200e3, "epochs": 10, **workload}
+    placed_on = {"accelerator": accelerator, "count": 1}
+    return {"model": {"preset": preset}, "workload": tuned, "hardware": placed_on}
+
+
+def test_timm_switches_tf32_on_by_itself() -> None:
+    """timm 1.0.28, train.py: allow_tf32 is set; V100 and AMD's cards have none that it switches."""
+    text = advisor.export(images("resnet-50", "a100-sxm-80gb", precision="fp32"), "torchrun")
+    assert "Uses precision tf32 instead of fp32." in text.content
+    for card in ("v100-sxm2-32gb", "mi300x"):
+        whole = advisor.export(images("resnet-50", card, precision="fp32"), "torchrun").content
+        assert "Uses precision" not in whole
+
+
+def test_trained_image_networks_are_tuned_gently() -> None:
+    """ConvNeXt's TRAINING.md (5e-5 at 512 images, decay 1e-8) and BiT's train.py (SGD, 0.003)."""
+    options = read(advisor.export(images("convnext-base", "l4"), "torchrun").content).options
+    asked = [one(options, name) for name in ("opt", "lr-base", "lr-base-size", "weight-decay")]
+    assert asked == ["adamw", "5e-5", "512", "1e-8"]
+    resnet = read(advisor.export(images("resnet-50", "l4"), "torchrun").content).options
+    assert [one(resnet, name) for name in ("opt", "lr-base")] == ["momentum", "0.003"]
 
 
 def test_a_file_takes_smaller_micro_batches_where_its_program_needs_more_memory() -> None:
     """DeepSpeed holds fp32 gradients and keeps the logits that Megatron's loss does not."""
     case = placed("pretrain 1B", "NVIDIA")
-    case = {**case, "workload": {**case["workload"], "software": "megatron-core"}}
+    case = {**case, "workload": {**case["workload"], "software": "megatron"}}
     plan = advisor.estimate(case).layout
     content = json.loads(advisor.export(case, "deepspeed").content)
     assert content["train_micro_batch_size_per_gpu"] < plan.micro_batch
     stated = {**case, "layout": {"micro_batch": plan.micro_batch, "recompute": "none"}}
     with pytest.raises(InputError, match="does not fit as DeepSpeed runs it"):
         advisor.export(stated, "deepspeed")
+
+
+def test_a_format_of_one_tool_outranks_another_tool_that_is_stated() -> None:
+    case = one_card("llama-3.1-8b", "lora")
+    stated = {**case, "workload": {**case["workload"], "software": "trl"}}
+    assert advisor.export(stated, "axolotl") == advisor.export(case, "axolotl")
 
 
 @pytest.mark.parametrize("vendor", ["NVIDIA", "AMD"])
@@ -657,7 +777,7 @@ def test_axolotl_splits_pairs_into_a_prompt_and_two_answers(preference: str, rea
     assert data["type"] == reader
 
 
-TOOLS = (*OWN.values(), *NAMED.values(), TIMM, WHISPER, SDXL)
+TOOLS = (*OWN.values(), *NAMED.values(), TIMM, WHISPER, DIFFUSERS)
 
 
 @pytest.mark.parametrize("tool", {tool.key: tool for tool in TOOLS}.values(), ids=lambda it: it.key)
@@ -893,3 +1013,10 @@ def test_pairs_build_the_whole_logits_in_spite_of_liger(to: str) -> None:
     read_again = meaning(text, to, 8)
     assert read_again["workload"]["cross_entropy"] == "plain"
     agrees(text, to, case)
+
+
+def test_a_recipe_that_the_card_lacks_is_no_remedy() -> None:
+    """Turing has no bf16, and Axolotl's file trains in nothing else."""
+    case = tuned("llama-3.2-3b", "lora", tokens=10e6)
+    with pytest.raises(InputError, match="Choose --to torchrun or llama-factory"):
+        advisor.export({**case, "hardware": {"accelerator": "t4", "count": 1}}, "axolotl")

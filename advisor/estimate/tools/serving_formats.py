@@ -70,6 +70,8 @@ def _formats(
         able = not serves_in(card, asked) or support.serves(card, asked)
         return (Way(tool, asked),) if able else ()
     published = ladder.instead.get(model.weight_format, model.weight_format)
+    if not support.serves(card, published):
+        published = support.unpacks.get(published, published)
     own = stored(support, card, stored_format(card, published), asked=False)
     if own is None and not serves_in(card, stored_format(card, published)):
         own = stored_format(card, published)  # refused for its format, whatever the software

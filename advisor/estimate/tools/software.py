@@ -244,7 +244,7 @@ class ToolRules:
             return f"does not train {model.family} models"
         if isinstance(workload, Serving):
             return self._unserved(workload, tool, support, card)
-        return self._untrained(workload, tool, support) or self._beyond(tool)
+        return self._untrained(workload, tool, support, card) or self._beyond(tool)
 
     def _unserved(self, workload: Serving, tool: Tool, support: Support, card: Accelerator) -> str:
         if not self._knows(support, card):
@@ -273,12 +273,18 @@ class ToolRules:
             return "offers no tensor parallelism"
         return ""
 
-    def _untrained(self, workload: Training, tool: Tool, support: Support) -> str:
+    def _untrained(
+        self, workload: Training, tool: Tool, support: Support, card: Accelerator
+    ) -> str:
+        """Return what training asks beyond a tool; empty if nothing."""
         offer, text = tool.training, self.duty in (Duty.PRETRAIN, Duty.TUNE)
         if offer is None:
             return "does not train"
         if text and offer.only_writers and not self.architecture.generates:
             return "trains only models that write text"
+        stated = self.case.hardware
+        if offer.cards and stated and stated.count > offer.cards:
+            return f"trains on {offer.cards} card"
         tuned = workload.method if isinstance(workload, FineTuning) else None
         optimizer = workload.optimizer or usual(self.architecture, tuned).optimizer
         if optimizer not in offer.optimizers:
@@ -286,7 +292,8 @@ class ToolRules:
         if isinstance(workload, FineTuning):
             method = workload.method
             adapts = method is not FineTuningMethod.FULL
-            if (adapts or text) and (method not in offer.methods or method in support.without):
+            able = method in offer.methods and support.tunes(card, method)
+            if (adapts or text) and not able:
                 return f"offers no {method.value} there"
             if workload.four_bit and self.architecture.num_experts > 1:
                 family = self.architecture.family
@@ -391,9 +398,9 @@ def able_tools(
         for item in known_tools().values()
         if item.status is not Status.RETIRED
         and duties & {*item.does}
-        and item.support(card) is not None
+        and (found := item.support(card)) is not None
         and (offer := run.offer_of(item)) is not None
-        and run.method in (None, *offer.methods)
+        and run.method in (None, *(each for each in offer.methods if found[1].tunes(card, each)))
         and run.preference in (None, *offer.preference)
         and not offer.lacking(layout, four_bit=run.four_bit)
     )

@@ -107,6 +107,7 @@ class _Loss(Noun):
 
 
 class _Table(Noun):
+    kinds: dict[str, str]
     pretraining: dict[str, _Usual]
     fine_tuning: dict[str, _Usual]
     pretraining_amount: _Amount
@@ -133,6 +134,8 @@ def longest_run_s() -> float:
 
 def network_kind(architecture: ModelArchitecture) -> str:
     """Return the kind of network, as the rows of the table name it."""
+    if architecture.family in (named := _table().kinds):
+        return named[architecture.family]
     kinds = {operator.kind for operator in architecture.operators}
     if architecture.denoises:
         return "diffusion"

@@ -17,7 +17,7 @@ from advisor.export.quoting import comments, markdown_text, shell_word
 from advisor.export.script import START, Launch, installation, text_of
 from advisor.export.setup import Setup
 from advisor.export.training.clusters import disk_bytes
-from advisor.export.versions import cuda_build, image_source
+from advisor.export.versions import image_source
 from advisor.foundation.data_files import read_text
 from advisor.foundation.formatting import duration, memory, milliseconds, percent, rate
 from advisor.foundation.names import visible
@@ -25,6 +25,7 @@ from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB, MIB, MILLISECOND
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.tool_offers import numbers
 from advisor.nouns.software.tools import Tool, known_tools, tools_on
 from advisor.nouns.workload import Serving
 
@@ -148,24 +149,18 @@ def _versions(setup: Setup, catalog: Catalog, tool: Tool | None) -> dict[str, st
     if image is not None and (found := re.search(r"driver (\d+)", image.note)):
         drivers.append(found[1])
     cuda = (own.cuda if own else "") or (needed.cuda if needed else "")
-    capability = setup.accelerator.compute_capability
-    if capability and support and support[0] == "cuda" and setup.program is None:
-        build = cuda_build(capability)
-        drivers, cuda = ([build.driver], build.version) if build else (drivers, cuda)
+    if setup.cuda and setup.program is None:
+        drivers, cuda = [setup.cuda.driver], setup.cuda.version
     known = [text for text in drivers if re.fullmatch(r"[\d.]+", text)]
     python = (own.python if own else "") or (tool.python if tool else "")
     least = re.search(r"\d+\.\d+", python)
     return {
-        "driver": max(known, key=_numbers, default=None),
+        "driver": max(known, key=numbers, default=None),
         "cuda": cuda,
         "rocm": own.rocm if own else None,
         "python": python,
         "python_least": least[0] if least else None,
     }
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part)
 
 
 def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[str, str | None]:

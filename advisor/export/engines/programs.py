@@ -23,6 +23,7 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.stacks import Degree
 from advisor.nouns.software.tool_choice import Duty
+from advisor.nouns.software.tool_offers import numbers
 from advisor.nouns.software.tools import Tool, known_tools
 from advisor.nouns.techniques import Speculation
 
@@ -66,8 +67,8 @@ class Build(Noun):
         own = card.compute_capability or card.architecture
         name = self.images.get(own, self.image)
         if name is None and own[:1].isdigit():
-            reached = [each for each in self.images if _number(each) <= _number(own)]
-            name = self.images[max(reached, key=_number)] if reached else None
+            reached = [each for each in self.images if numbers(each) <= numbers(own)]
+            name = self.images[max(reached, key=numbers)] if reached else None
         return image_named(name) if name else None
 
 
@@ -107,6 +108,8 @@ class Program(Noun):
     """Way to draft without a second checkpoint -> backends on which a file may ask for it."""
     extras: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
     """Duty -> packages that it takes beside the image."""
+    most: int = 1024
+    """Most requests that a server under a stated rate is told; engines' queues are estimated so."""
     steps: bool = False
     """Whether it takes the tokens of one step."""
     adapters: bool = False
@@ -218,10 +221,6 @@ def predicts_tokens(model: ModelArchitecture) -> bool:
     """
     head = (op for op in model.operators if op.part is Part.HEAD)
     return any(op.out_features > model.hidden_size for op in head)
-
-
-def _number(capability: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in capability.split("."))
 
 
 class _Table(Noun):

@@ -19,10 +19,6 @@ SOFTWARE_DISK_BYTES: Final = 60e9
 [bytes]"""
 
 
-MOST_SEQUENCES: Final = 1024
-"""Most requests in flight that the queue of an engine is estimated with."""
-
-
 @dataclass(frozen=True)
 class Servers:
     """The servers of a plan: each runs one or more copies of the model.
@@ -131,10 +127,11 @@ class Servers:
     def sequences(self) -> int:
         """Requests that one copy of the model runs at once."""
         estimate = self.setup.estimate
-        if estimate.serving is not None and estimate.serving.arrivals is not None:
+        if estimate.serving is not None and (load := estimate.serving.arrivals) is not None:
             # What arrives comes and goes: as many as fit, up to the most that was estimated.
             fitting = estimate.serving.max_concurrency // estimate.layout.data
-            most = MOST_SEQUENCES if estimate.serving.streams else self.workload.concurrency
+            held = max(self.program.most, ceil(load.in_flight / estimate.layout.data))
+            most = held if estimate.serving.streams else self.workload.concurrency
             return max(1, min(fitting, most))
         return ceil(self.workload.concurrency / estimate.layout.data)
 

@@ -12,8 +12,9 @@ from advisor.export.quoting import json_text, python_constants, yaml_text
 from advisor.export.script import Launch, Word
 from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
+from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Fact, Parts, Tool
-from advisor.export.versions import git_clone, pip_install
+from advisor.export.versions import CudaBuild, git_clone, pip_install
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.resources import data_path
@@ -23,6 +24,12 @@ from advisor.nouns.layout import Offload, Recompute, Sharding
 def _tf32(setup: Setup) -> bool | None:
     """Whether products round their operands to TF32; None leaves PyTorch's default."""
     return setup.run.recipe.compute == "tf32" or None
+
+
+def _kernels(setup: Setup) -> tuple[tuple[str, ...], ...]:
+    """Return the order that installs the kernels of the family's layers; none without any."""
+    packages = launch_models().kernels.packages.get(setup.model.family, ())
+    return ((*pip_install(*packages), "--no-build-isolation"),) if packages else ()
 
 
 FACTS: Final[Mapping[str, Fact]] = {
@@ -47,6 +54,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "hub_id": lambda setup: setup.model.hub_id or "",
     "image": lambda setup: setup.tool and setup.tool.image(setup),
     "image_size": lambda setup: setup.model.sample.image_size if setup.model.sample else None,
+    "kernels": _kernels,
     "keeps_activations": lambda setup: Offload.ACTIVATIONS in setup.layout.offload,
     "keeps_master": sharded.keeps_master,
     "keeps_optimizer": lambda setup: Offload.OPTIMIZER in setup.layout.offload,
@@ -158,7 +166,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
     return Launch(
         program=_texts(plan.words(says.program)),
         options=plan.options(says.options),
-        install=_installation(tool, plan),
+        install=_installation(tool, plan, setup.cuda),
         image=tool.image(setup),
         variables={
             name: (plan.filled(default), meaning)
@@ -179,8 +187,10 @@ def launch(tool: Tool, setup: Setup) -> Launch:
     )
 
 
-def _installation(tool: Tool, plan: _Plan) -> tuple[tuple[str, ...], ...]:
+def _installation(tool: Tool, plan: _Plan, cuda: CudaBuild | None) -> tuple[tuple[str, ...], ...]:
     says, commands = tool.says, []
+    if says.pip and cuda and cuda.install:
+        commands.append(("pip", "install", *cuda.install))
     if says.clone:
         commands.append(git_clone(says.clone.repository, says.clone.package, tag=says.clone.tag))
     if says.pip:

@@ -1,11 +1,14 @@
 """Trainers on top of Hugging Face's: TRL, DeepSpeed, Axolotl, LLaMA-Factory and Unsloth."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from advisor.architecture.table.operators import OperatorKind
 from advisor.estimate.training.defaults import usual_loss
 from advisor.estimate.training.run import offer_for, software_of
+from advisor.export.engines.programs import predicts_tokens
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import (
@@ -17,7 +20,7 @@ from advisor.export.training.sharded import (
 )
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import adapts_all, chats, targets
-from advisor.nouns.layout import Offload, ParallelLayout, Recompute
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -33,12 +36,25 @@ SMALL: Final = {Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT}
 
 
 def _stack(tool: str, setup: Setup) -> str:
-    """Return the stack of a tool's file; DeepSpeed where it holds the states of plain code."""
+    """Return the stack of a tool's file; DeepSpeed where it holds the states of plain code.
+
+    Fused and compiled code needs Triton, and so a card on which Liger runs.
+    """
     assert not isinstance(setup.workload, Serving)
     stack = software_of(setup.workload, setup.model, setup.run.recipe, known_tools()[tool])
-    if stack.trainer_options:
+    if stack.trainer_options and known_tools()["liger"].support(setup.accelerator):
         return stack.name
+    return _unfused(setup)
+
+
+def _unfused(setup: Setup) -> str:
     return "deepspeed" if uses_deepspeed(setup) else "huggingface"
+
+
+def _trainer_stack(setup: Setup) -> str:
+    """Return the stack of a script: compiled as in the plan, where the model is one graph."""
+    whole = setup.layout.sharding is Sharding.DDP and not setup.layout.offload
+    return "compiled" if whole and setup.run.stack.name == "compiled" else _unfused(setup)
 
 
 def _attention(setup: Setup) -> str:
@@ -51,18 +67,22 @@ def _attention(setup: Setup) -> str:
 def _decided(tool: str, setup: Setup) -> Mapping[str, object]:
     """Return what a tool decides; its loss is that of fused kernels if it has no other."""
     loss, _ = usual_loss(tool, setup.run.preference)
-    decided = fused(loss, waits=uses_fsdp(setup) and setup.run.frozen)
-    if _attention(setup) == "eager":
-        return {**decided, "attention": AttentionKernel.EAGER}
-    return decided
+    return _attended(setup, fused(loss, waits=uses_fsdp(setup) and setup.run.frozen))
+
+
+def _attended(
+    setup: Setup, decided: Mapping[str, object], fast: tuple[str, ...] = ("sdpa", "flex_attention")
+) -> Mapping[str, object]:
+    """Return what a program decides, with eager attention in families that take none of `fast`."""
+    attends = any(row.kind is OperatorKind.ATTENTION for row in setup.model.operators)
+    if _attention(setup) in fast or not attends:
+        return decided
+    return {**decided, "attention": AttentionKernel.EAGER}
 
 
 def _factory_means(setup: Setup) -> Mapping[str, object]:
     """Return what LLaMA-Factory decides, which knows no flex attention."""
-    decided = _decided("llama-factory", setup)
-    if _attention(setup) == "sdpa":
-        return decided
-    return {**decided, "attention": AttentionKernel.EAGER}
+    return _attended(setup, _decided("llama-factory", setup), ("sdpa",))
 
 
 def _both_targets(setup: Setup) -> list[str]:
@@ -190,9 +210,22 @@ LLAMA_FACTORY: Final = Tool(
 )
 TRAINER: Final = Tool(
     "transformers",
-    means=lambda _: fused(CrossEntropy.PLAIN),
+    facts={
+        "attention": _attention,
+        "compiled": lambda setup: setup.run.stack.name == "compiled",
+    },
+    chosen_stack=_trainer_stack,
+    arranged=held_apart,
+    means=lambda setup: _attended(setup, fused(CrossEntropy.PLAIN)),
 )
-"""A script of its own that pretrains what transformers can build."""
+"""A script of its own that pretrains what transformers can build, compiled where the plan is."""
+MASKED: Final = replace(
+    TRAINER,
+    key="masked",
+    facts={**TRAINER.facts, "predicts": lambda setup: predicts_tokens(setup.model)},
+    arranged=lambda _, layout: layout,
+)
+"""Encoders that predict masked tokens."""
 UNSLOTH: Final = Tool(
     "unsloth",
     facts={

@@ -52,6 +52,15 @@ class ModelNames(Noun):
         return self.names[max(held, key=len)] if held else None
 
 
+class Kernels(Noun):
+    """Packages whose kernels transformers runs in a family's layers."""
+
+    source: Text
+    date: IsoDay
+    packages: dict[str, tuple[Text, ...]]
+    """By family; keys of ``launch_versions.yaml``."""
+
+
 class Projections(Noun):
     """Names of adapted matrices in transformers."""
 
@@ -92,6 +101,7 @@ class LaunchModels(Noun):
     megatron_bridge: ModelNames
     llama_factory: ModelNames
     timm: ModelNames
+    diffusers: ModelNames
     gated: ModelNames
     """What the publisher asks to accept before the hub gives the weights."""
     own_code: ModelNames
@@ -100,8 +110,9 @@ class LaunchModels(Noun):
     """How servers read calls of tools (``vllm-tools``) and thoughts (``vllm-thoughts``)."""
     whisper: ModelNames
     attention: ModelNames
-    projections: Projections
     """Attention of transformers' families that take no ``sdpa``."""
+    kernels: Kernels
+    projections: Projections
     torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
     rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]
     usual: Usual

@@ -1,20 +1,22 @@
-"""Networks that take images or sound: timm, and scripts for Whisper and SDXL."""
+"""Networks that take images or sound: timm, and scripts for Whisper and diffusion."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from advisor.architecture.families.diffusion import beside_parameters
 from advisor.architecture.pairs import is_pair
 from advisor.estimate.training.defaults import usual_images
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Tool
+from advisor.foundation.formatting import memory
 from advisor.nouns.training_choices import AttentionKernel, DataLoading, GradientSync, Optimizer
 
 ATTENDS: Final = {"attention": AttentionKernel.FLASH, "gradient_sync": GradientSync.EACH}
-SDXL_TARGETS: Final = ("q", "k", "v", "o")
-"""Projections that ``train_text_to_image_lora_sdxl.py`` adapts: to_q, to_k, to_v, to_out.0."""
+UNET_TARGETS: Final = ("q", "k", "v", "o")
+"""Projections that diffusers' scripts for U-Nets adapt: to_q, to_k, to_v, to_out.0."""
 LOADERS: Final = 4
 """Processes that load where the plan does not say."""
 
@@ -66,7 +68,9 @@ TIMM: Final = Tool(
     facts={
         "epoch_images": _dataset_size,
         "epochs": _epochs,
-        "network": lambda setup: launch_models().timm.names.get(setup.model.hub_id or ""),
+        "network": lambda setup: launch_models().timm.names.get(
+            setup.model.hub_id or setup.model.name
+        ),
         "networks": lambda _: ", ".join(launch_models().timm.names.values()),
         "warm_up_epochs": lambda setup: min(5, _epochs(setup) // 10),
         "workers": _workers,
@@ -97,13 +101,27 @@ GAUDI_WHISPER: Final = replace(
     key="gaudi-whisper",
     facts={**WHISPER.facts, **SUMMARIES.facts, "spawn": GAUDI.facts["spawn"]},
 )
-SDXL: Final = Tool(
-    "sdxl",
+
+
+def _script(setup: Setup) -> str | None:
+    return launch_models().diffusers.of(setup.model.hub_id)
+
+
+DIFFUSERS: Final = Tool(
+    "diffusers",
     facts={
+        "beside": lambda setup: memory(2.0 * (beside_parameters(setup.model) or 0)),  # 16 bits
         "resolution": lambda setup: (
             (setup.model.sample.image_size if setup.model.sample else None) or 1024
         ),
-        "sdxl": lambda setup: "stable-diffusion-xl" in (setup.model.hub_id or ""),
+        "script": _script,
     },
-    means=lambda _: {**ATTENDS, "lora_targets": SDXL_TARGETS},
+    means=lambda setup: {
+        **ATTENDS,
+        "lora_targets": (
+            tuple(launch_models().projections.plain)
+            if "flux" in (_script(setup) or "")
+            else UNET_TARGETS
+        ),
+    },
 )

@@ -83,6 +83,8 @@ class Description(Noun):
     resumes: bool = False
     """Whether a file that starts again goes on from its last checkpoint."""
     units: tuple[Unit, ...] = (Unit.TOKEN,)
+    writes: bool = True
+    """Whether its networks for text write text."""
     recompute: dict[Recompute, Recompute] = WHOLE_BLOCKS
     divides: tuple[str, ...] = ()
     offload: tuple[Offload, ...] = ()
@@ -186,6 +188,13 @@ class Tool:
         """Return the container image with its libraries, built for the card of a plan."""
         vendor = setup.accelerator.vendor.lower()
         return image_named(f"{self.says.image}-{vendor}") if self.says.image else ""
+
+    def precision(self, setup: Setup) -> str:
+        """Return the recipe that the file means; a card without TF32 takes fp32 as it is."""
+        planned, card = setup.estimate.precision, setup.accelerator
+        meant = self.says.recipes[planned]
+        rounds = card.vendor == "NVIDIA" and "tf32" in card.peak_flops_per_s
+        return meant if rounds or meant != "tf32" else planned
 
     def stack(self, setup: Setup) -> str:
         """Return the software stack whose estimate holds for the file."""

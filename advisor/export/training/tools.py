@@ -10,15 +10,16 @@ from advisor.export.training.hugging_face import (
     AXOLOTL,
     DEEPSPEED,
     LLAMA_FACTORY,
+    MASKED,
     TRAINER,
     TRL,
     UNSLOTH,
 )
 from advisor.export.training.megatron import MEGATRON
 from advisor.export.training.samples import (
+    DIFFUSERS,
     GAUDI_TIMM,
     GAUDI_WHISPER,
-    SDXL,
     SUMMARIES,
     TIMM,
     WHISPER,
@@ -71,8 +72,11 @@ def tool_for(setup: Setup, to: Format) -> Tool:
     if to in OWN and not (to is Format.GAUDI and setup.model.unit is not Unit.TOKEN):
         return OWN[to]
     assert not isinstance(setup.workload, Serving)
-    asked = setup.workload.software or ""
-    if setup.model.unit is Unit.TOKEN and asked in known_tools() and asked not in known_stacks():
+    asked, pretrains = setup.workload.software or "", setup.run.method is None
+    text, gpu = setup.model.unit is Unit.TOKEN, setup.accelerator.vendor in MASKED.says.vendors
+    if text and gpu and not setup.model.generates:
+        return MASKED
+    if text and asked in known_tools() and asked not in known_stacks():
         if asked not in NAMED:
             raise cannot(
                 f"no export starts {known_tools()[asked].title}",
@@ -80,7 +84,7 @@ def tool_for(setup: Setup, to: Format) -> Tool:
                 allowed=", ".join(NAMED),
                 remedy="Leave --software out, or export a report.",
             )
-        return NAMED[asked]
+        return TRAINER if pretrains and NAMED[asked] is TRL else NAMED[asked]
     unit, vendor = setup.model.unit, setup.accelerator.vendor
     gaudi = setup.accelerator.key.startswith("gaudi")
     if unit is not Unit.TOKEN:
@@ -94,7 +98,7 @@ def tool_for(setup: Setup, to: Format) -> Tool:
 
 def _for_samples(setup: Setup, *, gaudi: bool) -> Tool:
     if setup.model.denoises:
-        return SDXL
+        return DIFFUSERS
     if setup.model.unit is Unit.IMAGE:
         return GAUDI_TIMM if gaudi else TIMM
     if gaudi:
@@ -132,4 +136,4 @@ def _for_text(setup: Setup) -> Tool:
         return TORCHTITAN
     if pretrains or split or run.stack.launcher == "megatron":
         return MEGATRON
-    return TRL
+    return TRL if run.method else TRAINER

@@ -30,7 +30,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
     """Return the plan as the program's file states it, with its own estimate."""
     check(setup, tool)
     plan = setup.estimate
-    precision = tool.says.recipes[plan.precision]
+    precision = tool.precision(setup)
     meant = replace(setup, estimate=plan.changed(precision=precision))
     for layout in _layouts(meant, tool):
         workload = _workload(meant, tool, layout, precision)
@@ -153,7 +153,7 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "Choose --to unsloth with --count 1, or --task lora.",
     )
     yield (
-        unit is Unit.TOKEN and not setup.model.generates,
+        unit is Unit.TOKEN and tool.says.writes and not setup.model.generates,
         "trains only models that write text",
         setup.model.name,
         "a decoder",
@@ -194,6 +194,8 @@ def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
     divided = tool.says.divided(plan.layout)
     single = " ".join(f"--{name} 1" for name in DEGREES if name not in tool.says.divides)
     whole = f"--accelerator {setup.accelerator.key} --count {plan.count}"
+    rates = setup.accelerator.peak_flops_per_s
+    able = [name for name in tool.says.recipes if recipe_named(name).compute in rates]
     yield (
         bool(divided),
         "does not divide a model" + (" with adapters" if run.frozen else " so"),
@@ -206,7 +208,7 @@ def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "has no such recipe",
         plan.precision,
         ", ".join(tool.says.recipes),
-        f"Add --precision {next(iter(tool.says.recipes))}.",
+        f"Add --precision {able[0]}." if able else "Choose --to torchrun or llama-factory.",
     )
     yield (
         run.optimizer not in tool.says.optimizers,

@@ -78,9 +78,13 @@ class Support(Noun):
     """Versions, if they differ from the tool's."""
     without: tuple[FineTuningMethod, ...] = ()
     """Methods that the tool offers elsewhere, but not here."""
+    methods: dict[FineTuningMethod, Capability] = Field(default_factory=dict)
+    """Lowest compute capability of methods that need more than ``lowest``."""
     weights: dict[str, Capability | tuple[Chip, ...] | None] = Field(default_factory=dict)
     """Served weight formats: lowest compute capability, or chips, or None for every card.
     ``gguf`` stands for all formats of GGUF files."""
+    unpacks: dict[str, str] = Field(default_factory=dict)
+    """Published format -> the wider one in which its checkpoints are served."""
     families: dict[str, tuple[Chip, ...] | None] = Field(default_factory=dict)
     """Served model families: chips, or None for every card; empty: all that the tool serves."""
     divides: tuple[Degree, ...] | None = None
@@ -95,6 +99,10 @@ class Support(Noun):
         if self.chips:
             return _is_one_of(kind, self.chips)
         return _within(kind, self.lowest, self.last)
+
+    def tunes(self, card: Accelerator, method: FineTuningMethod) -> bool:
+        """Whether a method that the tool offers works on a card."""
+        return method not in self.without and _within(Kind.of(card), self.methods.get(method))
 
     def knows(self, card: Accelerator, family: str) -> bool:
         """Whether the tool serves a model family on a card."""
@@ -115,17 +123,18 @@ def _is_one_of(kind: Kind, chips: tuple[str, ...]) -> bool:
 
 
 @cache
-def _numbers(capability: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in capability.split("."))
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the parts of a version or of a compute capability, to compare it."""
+    return tuple(int(part) for part in version.split(".") if part)
 
 
 def _within(kind: Kind, lowest: str | None, last: str | None = None) -> bool:
     own = kind.capability
     if own is None or not own[0].isdigit():
         return True
-    number = _numbers(own)
-    return (lowest is None or number >= _numbers(lowest)) and (
-        last is None or number <= _numbers(last)
+    number = numbers(own)
+    return (lowest is None or number >= numbers(lowest)) and (
+        last is None or number <= numbers(last)
     )
 
 
