@@ -274,7 +274,10 @@ def load_economy(directory: Path | None = None) -> Economy:
     commitments = read_table(
         path(COMMITMENTS_FILE), Commitment, key=("provider", "plan", "accelerators", "term_months")
     )
-    return Economy(places=tuple(places), commitments=tuple(commitments), defaults=tuple(defaults))
+    # The records are checked.
+    return Economy.model_construct(
+        places=tuple(places), commitments=tuple(commitments), defaults=tuple(defaults)
+    )
 
 
 def _check_countries(places: Sequence[Place]) -> None:

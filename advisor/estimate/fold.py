@@ -113,6 +113,7 @@ def kept_products(operators: Iterable[Operator]) -> tuple[Operator, ...]:
     return tuple(islice(products, 0, None, 2))
 
 
+@by_identity(64)
 def remade_by_selection(run: TrainingRun) -> tuple[Operator, ...]:
     """Products that selective recomputation runs a second time.
 
@@ -130,6 +131,7 @@ def remade_by_selection(run: TrainingRun) -> tuple[Operator, ...]:
     )
 
 
+@by_identity(64)
 def fold_adapters(run: TrainingRun) -> tuple[int, int]:
     """Parameters of the adapters on dense matrices and on routed experts. [elements]"""
     dense = expert = 0
@@ -153,6 +155,7 @@ def trainable_parameters(run: TrainingRun) -> int:
     return sum(op.layers * op.parameters for op in run.architecture.operators if not op.frozen)
 
 
+@by_identity(64)
 def block_matrices(architecture: ModelArchitecture) -> tuple[float, float]:
     """Parameters of the blocks' matrices, dense and in routed experts. [elements]"""
     rows = [op for op in architecture.matmuls() if op.part is Part.BLOCK]

@@ -35,7 +35,7 @@ ADAPTERS = {
 
 
 def timed_in_full(self: StepBound, system: Any, policy: Any, row: Any) -> Any:
-    """Stand in for the bound: nothing is dropped."""
+    """Stand in for a bound: nothing is dropped."""
     return np.zeros(len(row))
 
 
@@ -45,6 +45,7 @@ def test_the_winner_is_that_of_the_search_without_a_bound(
 ) -> None:
     pruned = advisor.recommend(case)
     monkeypatch.setattr(StepBound, "step_s", timed_in_full)
+    monkeypatch.setattr(StepBound, "tightened", timed_in_full)
     full = advisor.recommend(case)
     assert pruned.rankings == full.rankings
     assert pruned.candidates == full.candidates

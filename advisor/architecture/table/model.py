@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
+from advisor.foundation.identity import by_identity
 from advisor.foundation.names import HubId, Name, Text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
@@ -163,9 +164,7 @@ class ModelArchitecture(Noun):
 
         Patches of an image or words of a text where a token is a whole sample, otherwise 1.
         """
-        products = [op for op in self.matmuls() if op.part is Part.BLOCK]
-        positions = sum(op.layers * op.positions_per_token for op in products)
-        return positions / sum(op.layers for op in products) if products else 1.0
+        return _stream_positions(self)
 
     @property
     def pipeline_parts(self) -> int:
@@ -189,3 +188,10 @@ class ModelArchitecture(Noun):
     def in_part(self, part: Part) -> tuple[Operator, ...]:
         """Return the rows that sit on one pipeline part."""
         return tuple(op for op in self.operators if op.part is part)
+
+
+@by_identity(64)
+def _stream_positions(architecture: ModelArchitecture) -> float:
+    products = [op for op in architecture.matmuls() if op.part is Part.BLOCK]
+    positions = sum(op.layers * op.positions_per_token for op in products)
+    return positions / sum(op.layers for op in products) if products else 1.0

@@ -5,12 +5,14 @@ from typing import Final
 
 import numpy as np
 
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.roofline import cached_share, cached_time_share
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
+from advisor.foundation.identity import by_identity
 from advisor.nouns.precision import FORMAT_BYTES
 
 CACHE_SPEED: Final = 5.0
@@ -34,6 +36,13 @@ def step_in_cache(run: TrainingRun, candidates: Candidates, tokens: Floats) -> C
     return in_cache(run, candidates, tokens, each)
 
 
+@by_identity(64)
+def _held_elements(architecture: ModelArchitecture) -> tuple[int, float]:
+    """Parameters, and what the rows read and write for one token or sample. [elements]"""
+    moved = sum(op.layers * moved_elements(op) for op in architecture.operators)
+    return architecture.total_parameters, moved
+
+
 def in_cache(
     run: TrainingRun, candidates: Candidates, tokens: Floats, parameter_bytes: float
 ) -> Candidates:
@@ -45,11 +54,10 @@ def in_cache(
     for each parameter. [bytes]
     """
     hardware = candidates.hardware
-    if not np.any(hardware.cache_bytes):
+    if not hardware.cache_bytes.any():
         return candidates
-    moved = sum(op.layers * moved_elements(op) for op in run.architecture.operators)
-    weights = parameter_bytes * run.architecture.total_parameters
-    held = weights + FORMAT_BYTES[run.recipe.stream] * moved * tokens
+    parameters, moved = _held_elements(run.architecture)
+    held = parameter_bytes * parameters + FORMAT_BYTES[run.recipe.stream] * moved * tokens
     cache = np.maximum(hardware.cache_bytes, 1.0)
     stays = np.asarray(cached_share(held_bytes=held, cache_bytes=cache))
     slower = np.asarray(cached_time_share(cached=stays, cache_speed=CACHE_SPEED))

@@ -24,7 +24,7 @@ def group_link(
     """
     hardware = candidates.hardware
     slow = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)
-    if staged and np.any(hardware.staged):
+    if staged and hardware.staged.any():
         slow = np.where(hardware.staged > 0, _staged_bytes_per_s(candidates, network, ranks), slow)
     bandwidth = group_bytes_per_s(
         ranks=ranks,

@@ -129,7 +129,7 @@ def _with_host(
     run: TrainingRun, layout: LayoutArrays, stage: Stage, states: StageStates, stored: Floats
 ) -> tuple[StageStates, Floats]:
     """Move states and kept activations to the host, as the layout asks."""
-    if not (np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
+    if not (layout.offload.any() or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
         return states, stored
     resident = resident_parameters(
         parameters=stage.whole, block_parameters=stage.block, layers=stage.layers

@@ -25,6 +25,7 @@ from advisor.estimate.terms import shape_widening, time_terms
 from advisor.estimate.training.delivered import delivered_interval, losses, machines_of, run_terms
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import TrainingTime, training_time
+from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
 from advisor.foundation.rounding import trimmed
@@ -35,6 +36,7 @@ from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
 
 
+@by_identity(64)
 def model_flops_per_token(run: TrainingRun) -> float:
     """Forward and backward FLOPs of one trained token, without recomputation. [FLOPs]
 
@@ -119,6 +121,7 @@ def evaluate_run_hours(
     return (startup + steps * time.step * (1.0 + lost) / share) / HOUR_S, time
 
 
+@by_identity(64)
 def evaluation_steps(run: TrainingRun) -> float:
     """Training steps that take as long as all evaluation, which only runs forward."""
     fold = fold_flops(run.architecture, run.sequence_length, run)

@@ -28,6 +28,10 @@ class Stage:
     """Parameters of routed experts. [elements]"""
     block: Floats
     """Parameters of its layers, dense and expert. [elements]"""
+    whole: Floats
+    """All its parameters. [elements]"""
+    ends: Floats
+    """Embedding and head, if the stage has them. [elements]"""
     lookup: Floats
     """The embedding's part of ``dense``; its gradient comes last in a backward pass. [elements]"""
     in_flight: Floats
@@ -36,16 +40,6 @@ class Stage:
     """Whether a step has several micro-batches."""
     has_head: NDArray[np.bool_]
     is_last: bool
-
-    @property
-    def whole(self) -> Floats:
-        """All its parameters. [elements]"""
-        return self.dense + self.expert
-
-    @property
-    def ends(self) -> Floats:
-        """Embedding and head, if the stage has them. [elements]"""
-        return self.whole - self.block
 
 
 @record
@@ -116,10 +110,10 @@ def _parts(fold: ParameterFold, layers: float, layout: LayoutArrays) -> tuple[_P
         lookup=np.where(piped, 0.0, embedding),
         is_last=True,
     )
-    if not np.any(piped):  # The only stage is the last.
+    if not piped.any():  # The only stage is the last.
         return (last,)
     uneven = (given_up > 0) & (pipeline > 2)
-    if not np.any(uneven):
+    if not uneven.any():
         return first, last
     # If the second stage has one layer more than the first, use it; otherwise repeat the first.
     second = _Part(
@@ -135,8 +129,9 @@ def _stage(
     part: _Part, fold: ParameterFold, layers: float, layout: LayoutArrays, micro_batches: Floats
 ) -> Stage:
     share = part.layers / layers
-    dense = share * (fold.block_divided / layout.tensor + fold.block_replicated)
+    block = share * (fold.block_divided / layout.tensor + fold.block_replicated)
     expert = share * fold.block_expert / (layout.tensor * layout.expert)
+    dense, block = block + part.ends, block + expert
     held = in_flight(
         stage=part.index,
         pipeline=layout.pipeline,
@@ -144,14 +139,16 @@ def _stage(
         micro_batches=micro_batches,
         beside=layout.overlapped.astype(np.float64),
     )
-    if np.any(layout.dual):
+    if layout.dual.any():
         both = dualpipe_in_flight(pipeline=layout.pipeline, micro_batches=micro_batches)
         held = np.where(layout.dual, both, held)
     return Stage(
         layers=part.layers,
-        dense=dense + part.ends,
+        dense=dense,
         expert=expert,
-        block=dense + expert,
+        block=block,
+        whole=dense + expert,
+        ends=dense + expert - block,
         lookup=part.lookup,
         in_flight=np.asarray(held),
         accumulates=micro_batches > 1,

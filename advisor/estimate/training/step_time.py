@@ -158,7 +158,7 @@ def _bubble(per_micro_batch: Floats, layout: LayoutArrays) -> Floats:
             virtual_stages=layout.virtual_stages,
         )
     )
-    if not np.any(layout.dual):
+    if not layout.dual.any():
         return bubble
     both = dualpipe_bubble_time_s(micro_batch_s=per_micro_batch, pipeline=layout.pipeline)
     return np.where(layout.dual, both, bubble)
@@ -178,7 +178,7 @@ def _update(
     updated = _updated_parameters(run, candidates, share)
     near = step_in_cache(run, candidates, tokens)
     optimizer = _optimizer_time(run, near, updated)
-    if not (np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
+    if not (layout.offload.any() or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
         return optimizer, np.zeros_like(cover)
     offload = offload_time(
         run,

@@ -95,7 +95,7 @@ def model_traffic(
         tensor=_nothing_for_one(layout.tensor, _tensor_traffic(part, software)),
         expert=expert,
         context=_nothing_for_one(layout.context, _context_traffic(part)),
-        pipeline=_nothing_for_one(layout.pipeline, _pipeline_traffic(part)),
+        pipeline=pipeline_traffic(run, candidates, network, share, tokens),
     )
 
 
@@ -172,15 +172,23 @@ def _context_traffic(part: _Part) -> Floats:
     return np.asarray(context_traffic_s(layers=layers, ring_s=ring, remade=part.remade))
 
 
-def _pipeline_traffic(part: _Part) -> Floats:
-    layout = part.layout
+def pipeline_traffic(
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    share: Floats,
+    tokens: Floats,
+) -> Floats:
+    """Hops of one micro-batch between pipeline stages. [s]"""
+    layout, part = candidates.layout, _Part(run, candidates, network, share, tokens)
     stride = layout.tensor * layout.context * layout.data
     bandwidth, latency = part.link(2.0 * np.ones_like(layout.tensor), stride)
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     hop = point_to_point_time_s(
         message_bytes=part.hidden_bytes / spread, bytes_per_s=bandwidth, latency_s=latency
     )
-    return np.asarray(pipeline_traffic_s(virtual_stages=layout.virtual_stages, hop_s=hop))
+    hops = np.asarray(pipeline_traffic_s(virtual_stages=layout.virtual_stages, hop_s=hop))
+    return _nothing_for_one(layout.pipeline, hops)
 
 
 def _exchanged_bytes(run: TrainingRun, layout: LayoutArrays) -> Floats:
@@ -207,7 +215,7 @@ def exposed_exchange(
         exchange_s=exchange_s, cover_s=cover_s, overlap=software.expert_overlap
     )
     found = np.where(layout.overlapped, beside, exchange_s)
-    if not np.any(layout.dual):
+    if not layout.dual.any():
         return found
     dual = dualpipe_pair_time_s(compute_s=cover_s, exchange_s=exchange_s) - cover_s
     return np.where(layout.dual, np.where(exchange_s > 0, dual, 0.0), found)

@@ -72,32 +72,25 @@ def _changes(
     case: Case, catalog: Catalog, hardware: Hardware
 ) -> Iterator[tuple[str, Case, Catalog]]:
     """Yield each change with the case and the catalog that have it."""
-    for title, count in (
-        ("one more card", hardware.count + 1),
-        ("twice the cards", 2 * hardware.count),
-    ):
-        more = hardware.changed(count=count)
-        if title != "one more card" or hardware.count > 1:
-            yield title, case.changed(hardware=more), catalog
+    more = {"one more card": hardware.count + 1, "twice the cards": 2 * hardware.count}
+    for title, count in more.items():
+        if count > 2 or title == "twice the cards":  # of one card, both are two
+            yield title, case.changed(hardware=hardware.changed(count=count)), catalog
     card = catalog.accelerator(hardware.accelerator)
-    peaks = {name: 2 * rate for name, rate in card.peak_flops_per_s.items()}
-    yield "twice the arithmetic", case, _with(catalog, card, peak_flops_per_s=peaks)
-    bandwidth = 2 * card.memory_bandwidth_bytes_per_s
-    yield (
-        "twice the memory bandwidth",
-        case,
-        _with(catalog, card, memory_bandwidth_bytes_per_s=bandwidth),
-    )
-    yield (
-        "twice the memory",
-        case,
-        _with(
-            catalog,
-            card,
-            memory_marketed_bytes=2 * card.memory_marketed_bytes,
-            memory_reported_bytes=2 * card.memory_reported_bytes,
-        ),
-    )
+    doubled: dict[str, dict[str, object]] = {
+        "twice the arithmetic": {
+            "peak_flops_per_s": {name: 2 * rate for name, rate in card.peak_flops_per_s.items()}
+        },
+        "twice the memory bandwidth": {
+            "memory_bandwidth_bytes_per_s": 2 * card.memory_bandwidth_bytes_per_s
+        },
+        "twice the memory": {
+            "memory_marketed_bytes": 2 * card.memory_marketed_bytes,
+            "memory_reported_bytes": 2 * card.memory_reported_bytes,
+        },
+    }
+    for title, fields in doubled.items():
+        yield title, case, _with(catalog, card, **fields)
     if hardware.count > 1:
         yield "links and network twice as fast", case, _linked(catalog, card)
 

@@ -10,12 +10,19 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import Unit
 from advisor.equations.training.memory import stage_share
 from advisor.equations.training.pipeline import bubble_time_s
+from advisor.equations.training.traffic import slowest_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.hardware.kernel_times import dispatch_time, queue_time
 from advisor.estimate.hardware.rates import library_peak
+from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.run import TrainingRun
-from advisor.estimate.training.traffic import data_traffic, exposed_exchange, model_traffic
+from advisor.estimate.training.traffic import (
+    data_traffic,
+    exposed_exchange,
+    model_traffic,
+    pipeline_traffic,
+)
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.limits import Constraints
 from advisor.nouns.software.links_and_memory import NetworkEfficiency
@@ -42,7 +49,8 @@ class StepBound:
     the accelerator and on how a layer is cut (tensor, context, expert, micro-batch, recompute),
     traffic on the machine and the same cut, and both are affine in the share of the layers that a
     stage holds. So tables over the few cuts that occur serve all numbers of accelerators.
-    ``tightened`` adds the exposed traffic of data parallelism, which has no such table.
+    ``tightened`` adds what has no such table: exposed traffic of data parallelism, hops that no
+    other stage hides, and the wait for the slowest machine.
     """
 
     def __init__(
@@ -104,36 +112,51 @@ class StepBound:
         plain = replace(rows, schedule=np.where(rows.dual, 0.0, rows.schedule))
         shown = exposed_exchange(np.ones(grid.rows), np.inf, plain, software)
         self._shown = np.where(rows.dual, 0.0, shown)
+        self._software = software
 
     def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
         """Lower bound of the step time, one element per configuration. [s]"""
-        everything = policy == RECOMPUTE_LEVELS - 1
-        sent = (self._link[system] * 2 + everything) * self._cuts + self._cut[row]
-        traffic = self._traffic[sent]
-        if self._run.architecture.num_experts > 1:
-            traffic = traffic + self._exchange[sent] * self._shown[row]
+        traffic, exchange = self._traffic_s(system, policy, row)
+        traffic = traffic + exchange * self._shown[row]
         once = self._kernels_s(system, policy, row) + traffic * self._share[row]
         return np.asarray(self._passes[row] * once)
 
-    def tightened(self, least: Floats, system: Indices, policy: Indices, row: Indices) -> Floats:
-        """Raise bounds of ``step_s`` by the exposed traffic of data parallelism. [s]
-
-        ``least``: what ``step_s`` returned. [s]
-        """
-        candidates = Candidates(
-            layout=self._grid.layouts.take(policy * self._grid.rows + row),
-            hardware=self._systems.take(system),
-        )
+    def tightened(self, system: Indices, policy: Indices, row: Indices) -> Floats:
+        """Lower bound with what has no table, which is nearly the step time itself. [s]"""
+        layout = self._grid.layouts.take(policy * self._grid.rows + row)
+        candidates = Candidates(layout=layout, hardware=self._systems.take(system))
+        run, network, share = self._run, self._network, self._share[row]
+        micro_batches, kernels = self._micro_batches[row], self._kernels_s(system, policy, row)
+        tokens = layout.micro_batch * run.tokens_per_sample / layout.context
+        traffic, exchange = (share * part for part in self._traffic_s(system, policy, row))
+        shown = exposed_exchange(exchange, (1 + ROUNDING) * kernels, layout, self._software)
+        shown = np.where(layout.dual, 0.0, shown)
+        # Stages of several chunks compute another one while they send, at most as long as this.
+        beside = (1 + ROUNDING) * (kernels + traffic + exchange)
+        beside = np.where(layout.dual, np.inf, np.where(layout.virtual_stages > 1, beside, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            exposed = data_traffic(
-                self._run,
-                candidates,
-                self._network,
-                self._share[row],
-                self._micro_batches[row],
-                self._kernels_s(system, policy, row),
-            )
-        return np.asarray(least + self._factor * exposed)
+            data = data_traffic(run, candidates, network, share, micro_batches, kernels)
+            hops = pipeline_traffic(run, candidates, network, share, tokens)
+            # Without a network, nothing hides them.
+            hops = np.where(np.isinf(hops), hops, np.maximum(0.0, hops - beside))
+        waits = slowest_s(
+            cover_s=micro_batches * kernels,
+            machines=machines_of(candidates),
+            jitter=network.image_jitter if run.unit is Unit.IMAGE else network.jitter,
+        )
+        beside_layers = data + micro_batches * hops + waits
+        return np.asarray(
+            self._passes[row] * (kernels + traffic + shown) + self._factor * beside_layers
+        )
+
+    def _traffic_s(
+        self, system: Indices, policy: Indices, row: Indices
+    ) -> tuple[Floats, Floats | float]:
+        """Traffic of one micro-batch over all layers, and exchanges between experts. [s]"""
+        everything = policy == RECOMPUTE_LEVELS - 1
+        sent = (self._link[system] * 2 + everything) * self._cuts + self._cut[row]
+        experts = self._run.architecture.num_experts > 1
+        return self._traffic[sent], self._exchange[sent] if experts else 0.0
 
     def _kernels_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
         """Kernels of one micro-batch, or their launches if they take longer. [s]"""

@@ -1,7 +1,6 @@
 """The layouts of a search and their memory, evaluated once for precisions of equal sizes."""
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -44,11 +43,6 @@ class LayoutSpace:
             run, counts, stated=self.stated, hosted=hosted, overlapping=overlapping
         )
         self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
-
-    def serves(self, run: TrainingRun, counts: AbstractSet[int]) -> bool:
-        """Whether it has these numbers of accelerators: just these, or the memory is known."""
-        known = self.grid.start.keys()
-        return counts == known or (counts <= known and _sizes(run) in self._held)
 
     def has_layouts(self, count: int) -> bool:
         """Whether any layout uses exactly ``count`` accelerators."""

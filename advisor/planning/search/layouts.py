@@ -148,14 +148,18 @@ def _degrees(
 def offered(grid: LayoutGrid, offer: TrainingOffer, *, four_bit: bool) -> NDArray[np.bool_]:
     """Return which layouts a tool offers: recompute policies x rows of the grid."""
     rows = grid.layouts.take(slice(0, grid.rows))
-    levels = [SHARDING_LEVEL[one] for one in offer.shardings(four_bit=four_bit)]
-    able = np.isin(rows.sharding, levels)
+    sharding = rows.sharding.astype(np.intp)
+
+    def among(found: Iterable[Sharding]) -> NDArray[np.bool_]:
+        taken = {*found}
+        return np.array([one in taken for one in Sharding])[sharding]
+
+    able = among(offer.shardings(four_bit=four_bit))
     for name in DEGREES:
         if name not in offer.divides:
             able &= getattr(rows, name) == 1
     if offer.context:
-        levels = [SHARDING_LEVEL[one] for one in offer.context.sharding]
-        able &= (rows.context == 1) | np.isin(rows.sharding, levels)
+        able &= (rows.context == 1) | among(offer.context.sharding)
     for what in Offload:
         whole = what is not Offload.PARAMETERS or offer.hosts_parameters(four_bit=four_bit)
         if what not in offer.offloads or not whole:

@@ -132,7 +132,7 @@ def search(
     for proven, members in _alike(asked, workload, systems, hosted=hosted):
         alike = [systems[index] for index in members]
         formats |= dict.fromkeys(RECIPES[name].compute for name in proven)
-        spaces: list[LayoutSpace] = []
+        space: LayoutSpace | None = None
         stack = software_of(workload, architecture, RECIPES[proven[0]], alike[0].tool)
         lower = LOW_PRECISION_RECIPES if advising and Work.PRETRAINING in stack.default_for else ()
         for name in (*proven, *lower):
@@ -145,8 +145,11 @@ def search(
             ]
             if not indices and runs:
                 continue
-            counts = {count for index in indices for count in systems[index].counts}
-            space = _space_of(asked, run, counts, spaces, hosted=hosted)
+            if space is None:
+                counts = {count for system in alike for count in system.counts}
+                space = LayoutSpace(
+                    run, counts, asked.calibration, stated=case.layout, hosted=hosted
+                )
             recipe = _RecipeSearch(asked, run, space, prices)
             if advised:
                 recipe.try_better(systems, indices, options)
@@ -157,9 +160,9 @@ def search(
                 keep_least(misses, recipe.misses, systems)
             searched += recipe.searched
             for index in indices or members[:1]:
-                tool = systems[index].tool
-                key = name, "" if tool is None else tool.name
+                key = name, systems[index].tool_name
                 if key not in runs:
+                    tool = systems[index].tool
                     runs[key] = resolve_training(workload, architecture, RECIPES[name], tool)
             found = priced_options([*_trained(recipe, systems, runs, spreads)], prices)
             (alternatives if advised else options).extend(found)
@@ -179,27 +182,6 @@ def search(
     )
 
 
-def _space_of(
-    asked: ResolvedCase,
-    run: TrainingRun,
-    counts: set[int],
-    known: list[LayoutSpace],
-    *,
-    hosted: bool,
-) -> LayoutSpace:
-    """Return the layouts of some numbers of accelerators, which are added to the known ones.
-
-    Recipes that few cards need have few numbers, so small spaces, unless the memory of more is
-    known.
-    """
-    found = next((one for one in known if one.serves(run, counts)), None)
-    if found is None:
-        stated = asked.case.layout
-        found = LayoutSpace(run, counts, asked.calibration, stated=stated, hosted=hosted)
-        known.append(found)
-    return found
-
-
 def _alike(
     asked: ResolvedCase, workload: Training, systems: Sequence[System], *, hosted: bool
 ) -> list[tuple[tuple[str, ...], list[int]]]:
@@ -211,7 +193,7 @@ def _alike(
     kinds: dict[str, Hashable] = {}
     groups: dict[Hashable, tuple[tuple[str, ...], list[int]]] = {}
     for index, system in enumerate(systems):
-        tool = "" if system.tool is None else system.tool.name
+        tool = system.tool_name
         if tool not in kinds:
             recipes = proven_recipes(
                 workload, architecture, system.tool, asked.case.layout, hosted=hosted
@@ -240,7 +222,8 @@ def _run_of_all(
 ) -> TrainingRun:
     """Return the workload with what any of the tools of some systems offers."""
     run = resolve_training(workload, architecture, recipe, members[0].tool)
-    offers = (run.offer_of(one.tool) for one in members)
+    tools = {one.tool_name: one.tool for one in members}
+    offers = map(run.offer_of, tools.values())
     return replace(run, offers=tuple(dict.fromkeys(one for one in offers if one is not None)))
 
 
@@ -264,7 +247,7 @@ def _trained(
         index = found.system
         if index not in known:
             system = systems[index]
-            run = runs[name, "" if system.tool is None else system.tool.name]
+            run = runs[name, system.tool_name]
             known[index] = system, run, spreads.proven(system.accelerator)
         system, run, proven = known[index]
         yield with_range(found, index, system, run, spreads, proven=proven)
@@ -302,11 +285,6 @@ class _RecipeSearch:
         limits = worth_advising(self.asked.case, others)
         reachable = self._reachable(systems, indices, limits, with_ends=False)
         able = [place for place, system in enumerate(reachable) if system.counts]
-        counts = {count for place in able for count in reachable[place].counts}
-        if len(counts) < len(self.space.grid.start):
-            self.space = LayoutSpace(
-                self.run, counts, self.asked.calibration, stated=self.asked.case.layout
-            )
         usd = [self.prices[indices[place]].usd_per_hour for place in able]
         kept = [reachable[place] for place in able], [indices[place] for place in able]
         self._try(*kept, within=(limits, usd))

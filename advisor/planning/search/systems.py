@@ -49,6 +49,11 @@ class System:
         """Memory of the host that layouts may fill for each accelerator. [bytes]"""
         return inf if self.host_bytes is None else self.host_bytes / self.node.accelerators
 
+    @property
+    def tool_name(self) -> str:
+        """Name of its tool; empty without one."""
+        return "" if self.tool is None else self.tool.name
+
     def divides(self, degree: Degree) -> bool:
         """Whether its serving tool divides a model this way; without a tool, all do."""
         tool = self.tool

@@ -26,13 +26,10 @@ from advisor.planning.search.systems import System
 from advisor.planning.time_ranges import TimeSpreads
 
 BLOCK = 262_144
-"""Configurations whose memory is compared at a time."""
+"""Configurations that fit and are compared at a time, and those of one system more."""
 
 FEW: Final = 4096
 """Up to so many configurations, timing all is faster than bounding them first."""
-
-NO_POLICY: Final = RECOMPUTE_LEVELS
-"""Marks a layout that fits under no recompute policy."""
 
 
 def with_range(
@@ -95,6 +92,21 @@ def search_training(
     grid = space.grid
     if not usable or not grid.rows:
         return TrainingSearch(found=[], searched=0, misses={})
+    fitting = _Fitting(run, [systems[index] for index in usable], space)
+    misses = {
+        index: Miss(least_bytes, systems[index].accelerator.memory_reported_bytes)
+        for place, index in enumerate(usable)
+        if not len(fitting.rows[place][0])
+        if np.isfinite(least_bytes := fitting.least_bytes(place))
+    }
+    sizes = {count: end - first for count, (first, end) in grid.start.items()}
+    tried = sum(sizes[count] for index in usable for count in systems[index].counts)
+    found: list[Option] = []
+    result = TrainingSearch(found, tried * RECOMPUTE_LEVELS, misses)
+    fits = [rows for rows in fitting.rows if len(rows[0])]
+    usable = [usable[place] for place, rows in enumerate(fitting.rows) if len(rows[0])]
+    if not usable:
+        return result
     cards = {systems[index].accelerator.key: systems[index].accelerator for index in usable}
     known = {key: calibration.kernels_for(card) for key, card in cards.items()}
     hardware = HardwareArrays.stack(
@@ -103,17 +115,11 @@ def search_training(
             for i in usable
         ]
     )
-    fitting = _Fitting(run, [systems[i] for i in usable], space)
     places = {key: place for place, key in enumerate(cards)}
     card = np.array([places[systems[index].accelerator.key] for index in usable])
     software = calibration.software[run.software]
     bound = cache(partial(StepBound, run, grid, hardware, card, calibration.network, software))
-    pairs = list(_pairs(systems, usable, grid))
-    rows_per_pair = np.array([end - first for _, first, end in pairs])
-    found: list[Option] = []
-    fits_somewhere = np.zeros(len(usable), dtype=bool)
-    for rows in _fitting_rows(fitting, pairs, rows_per_pair):
-        fits_somewhere[rows[0]] = True
+    for rows in _together(fits):
         able = np.ones(rows.shape[1], dtype=bool)
         if within is not None and len(able) > FEW:
             usd = np.array([within[1][index] for index in usable])
@@ -135,13 +141,7 @@ def search_training(
             for index, time in zip(fastest.tolist(), hours.tolist(), strict=True)
             if np.isfinite(time)
         )
-    misses = {
-        usable[place]: Miss(least_bytes, systems[usable[place]].accelerator.memory_reported_bytes)
-        for place in np.flatnonzero(~fits_somewhere)
-        if np.isfinite(least_bytes := fitting.least_bytes(int(place)))
-    }
-    searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
-    return TrainingSearch(found=found, searched=searched, misses=misses)
+    return result
 
 
 def _may_meet(
@@ -170,7 +170,7 @@ def _may_meet(
 class _Fitting:
     """The first recompute policy that fits, for every system and layout.
 
-    Systems of equal memory and reach share one table over the rows of the grid.
+    Systems of equal memory and reach share their rows of the grid.
     """
 
     def __init__(self, run: TrainingRun, systems: Sequence[System], space: LayoutSpace) -> None:
@@ -186,21 +186,37 @@ class _Fitting:
             self._need[np.arange(RECOMPUTE_LEVELS) != stated] = np.inf
         # A schedule that overlaps two micro-batches does not recompute everything.
         self._need[-1, rows.overlapped] = np.inf
-        offers = [run.offer_of(one.tool) for one in systems]
-        distinct = list(dict.fromkeys(offers))
+        tools = {system.tool_name: system.tool for system in systems}
+        offers = {name: run.offer_of(tool) for name, tool in tools.items()}
+        distinct = list(dict.fromkeys(offers.values()))
         self._needs = [self._offered(run, offer) for offer in distinct]
         kinds = [
             (
                 system.accelerator.memory_reported_bytes,
                 max(system.node.accelerators, system.node.intra_domain),
                 system.host_share_bytes,
-                distinct.index(offer),
+                distinct.index(offers[system.tool_name]),
             )
-            for system, offer in zip(systems, offers, strict=True)
+            for system in systems
         ]
-        self._kinds = list(dict.fromkeys(kinds))
-        self._kind = np.array([self._kinds.index(kind) for kind in kinds])
-        self._table = np.concatenate([self._first_policy(*kind) for kind in self._kinds])
+        self._kinds = kinds
+        # Which rows have one of the numbers of accelerators of a system.
+        self._asked = {
+            counts: self._having(counts)
+            for counts in dict.fromkeys(system.counts for system in systems)
+        }
+        fits = {kind: self._first_policy(*kind) for kind in dict.fromkeys(kinds)}
+        alike = [(kind, system.counts) for kind, system in zip(kinds, systems, strict=True)]
+        found = {key: self._with(*fits[key[0]], key[1]) for key in dict.fromkeys(alike)}
+        self.rows = [found[key] for key in alike]
+        """Of each system: rows of the grid that fit, and levels of the first policy that does."""
+        self._least: dict[tuple[object, ...], float] = {}
+
+    def _having(self, counts: tuple[int, ...]) -> NDArray[np.bool_]:
+        asked = np.zeros(self._grid.rows, dtype=np.bool_)
+        for count in counts:
+            asked[slice(*self._grid.start[count])] = True
+        return asked
 
     def _offered(self, run: TrainingRun, offer: TrainingOffer | None) -> Floats:
         """Return the need of each layout that a tool offers; infinite for the others. [bytes]"""
@@ -211,82 +227,51 @@ class _Fitting:
 
     def _first_policy(
         self, capacity: float, reach: int, host: float, offer: int
-    ) -> NDArray[np.int8]:
-        fits = self._needs[offer] <= capacity
+    ) -> tuple[Indices, NDArray[np.int8]]:
+        """Return the rows that fit under some policy, and the level of the first."""
+        exceeds = self._needs[offer] > capacity
         if host < np.inf:
-            fits &= self._host <= host
-        fits &= self._any_reach | (self._grid.tensor <= reach)
-        first = np.full(self._grid.rows, NO_POLICY, dtype=np.int8)
-        for policy in reversed(range(RECOMPUTE_LEVELS)):
-            first[fits[policy]] = policy
-        return first
+            exceeds |= self._host > host
+        if not self._any_reach:
+            exceeds |= self._grid.tensor > reach
+        first = np.zeros(self._grid.rows, dtype=np.int8)
+        for policy in exceeds[::-1].view(np.int8):
+            first = policy * (1 + first)
+        rows = np.flatnonzero(first < RECOMPUTE_LEVELS)
+        return rows, first[rows]
 
-    def policy(self, system: Indices, row: Indices) -> NDArray[np.int8]:
-        """Level of the first policy that fits, or ``NO_POLICY``."""
-        return self._table[self._kind[system] * self._grid.rows + row]
+    def _with(
+        self, rows: Indices, policy: NDArray[np.int8], counts: tuple[int, ...]
+    ) -> tuple[Indices, NDArray[np.int8]]:
+        """Return those of some rows that have one of the numbers of accelerators."""
+        if len(counts) == len(self._grid.start):
+            return rows, policy
+        asked = np.flatnonzero(self._asked[counts][rows])
+        return rows[asked], policy[asked]
 
     def least_bytes(self, place: int) -> float:
         """Smallest need of any layout of a system; infinite without layouts. [bytes]"""
-        _, reach, _, offer = self._kinds[self._kind[place]]
-        least, need = np.inf, self._needs[offer]
-        for count in self._systems[place].counts:
-            rows = slice(*self._grid.start[count])
-            allowed = self._any_reach | (self._grid.tensor[rows] <= reach)
-            if allowed.any():
-                least = min(least, float(need[:, rows][:, allowed].min()))
-        return least
+        (_, reach, _, offer), counts = self._kinds[place], self._systems[place].counts
+        key = reach, offer, counts
+        if key not in self._least:
+            allowed = self._asked[counts] & (self._any_reach | (self._grid.tensor <= reach))
+            need = self._needs[offer].min(axis=0, where=allowed, initial=np.inf)
+            self._least[key] = float(need.min(initial=np.inf))
+        return self._least[key]
 
 
-def _pairs(
-    systems: Sequence[System], usable: Sequence[int], grid: LayoutGrid
-) -> Iterator[tuple[int, int, int]]:
-    """Yield each usable system's place with the rows of each of its counts."""
-    for place, index in enumerate(usable):
-        for count in systems[index].counts:
-            first, end = grid.start[count]
-            yield place, first, end
+def _together(fits: Sequence[tuple[Indices, NDArray[np.int8]]]) -> Iterator[Indices]:
+    """Yield system, grid row and policy of what fits on each system, many together.
 
-
-def _fitting_rows(
-    fitting: _Fitting, pairs: Sequence[tuple[int, int, int]], rows_per_pair: Indices
-) -> Iterator[Indices]:
-    """Yield system, grid row and policy of what fits, many together: a pass over few is no faster.
-
-    Those of one pair stay together.
+    A pass over few is no faster. Those of one system and count stay together.
     """
-    kept: list[Indices] = []
-    for block in _blocks(rows_per_pair):
-        system, row = _flatten(pairs[block], rows_per_pair[block])
-        policy = fitting.policy(system, row)
-        fit = np.flatnonzero(policy < NO_POLICY)
-        kept.append(np.stack([system[fit], row[fit], policy[fit]]))
-        if sum(len(one[0]) for one in kept) > BLOCK:
+    kept, size = list[Indices](), 0
+    for place, (rows, policy) in enumerate(fits):
+        kept.append(np.stack([np.full(len(rows), place), rows, policy]))
+        size += len(rows)
+        if size > BLOCK or place == len(fits) - 1:
             yield np.hstack(kept)
-            kept = []
-    if kept:
-        yield np.hstack(kept)
-
-
-def _blocks(rows_per_pair: Indices) -> Iterator[slice]:
-    """Yield slices of pairs with about ``BLOCK`` rows each, so that memory stays bounded."""
-    begin, rows = 0, 0
-    for place, size in enumerate(rows_per_pair.tolist()):
-        if rows and rows + size > BLOCK:
-            yield slice(begin, place)
-            begin, rows = place, 0
-        rows += size
-    yield slice(begin, len(rows_per_pair))
-
-
-def _flatten(
-    pairs: Sequence[tuple[int, int, int]], rows_per_pair: Indices
-) -> tuple[Indices, Indices]:
-    """Return the system and the grid row of every configuration of the pairs."""
-    table = np.array(pairs, dtype=np.intp).reshape(-1, 3)
-    system = np.repeat(table[:, 0], rows_per_pair)
-    begins = np.cumsum(rows_per_pair) - rows_per_pair
-    row = np.arange(rows_per_pair.sum()) + np.repeat(table[:, 1] - begins, rows_per_pair)
-    return system, row
+            kept, size = [], 0
 
 
 def _fastest(
@@ -360,7 +345,7 @@ def _worth(
     worth = np.flatnonzero(least <= TIE * reached[segment])
     tight = np.concatenate(
         [
-            bound.tightened(least[part], system[part], policy[part], row[part])
+            bound.tightened(system[part], policy[part], row[part])
             for begin in range(0, len(worth), CHUNK)
             for part in [worth[begin : begin + CHUNK]]
         ]
