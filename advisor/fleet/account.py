@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine, WeekShare
-from advisor.fleet.solving.columns import Solution, Use, machines_there, present_usd, use_usd
+from advisor.fleet.solving.columns import (
+    AWAY_USD_PER_MONTH,
+    Solution,
+    Use,
+    machines_there,
+    present_usd,
+    use_usd,
+)
 from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Supply, Way
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
@@ -19,6 +26,7 @@ TITLES = {
     "upkeep": "Place, staff and idle power of machines",
     "power": "Power of work",
     "rent": "Rents on demand and spot",
+    "away": "Keeping a second place: services that rent beside machines that are there",
 }
 
 
@@ -75,6 +83,8 @@ class Account:
             rented = self.mode(use).supply is None
             usd = self.month_usd(use, value) * self.present(use.period)
             lines["rent" if rented else "power"] += usd
+        for _, period in self.solution.away():
+            lines["away"] += AWAY_USD_PER_MONTH * self.present(period)
         return lines
 
     @property
@@ -126,6 +136,8 @@ class Account:
         for use, value in self.solution.used():
             bill = rent if self.mode(use).supply is None else own
             bill[use.job] += self.month_usd(use, value) * self.present(use.period)
+        for job, period in self.solution.away():
+            rent[job] += AWAY_USD_PER_MONTH * self.present(period)
         unused = 0.0
         for place, usd in enumerate(self._fixed()):
             jobs = self._shares.get(place, {})
@@ -170,6 +182,15 @@ class Account:
         for (supply, period, _), hours in self._hours.items():
             found[supply, period] = found.get((supply, period), 0.0) + hours
         return found
+
+    def use(self) -> float:
+        """Return the share of the hours of all cards that are bought in which they work."""
+        problem, busy, whole = self.problem, 0.0, 0.0
+        for place, item in enumerate(problem.supplies):
+            for period, number in enumerate(self.there[place] if item.way is Way.BUY else ()):
+                busy += self.busy.get((place, period), 0.0) * problem.months[period]
+                whole += number * item.cards * HOURS_PER_MONTH * problem.months[period]
+        return busy / whole if whole else 0.0
 
     @cached_property
     def _shares(self) -> dict[int, dict[int, float]]:
@@ -297,6 +318,7 @@ class Account:
         for use, value in self.solution.used():
             kind = 1 if self.mode(use).supply is None else 2
             monthly.append((use.period, kind, self.month_usd(use, value)))
+        monthly += [(period, 2, AWAY_USD_PER_MONTH) for _, period in self.solution.away()]
         for period, kind, usd in monthly:
             start = problem.starts[period]
             for month in range(start, start + problem.months[period]):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from advisor.fleet.account import Account
-from advisor.fleet.platforms import choose
+from advisor.fleet.platforms import choose, used_platforms
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
 from advisor.fleet.sentences import FASTER, MIXED, MORE, ONE_KIND, counted, none_found
@@ -54,6 +54,7 @@ LIMITS: Final = (
     _Limit("power", "power_kw", "Another {} kW", "more power", 1),
     _Limit("rack", "rack_units", "Another {} rack units", "more rack units", 2),
     _Limit("machines", "machines", "Room for one more machine", "room for more machines", 1),
+    _Limit("desks", "desks", "Room for one more computer without a rack", "more desks", 1),
     _Limit("purchase", "purchase_usd", "Another {} for machines", BUDGET),
     _Limit("year", "usd_per_year", "Another {} a year", "a larger budget a year"),
 )
@@ -193,14 +194,16 @@ def all_platforms(problem: Problem, best: Account, programs: Programs) -> Varian
     the relaxed program leaves too little to tell, it is the plan, and what may still be less is
     told beside it.
     """
-    title, total = "Several platforms", best.total_usd
-    least = least_cost(problem, programs)
+    title, total, own = "Several platforms", best.total_usd, Programs(programs)
+    least = least_cost(problem, own)
     if least < (1 - WIDE) * total:
-        found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=programs))
+        found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=own))
         if found.solution.feasible:
             usd = found.account.total_usd
             if usd <= total:
-                return found
+                used = used_platforms(problem, found.solution)
+                other = len(used) == 1 and used != used_platforms(problem, best.solution)
+                return replace(found, title=f"On {min(used)}") if other else found
             least = max(least, usd * (1 - found.solution.gap))
     gap = max(0.0, 1 - least / total) if total > 0 else 0.0
     return Variant(MIXED, title, best.problem, replace(best.solution, gap=gap))
@@ -215,7 +218,7 @@ def faster(problem: Problem, best: Account, programs: Programs) -> Variant | Non
     if not longest:
         return None
     changed = problem.with_modes(
-        "time", lambda at, mode: at not in longest or mode.hours <= longest[at] / 2
+        lambda at, mode: at not in longest or mode.hours <= longest[at] / 2
     )
     solution = solve(changed, rough=True, programs=programs)
     found = Variant(FASTER, "Runs in half the time", changed, solution)
@@ -269,10 +272,16 @@ def _under_budget(share: float, problem: Problem, usd: float, programs: Programs
 def limit_prices(problem: Problem, best: Account, programs: Programs) -> list[Task]:
     """Return tasks that find what each limit costs: what the best plan saves under a looser one."""
     total = best.total_usd
-    return [
+    tasks: list[Task] = [
         partial(_price, limit, words, changed, total, programs)
         for limit, words, changed in _looser(problem)
     ]
+    if any(supply.first_period for supply in problem.supplies):
+        supplies = tuple(replace(supply, first_period=0) for supply in problem.supplies)
+        waited = replace(problem, supplies=supplies)
+        words = "Waiting for machines that come later"
+        tasks.append(partial(_price, "ready", words, waited, total, Programs()))
+    return tasks
 
 
 def _price(
@@ -337,7 +346,8 @@ def _looser(problem: Problem) -> Iterator[tuple[str, str, Problem]]:
     for limit in LIMITS:
         most = getattr(problem.limits, limit.field)
         if most is not None:
-            step = 1 if limit.field == "machines" else max(limit.least, STEP * most)
+            one = limit.field in ("machines", "desks")
+            step = 1 if one else max(limit.least, STEP * most)
             step = round(step) if limit.least else step
             words = limit.words.format(money(step) if "usd" in limit.field else f"{step:g}")
             limits = replace(problem.limits, **{limit.field: most + step})

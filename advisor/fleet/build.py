@@ -1,6 +1,7 @@
 """From a portfolio to a problem in numbers: periods, supplies, jobs."""
 
-from collections.abc import Callable, Collection, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -9,9 +10,11 @@ from advisor.catalog.economy import Economy
 from advisor.fleet.demand import Demand
 from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
-from advisor.fleet.solving.problem import Job, Limits, Mode, Problem, Supply, Way
+from advisor.fleet.solving.covers import SLACK
+from advisor.fleet.solving.problem import Job, Limits, Problem, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
 from advisor.foundation.record import record
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import FineTuning, Serving
 
@@ -21,6 +24,10 @@ QUARTER, HALF_YEAR, YEAR = 3, 6, 12
 FEW: Final = 12
 MANY: Final = 40
 """Up to ``FEW`` workloads are planned by quarter, up to ``MANY`` by half-year, more by year."""
+
+
+NETWORK: Final = " + network"
+"""Ends the key of machines that are bought with one."""
 
 
 @record
@@ -50,15 +57,14 @@ def build(
     economy: Economy,
     *,
     length: int | None = None,
-    keep: Collection[str] = (),
+    rents: float = 1.0,
     tell: Tell = untold,
 ) -> Built:
     """Return the problem of a portfolio.
 
-    Without a ``length`` of the periods [months], the number of workloads chooses it. Machines of
-    ``keep`` stay even if others replace them at less cost. ``tell`` receives the share that is done
-    and what is done next. Raises InputError if a machine is unknown, or nothing can do one of the
-    workloads.
+    Without a ``length`` of the periods [months], the number of workloads chooses it. ``rents`` on
+    demand are at most so many times today's. ``tell`` receives the share that is done and what is
+    done next. Raises InputError if a machine is unknown, or nothing can do one of the workloads.
     """
     months = periods(portfolio, length)
     there = owned_supplies(portfolio, catalog, economy, months)
@@ -101,34 +107,59 @@ def build(
             power_kw=min(powers) if powers else None,
             rack_units=site.rack_units,
             machines=site.machines,
+            desks=site.desks,
             purchase_usd=budget.purchase_usd,
             usd_per_year=budget.usd_per_year,
         ),
     )
     machines = [machine for machine, _ in there] + [None] * len(committed)
-    return _reduced(problem, machines, keep)
+    return _reduced(*_joined(problem, machines, economy), rents)
 
 
-def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collection[str]) -> Built:
-    """Leave out supplies that no job uses, or that another replaces in every job at less cost."""
-    kept = [
-        place
-        for place in range(len(problem.supplies))
-        if problem.supplies[place].way is Way.OWNED
-        or problem.supplies[place].key in keep
-        or any(mode.supply == place for job in problem.jobs for mode in job.modes)
-    ]
+def _joined(
+    problem: Problem, machines: Sequence[Machine | None], economy: Economy
+) -> tuple[Problem, list[Machine | None]]:
+    """Move runs that take several machines to such as are bought with a network.
+
+    They do all else that those without one do. Machines that are there have theirs.
+    """
+    several = sorted(
+        {
+            mode.supply
+            for job in problem.jobs
+            for mode in job.modes
+            if mode.supply is not None
+            and mode.machines > 1
+            and problem.supplies[mode.supply].way is Way.BUY
+        }
+    )
+    places = {place: len(problem.supplies) + at for at, place in enumerate(several)}
+    supplies, kinds = list(problem.supplies), list(machines)
+    for place in several:
+        machine, supply = machines[place], problem.supplies[place]
+        assert machine is not None
+        usd = supply.capital_usd + machine.network_usd(economy)
+        key, title = f"{supply.key}{NETWORK}", f"{supply.title} and a network"
+        supplies.append(replace(supply, key=key, title=title, capital_usd=usd))
+        kinds.append(machine)
+
+    def moved(job: Job) -> Job:
+        alone = [mode for mode in job.modes if mode.supply not in places or mode.machines == 1]
+        more = [
+            replace(mode, supply=places[mode.supply]) for mode in job.modes if mode.supply in places
+        ]
+        return replace(job, modes=(*alone, *more))
+
+    jobs = tuple(map(moved, problem.jobs))
+    return replace(problem, jobs=jobs, supplies=tuple(supplies)), kinds
+
+
+def _reduced(problem: Problem, machines: Sequence[Machine | None], rents: float) -> Built:
+    """Leave out commitments that renting on demand replaces."""
     wanted = [
         place
-        for place in kept
-        if problem.supplies[place].key in keep
-        # Of two that replace each other, the first stays.
-        or not any(
-            other != place
-            and _covers(problem, other, place)
-            and (other < place or not _covers(problem, place, other))
-            for other in kept
-        )
+        for place in range(len(problem.supplies))
+        if not rented_for_less(problem, place, rents)
     ]
     new = {place: at for at, place in enumerate(wanted)}
     jobs = tuple(
@@ -148,42 +179,38 @@ def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collect
     )
 
 
-def _covers(problem: Problem, other: int, place: int) -> bool:
-    """Whether a machine of ``other`` does all that one of ``place`` does and costs no more."""
-    one, two = problem.supplies[other], problem.supplies[place]
-    return (
-        Way.OWNED not in (one.way, two.way)
-        and (one.way, one.platform, one.term_months) == (two.way, two.platform, two.term_months)
-        and one.first_period <= two.first_period
-        and one.barred in ("", two.barred)
-        and one.cards >= two.cards
-        and one.capital_usd <= two.capital_usd
-        and one.month_usd <= two.month_usd
-        and one.power_kw <= two.power_kw
-        and one.rack_units <= two.rack_units
-        and one.life_months >= two.life_months
-        and all(_does_more(job, other, place, one, two) for job in problem.jobs)
-    )
+def rented_for_less(problem: Problem, place: int, rents: float = 1.0) -> bool:
+    """Whether renting on demand does all that a commitment does, at no more for any hour of use.
 
+    ``rents``: those on demand over today's.
 
-def _does_more(job: Job, other: int, place: int, one: Supply, two: Supply) -> bool:
-    """Whether each mode of a job on ``place`` has one on ``other`` that takes no more."""
-    better = [mode for mode in job.modes if mode.supply == other]
-    return all(
-        any(_no_worse(mode, worse, one, two) for mode in better)
-        for worse in job.modes
-        if worse.supply == place
-    )
-
-
-def _no_worse(mode: Mode, worse: Mode, one: Supply, two: Supply) -> bool:
-    return (
-        mode.cards <= worse.cards
-        and mode.machines <= worse.machines
-        and mode.hours <= worse.hours
-        and mode.cards * mode.hours <= worse.cards * worse.hours
-        and mode.cards * mode.hours * one.card_hour_usd
-        <= worse.cards * worse.hours * two.card_hour_usd
-        and mode.serves >= worse.serves
-        and (not mode.serves or mode.cards * one.card_hour_usd <= worse.cards * two.card_hour_usd)
-    )
+    Notes
+    -----
+    A commitment of :math:`c` cards costs :math:`p` a month, so that each hour of a card in use
+    costs :math:`p / 730 c` at least, and more where it stands idle. Where every mode on it has a
+    rental on the same platform that costs no more at this rate, no plan needs it.
+    """
+    supply = problem.supplies[place]
+    if supply.way is not Way.COMMIT:
+        return False
+    owned = {at for at, item in enumerate(problem.supplies) if item.way is Way.OWNED}
+    rate = supply.month_usd / supply.cards / HOURS_PER_MONTH / rents
+    for job in problem.jobs:
+        modes = [mode for mode in job.modes if mode.supply == place]
+        if not modes:
+            continue
+        if job.serves and any(mode.supply in owned for mode in job.modes):
+            return False  # to rent beside machines that are there costs a second place
+        rentals = [
+            mode
+            for mode in job.modes
+            if mode.supply is None and mode.platform in ("", supply.platform)
+        ]
+        for mode in modes:
+            usd = mode.cards * rate * (1.0 if job.serves else mode.hours)
+            if not any(
+                one.usd * (math.ceil(mode.serves / one.serves - SLACK) if job.serves else 1) <= usd
+                for one in rentals
+            ):
+                return False
+    return True

@@ -51,6 +51,9 @@ MOST_PER_REPLICA: Final = 16
 SMALLEST_BYTES: Final = 1.0
 """Smallest weights that a machine serves unasked: published comparisons of 8 bits with 16 find
 little loss (quality_loss.csv), those of 4 bits some. [bytes/parameter]"""
+WATCHED_H: Final = 72.0
+"""Longest run of people who state no deadline, where some machine is as fast: they wait for it at
+work. Assumed. [h]"""
 SERVER_CARDS: Final = 8
 """Fewest cards of rented machines of which one run takes several for a term."""
 
@@ -166,6 +169,8 @@ class Demand:
         """Cards that each person needs: the fewest that hold the work."""
         modes = []
         options, systems = self._options(workload)
+        if workload.people is not None and workload.case.limits.deadline_hours is None:
+            options = [one for one in options if one.time * doubt(one) <= WATCHED_H] or options
         for place, there in self._by_supply(options, systems).items():
             alone = [option for option in there if option.count <= self._cards[place]]
             if alone:

@@ -14,14 +14,12 @@ from advisor.equations.owning import capital_usd
 from advisor.errors import InputError
 from advisor.foundation import cents
 from advisor.foundation.data_records import read_record, refuse
-from advisor.foundation.formatting import money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment
 from advisor.nouns.money import Owning
-from advisor.nouns.software.tools import Status, known_tools
 from advisor.planning.search.systems import System
 
 PLATFORMS: Final = {
@@ -215,6 +213,19 @@ class Machine:
         )
 
     @property
+    def price_date(self) -> str:
+        """Day of the price of the machine, or of its cards."""
+        row = self.row
+        if row.price is not None:
+            return row.price.date
+        return self.price_source.date if row.card_usd else self.card.purchase_date or ""
+
+    def network_usd(self, economy: Economy) -> float:
+        """Price of its share of a network, where several work on one run. [USD]"""
+        share = economy.default("network_share", *self.groups).expected
+        return share * (self.usd - self.host_usd)
+
+    @property
     def assumed(self) -> tuple[str, ...]:
         """Fields of the row that no source states."""
         facts = ("price", "rated_w", "rack_units", "noise_dba", "delivery_weeks")
@@ -262,6 +273,11 @@ def machines(
             if machine is not None:
                 found.append(machine)
     return tuple(found)
+
+
+def classics(catalog: Catalog) -> list[Accelerator]:
+    """Return the cards that guides to cheap deep learning name most."""
+    return [catalog.accelerator(key) for key in _table().classics]
 
 
 def slices() -> tuple[Slice, ...]:
@@ -340,45 +356,6 @@ def _machine(
     )
     source = _table().sources[row.sources["price"]]
     return Machine(key, row, card, whole, source, rated, host_usd)
-
-
-def software_share(card: Accelerator) -> tuple[int, int]:
-    """Return how many of the known tools run on a card, and how many there are."""
-    tools = [tool for tool in known_tools().values() if tool.status is not Status.RETIRED]
-    return sum(tool.support(card) is not None for tool in tools), len(tools)
-
-
-def machine_reasons(machine: Machine) -> tuple[str, ...]:
-    """Return what a buyer has to know of a machine: memory, software, condition."""
-    card, row = machine.card, machine.row
-    run, known = software_share(card)
-    platform = PLATFORMS.get(card.vendor, card.vendor)
-    counted = f"{run} of the {known} tools of the advisor run on {platform} with this card."
-    reasons = [f"Software: {row.software or counted}"]
-    memory = f"{card.memory_marketed_bytes / GB:,.0f} GB"
-    if card.segment is Segment.CONSUMER and not card.shares_host_memory:
-        floor = f"{CONSUMER_FLOOR_BYTES / GB:.0f} GB"
-        reasons.append(f"Memory: {memory} on each card; consumer cards below {floor} are left out.")
-    else:
-        reasons.append(f"Memory: {memory} on each accelerator.")
-    if row.used:
-        reasons.append("Used: no warranty, a shorter life, and a price that differs by offer.")
-    return (*reasons, *beside_classics(machine))
-
-
-def beside_classics(machine: Machine) -> list[str]:
-    """Return how the classic budget cards compare with the card of a desktop; empty for others."""
-    if machine.row.kind != "desktop":
-        return []
-    told = []
-    for card in map(load_catalog().accelerator, _table().classics):
-        share = card.memory_bandwidth_bytes_per_s / machine.card.memory_bandwidth_bytes_per_s
-        judged = f"reads its memory at {percent(share)} of this card's rate"
-        if below_floor(card):
-            judged = f"is below the floor of {CONSUMER_FLOOR_BYTES / GB:.0f} GB"
-        price = f"{money(card.purchase_usd or 0.0)}, {card.price_words()}"
-        told.append(f"{card.name.removeprefix('NVIDIA GeForce ')} ({price}) {judged}")
-    return [f"Classic picks: {'; '.join(told)}."]
 
 
 def mark(machine: Machine) -> str:

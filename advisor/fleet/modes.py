@@ -43,7 +43,8 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
 
     None if no provider of the table hosts it, or the case limits machines or regions. An answer
     comes as fast as the latency target says, so that a request takes :math:`n_{out}\,t` and an hour
-    holds :math:`3600 / (n_{out}\,t)` of them.
+    holds :math:`3600 / (n_{out}\,t)` of them. It serves what that is of the load's unit, of which a
+    rate says how many tokens a second it stands for.
     """
     case, serving = workload.case, workload.case.workload
     limits = case.limits
@@ -62,11 +63,13 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
     if not priced:
         return None
     usd, best = min(priced, key=lambda pair: (pair[0], pair[1].name))
-    an_hour = HOUR_S / (serving.output_tokens * token_s(limits))
+    each_s = token_s(limits)
+    an_hour = HOUR_S / (serving.output_tokens * each_s)
+    pace = workload.output_per_s
     return Mode(
         supply=None,
         title=f"{best.provider} API",
-        serves=1.0,
+        serves=1 / (each_s * pace) if pace else 1.0,
         usd=usd * an_hour,
         hosted=True,
         detail=f"{best.model}, list price of {best.price_date}",
@@ -117,11 +120,14 @@ def rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> It
 def rented_replicas(options: Mapping[str, Sequence[Option]], serves: Serves) -> Iterator[Mode]:
     """Yield the replica on each platform whose rental is the cheapest for what it serves.
 
-    The upper end decides, as in ``recommend``: an old price has to win clearly.
+    Machines that are billed by the day or longer cannot stop when the office closes. The upper end
+    decides, as in ``recommend``: an old price has to win clearly.
     """
     for platform, rented in options.items():
-        best = min(rented, key=lambda item: (item.cost_high_usd / serves(item), item.time_high))
-        yield replace(replica_mode(None, best, serves(best)), platform=platform)
+        hourly = [item for item in rented if item.offer and item.offer.billing.step_s < DAY_S]
+        if hourly:
+            best = min(hourly, key=lambda one: (one.cost_high_usd / serves(one), one.time_high))
+            yield replace(replica_mode(None, best, serves(best)), platform=platform)
 
 
 def serverless(
@@ -160,6 +166,8 @@ def replica_mode(place: int | None, option: Option, serves: float) -> Mode:
         serves=serves,
         usd=option.usd_per_hour if rented else 0.0,
         weights=option.precision,
+        first_s=option.first_token_s or 0.0,
+        token_s=option.time,
         detail=_detail(option),
     )
 

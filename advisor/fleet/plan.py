@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from advisor.architecture.resolve import resolve_model
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Beside, beside, obstacles, other_ways
 from advisor.fleet.build import Built, Tell, build, untold
-from advisor.fleet.machines import Machine, machine_reasons
 from advisor.fleet.modes import by_concurrency
 from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.queue import waiting
+from advisor.fleet.reasons import machine_reasons
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
@@ -171,7 +172,7 @@ class _Planned:
                     month=problem.starts[column.period],
                     order_weeks=0.0 if machine is None else machine.row.delivery_weeks,
                     usd=cents.rounded(number * usd),
-                    price_date="" if machine is None else _price_date(machine),
+                    price_date="" if machine is None else machine.price_date,
                     price_source="" if machine is None else machine.price_source.title,
                     assumed=() if machine is None else machine.assumed,
                     why=() if machine is None else machine_reasons(machine),
@@ -220,7 +221,7 @@ class _Planned:
         return tuple(found for period in ends for found in waiting(self.account, period, deadlines))
 
     def _formats(self) -> Iterator[str]:
-        """Yield in which formats services run that state none, with the published loss."""
+        """Yield in which formats other than their own services run unasked, with their loss."""
         used: dict[int, set[str]] = {}
         for use, _ in self.account.solution.used():
             used.setdefault(use.job, set()).add(self.account.mode(use).weights)
@@ -228,7 +229,8 @@ class _Planned:
             serving = workload.case.workload
             if not isinstance(serving, Serving) or serving.weight_format is not None:
                 continue
-            for name in sorted(used.get(job, set()) - {""}):
+            own = resolve_model(workload.case.model).weight_format
+            for name in sorted(used.get(job, set()) - {"", own}):
                 loss = f" (published loss: {words})" if (words := quality_words(name)) else ""
                 yield (
                     f"{workload.name} is served in {name}{loss}: the largest format of 8 bits or "
@@ -307,8 +309,3 @@ class _Planned:
                 f"{percent(self.account.solution.gap)} less."
             )
         return tuple(notes)
-
-
-def _price_date(machine: Machine) -> str:
-    price = machine.row.price
-    return machine.card.purchase_date or "" if price is None else price.date

@@ -8,7 +8,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.machines import PLATFORMS
 from advisor.fleet.portfolio import Means
 from advisor.fleet.solving.columns import Solution
-from advisor.fleet.solving.problem import Job, Problem, Way
+from advisor.fleet.solving.problem import Problem, Way
 from advisor.fleet.solving.solver import Programs, least_cost, solve
 from advisor.foundation.record import record
 
@@ -77,7 +77,7 @@ def choose(
         own = Programs(programs)
         found = solve(problem, rough=rough, programs=own)
         return Chosen(problem, found, tuple(names), forced=found.feasible, programs=own)
-    used = bool(_used(best))
+    used = bool(used_platforms(best.problem, best.solution))
     return replace(best, others=tuple(others) if used else (), single=used)
 
 
@@ -95,7 +95,8 @@ def most_work(problem: Problem, means: Means) -> Chosen:
         left = sum(problem.jobs[left.job].weight * share for left, share in found.left())
         plans.append((left, Chosen(changed, found, allowed)))
     best = min(plans, key=lambda plan: round(plan[0], 6))[1]
-    return replace(best, single=not mixed and bool(_used(best)))
+    used = used_platforms(best.problem, best.solution)
+    return replace(best, single=not mixed and bool(used))
 
 
 def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
@@ -108,11 +109,10 @@ def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
     )
 
 
-def _used(chosen: Chosen) -> set[str]:
+def used_platforms(problem: Problem, solution: Solution) -> set[str]:
     """Return the platforms of the machines and rentals that a plan holds."""
-    problem = chosen.problem
-    found = {problem.supplies[buy.supply].platform for buy, _ in chosen.solution.bought()}
-    for use, _ in chosen.solution.used():
+    found = {problem.supplies[buy.supply].platform for buy, _ in solution.bought()}
+    for use, _ in solution.used():
         mode = problem.jobs[use.job].modes[use.mode]
         found.add(mode.platform if mode.supply is None else problem.supplies[mode.supply].platform)
     return found - {""}
@@ -120,15 +120,16 @@ def _used(chosen: Chosen) -> set[str]:
 
 def _platforms(problem: Problem) -> list[str]:
     """Return the platforms that some work could run on, the one with the most tools first."""
-    names = {name for job in problem.jobs for name in _of_job(problem, job)} - {""}
+    jobs = range(len(problem.jobs))
+    names = {name for at in jobs for name in _of_job(problem, at)} - {""}
     order = list(PLATFORMS.values())
     return sorted(names, key=lambda name: (order.index(name) if name in order else 99, name))
 
 
-def _of_job(problem: Problem, job: Job) -> Iterator[str]:
-    """Yield the platforms of a job's modes; empty where any software runs."""
-    for mode in job.modes:
-        if mode.supply is None and not mode.barred:
+def _of_job(problem: Problem, at: int) -> Iterator[str]:
+    """Yield the platforms of the modes of a job; empty where any software runs."""
+    for place, mode in enumerate(problem.jobs[at].modes):
+        if mode.supply is None and (at, place) not in problem.closed:
             yield mode.platform
         elif mode.supply is not None and problem.supplies[mode.supply].way is not Way.OWNED:
             yield problem.supplies[mode.supply].platform
@@ -137,10 +138,10 @@ def _of_job(problem: Problem, job: Job) -> Iterator[str]:
 def _candidates(problem: Problem, names: Collection[str]) -> Iterator[tuple[str, ...]]:
     """Yield sets of platforms: those that are there or that work needs, with each other one."""
     there = {item.platform for item in problem.supplies if item.way is Way.OWNED} - {""}
-    for job in problem.jobs:
+    for at, job in enumerate(problem.jobs):
         own = {mode.supply for mode in job.modes if mode.supply is not None}
         owned = any(problem.supplies[place].way is Way.OWNED for place in own)
-        if not owned and len(found := set(_of_job(problem, job))) == 1:
+        if not owned and len(found := set(_of_job(problem, at))) == 1:
             there |= found - {""}
     if there:
         yield tuple(name for name in names if name in there) or tuple(sorted(there))

@@ -145,6 +145,8 @@ class Site(Noun):
     rack_units: Limit | None = None
     machines: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Machines that there is room and staff for."""
+    desks: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """Computers without a rack that there is room for; 0 where all stands in racks."""
     noise_dba: Limit | None = None
     """Loudest machine allowed, e.g. 45 in an office. [dBA]"""
     ready_in_weeks: Limit | None = None

@@ -10,17 +10,9 @@ import numpy as np
 
 from advisor.catalog.economy import Economy
 from advisor.errors import InputError
-from advisor.fleet.machines import (
-    PLATFORMS,
-    Machine,
-    beside_classics,
-    machine_reasons,
-    machine_system,
-    machines,
-    mark,
-    platform_of,
-)
+from advisor.fleet.machines import PLATFORMS, Machine, machine_system, machines, mark, platform_of
 from advisor.fleet.portfolio import Means
+from advisor.fleet.reasons import beside_classics, machine_reasons
 from advisor.foundation import cents
 from advisor.foundation.formatting import count, money
 from advisor.foundation.record import record
@@ -78,9 +70,9 @@ class Unit:
 def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     """Find what ``owning.budget_usd`` buys for a case within its ``limits``.
 
-    The best mix of new machines by the low end of their throughput. Machines work side by side:
-    each trains runs of its own, or serves the workload's load. Raises InputError if no budget is
-    given.
+    The best mix of machines by the low end of their throughput; used ones only where no new one
+    that runs CUDA is within the budget. Machines work side by side: each trains runs of its own, or
+    serves the workload's load. Raises InputError if no budget is given.
     """
     case, owning, calibration = asked.case, asked.case.owning, asked.calibration
     budget = owning.budget_usd
@@ -94,6 +86,9 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
         )
     units = _units(asked, economy)
     room = _Room(budget, owning.power_limit_w or inf, float(owning.slots or inf), float(DESKS))
+    new = [unit for unit in units if not unit.machine.row.used]
+    if any(map(room.most, _of_first(new))):
+        units = new
 
     def measured(key: str) -> bool:
         card = asked.catalog.accelerator(key)
@@ -114,8 +109,7 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
 
     sentence = _sentence(best, kinds, numbers, measured, proven=proven)
     if not best and units:
-        first = [unit for unit in units if platform_of(unit.machine.card) == PLATFORMS["NVIDIA"]]
-        least = min(first or units, key=lambda unit: unit.usd)
+        least = min(_of_first(units) or units, key=lambda unit: unit.usd)
         sentence += f" The least that can: {_words(_purchase(least, 1, case))}, {money(least.usd)}."
         sentence += "".join(f" {item}" for item in beside_classics(least.machine))
     return BudgetAnswer(
@@ -131,6 +125,11 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
         rated_w=sum(item.rated_w for item in best),
         alternatives=tuple(kinds[:SHOWN]),
     )
+
+
+def _of_first(units: Sequence[Unit]) -> list[Unit]:
+    """Return the units on the platform with the most tools."""
+    return [unit for unit in units if platform_of(unit.machine.card) == PLATFORMS["NVIDIA"]]
 
 
 @record
@@ -260,8 +259,7 @@ def _units(asked: PricedCase, economy: Economy) -> list[Unit]:
     bought = {
         mark(machine): machine
         for machine in machines(catalog, economy, case.owning)
-        if not machine.row.used
-        and (not allowed or machine.card.key in allowed)
+        if (not allowed or machine.card.key in allowed)
         and (not limits.vendors or machine.card.vendor in limits.vendors)
         and not (training and machine.card.inference_only)
         and not (machine.row.serves_only and (training or not allowed))
@@ -287,8 +285,7 @@ def _unit(option: Option, machine: Machine, economy: Economy) -> Unit:
     number = -(-option.count // cards)
     groups = number * cards // option.count
     each = option.tokens_per_s or HOURS_PER_MONTH / option.time
-    network = economy.default("network_share", *machine.groups).expected if number > 1 else 0.0
-    price = machine.usd + network * (machine.usd - machine.host_usd)
+    price = machine.usd + (machine.network_usd(economy) if number > 1 else 0.0)
     return Unit(
         machine=machine,
         machines=number,
@@ -304,6 +301,7 @@ def _unit(option: Option, machine: Machine, economy: Economy) -> Unit:
 def _purchase(unit: Unit, number: int, case: Case) -> Purchase:
     machine, serving = unit.machine, isinstance(case.workload, Serving)
     card, row = machine.card, machine.row
+    listed = row.price is not None or bool(row.card_usd)
     return Purchase(
         machine=machine.key,
         machine_name=machine.title,
@@ -315,8 +313,9 @@ def _purchase(unit: Unit, number: int, case: Case) -> Purchase:
         count=unit.count,
         groups=number * unit.groups,
         usd=cents.rounded(number * unit.usd),
-        price_of=card.price_words() if row.price is None else f"price of {row.price.date}",
-        at_launch_price=row.price is None and card.at_launch_price(),
+        price_of=f"price of {machine.price_date}" if listed else card.price_words(),
+        at_launch_price=not listed and card.at_launch_price(),
+        life_years=row.life_years,
         rated_w=number * unit.machines * machine.rated_w,
         hours=unit.hours,
         tokens_per_s=unit.throughput * number if serving else None,
@@ -359,7 +358,8 @@ def _sentence(
         "rated. The low end of each range decides."
     )
     first = numbers[0][0].machine
-    text += "".join(f" {item}" for item in (machine_reasons(first)[0], *beside_classics(first)))
+    reasons = machine_reasons(first)
+    text += "".join(f" {item}" for item in (reasons[0], *reasons[2:]))
     for name, price in dict.fromkeys(
         (item.accelerator_name, item.price_of) for item in bought if item.at_launch_price
     ):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from advisor.architecture.published_models import nearest_published
@@ -12,7 +13,7 @@ from advisor.catalog.economy import Economy
 from advisor.errors import InputError
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import without
-from advisor.fleet.build import YEAR, build
+from advisor.fleet.build import NETWORK, YEAR, build
 from advisor.fleet.platforms import on_platforms
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import WORTH_TELLING, Regret, RegretTable
@@ -58,16 +59,14 @@ def regret_table(
     ----------
     .. [1] Savage, The theory of statistical decision, 1951, doi:10.1080/01621459.1951.10500768.
     """
-    problem = on_platforms(
-        build(portfolio, catalog, calibration, economy, length=YEAR).problem, platforms
-    )
+    ask = partial(build, length=YEAR, rents=max(RENTS))
+    problem = on_platforms(ask(portfolio, catalog, calibration, economy).problem, platforms)
     plans = dict(_plans(problem))
-    keys = {key for first in plans.values() for key in first}
     futures = dict(_futures(problem))
     note, doubled = "", _doubled(portfolio)
     try:
         if doubled != portfolio:
-            built = build(doubled, catalog, calibration, economy, length=YEAR, keep=keys)
+            built = ask(doubled, catalog, calibration, economy)
             futures["models twice as large"] = on_platforms(built.problem, platforms)
     except InputError as error:
         note = f" With models twice as large, {error.what}."
@@ -226,6 +225,9 @@ def _cost(problem: Problem, first: First | None, programs: Programs) -> float | 
             for place, supply in enumerate(problem.supplies)
             if supply.way is Way.BUY and not supply.barred and supply.first_period == 0
         }
-        fixed = {Buy(place, 0): float(first.get(key, 0)) for key, place in places.items()}
+        numbers = dict.fromkeys(places, 0)
+        for key, number in first.items():  # where no run needs a network, its machines have none
+            numbers[key if key in places else key.removesuffix(NETWORK)] += number
+        fixed = {Buy(place, 0): float(numbers[key]) for key, place in places.items()}
     solution = solve(problem, fixed=fixed, rough=True, programs=programs)
     return Account(problem, solution).total_usd if solution.feasible else None

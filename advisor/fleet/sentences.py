@@ -1,19 +1,25 @@
 """The answer of a fleet in words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from advisor.architecture.resolve import resolve_model
 from advisor.fleet.account import Account
 from advisor.fleet.platforms import Chosen
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import WHOLE, Alternative, Purchase
 from advisor.fleet.solving.problem import Way
-from advisor.foundation.formatting import money, percent
+from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.units import MONTHS_PER_YEAR
+from advisor.nouns.workload import Serving
 
 SHOWN = 3
 FASTER, MIXED, ONE_KIND, MORE = "faster", "mixed", "kind", "times "
 WORTH_TELLING = 0.005
 """Smallest share of the cost that is stated as a difference."""
+LITTLE_USE = 0.1
+"""Share of the hours of cards that are bought below which their use is told."""
+LONG_S = 60.0
+"""Longer answers are told where no limit on latency is stated. [s]"""
 MUCH_LEFT = 0.25
 """Share of the budget for machines that needs a reason if it is left."""
 
@@ -29,17 +35,15 @@ def answer(
 ) -> str:
     """Return the plan in a few sentences for somebody who decides about money."""
     horizon = years(account.problem.horizon)
-    bought = [(item.title, item.count, item.usd) for item in purchases if not item.committed]
+    bought = [item for item in purchases if not item.committed]
     modes = [(use.job, account.mode(use)) for use, _ in account.solution.used()]
     own = {supply for _, mode in modes if (supply := mode.supply) is not None}
     there = any(account.problem.supplies[at].way is Way.OWNED for at in own)
     parts = ["use the machines that you have"] if there else []
-    if bought:
-        usd = sum(usd for _, _, usd in bought)
-        parts.append(f"buy {counted(bought)} for {money(usd)}")
-    terms = [(item.title, item.count, item.usd) for item in purchases if item.committed]
+    parts += _orders(bought)
+    terms = [item for item in purchases if item.committed]
     if terms:
-        parts.append(f"rent {counted(terms)} for a term")
+        parts.append(f"rent {_counted(terms)} for a term")
     hosts = sorted({mode.title for _, mode in modes if mode.hosted})
     if hosts:
         parts.append(f"call the {' and the '.join(hosts)}")
@@ -61,7 +65,9 @@ def answer(
     kept = account.lines["upkeep"] + account.lines["power"]
     if bought and kept > WORTH_TELLING * account.total_usd:
         text += f" It includes {money(kept)} for power, place and staff."
-    text += _spares(account)
+    if bought and (use := account.use()) < LITTLE_USE:
+        text += f" Its machines are in use {percent(use)} of the time."
+    text += _spares(account) + _latencies(portfolio, account)
     if account.caution_usd > WORTH_TELLING * account.total_usd:
         text += (
             " Rents of cards without published runs count with the slow end of their range: "
@@ -87,6 +93,21 @@ def answer(
     return text
 
 
+def _orders(bought: Sequence[Purchase]) -> Iterator[str]:
+    """Yield what is bought at the start, and what later."""
+    for now in (True, False):
+        items = [item for item in bought if now is (item.month == 0)]
+        if items:
+            months = sorted({item.month for item in items})
+            until = f" to {months[-1]}" if months[1:] else ""
+            later = "" if now else f" in month{'s' * bool(until)} {months[0]}{until}"
+            yield f"buy {_counted(items)} for {money(sum(item.usd for item in items))}{later}"
+
+
+def _counted(items: Sequence[Purchase]) -> str:
+    return counted((item.title, item.count, item.usd) for item in items)
+
+
 def _other_ways(usd: float, others: Sequence[Alternative]) -> str:
     """Return what renting or buying everything, or machines of one kind, would cost."""
     text = ""
@@ -104,6 +125,28 @@ def _other_ways(usd: float, others: Sequence[Alternative]) -> str:
             text += f" {words} would cost {most}{money(item.usd)}."
         elif not item.feasible:
             text += f" {words}: {none_found(item.timed_out)}."
+    return text
+
+
+def _latencies(portfolio: Portfolio, account: Account) -> str:
+    """Return which services wait long since they state no limit, and whose limits are open."""
+    text, hosted = "", []
+    for at, item in enumerate(portfolio.workloads):
+        modes = [account.mode(use) for use, _ in account.solution.used() if use.job == at]
+        serving, limits = item.case.workload, item.case.limits
+        if not isinstance(serving, Serving):
+            continue
+        if limits.max_tpot_ms is not None or limits.max_ttft_ms is not None:
+            hosted += [item.name] * any(mode.hosted for mode in modes)
+            continue
+        tokens = serving.output_tokens * resolve_model(item.case.model).generates
+        slowest = max((mode.first_s + tokens * mode.token_s for mode in modes), default=0.0)
+        if slowest > LONG_S:
+            text += f" An answer of {item.name} takes {duration(slowest)} at the peak: it states no"
+            text += " limit on latency."
+    if hosted:
+        ask = f"{' and '.join(hosted)} ask{'s' * (len(hosted) == 1)} for"
+        text += f" No API promises the latency that {ask}: measure it."
     return text
 
 
@@ -163,11 +206,12 @@ def _platforms(usd: float, others: Sequence[Alternative], chosen: Chosen) -> str
             text += f" On {name} it would cost {money(abs(other - usd))} {less}."
     for item in others:
         if item.name == MIXED and item.usd and item.usd < (1 - WORTH_TELLING) * usd:
-            text += (
-                f" Mixing platforms would save {money(usd - item.usd)} "
-                f"({percent(1 - item.usd / usd)}), but everybody would have to keep the software "
-                "of each running."
-            )
+            saved = f"would save {money(usd - item.usd)} ({percent(1 - item.usd / usd)})"
+            if item.title.startswith("On "):
+                text += f" {item.title}, {item.machines or 'rents'} {saved}, but fewer tools run."
+                continue
+            text += f" Mixing platforms {saved}, but everybody would have to keep the software "
+            text += "of each running."
     return text
 
 

@@ -101,11 +101,11 @@ def _size_of(bought: Purchase, catalog: Catalog) -> Size:
 
 
 def _priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
-    """Return a case with the price of the machine's cards, if it is not the catalog's."""
-    usual = catalog.accelerator(bought.accelerator).purchase_usd
-    if case.owning.purchase_usd is not None or bought.card_usd == usual:
-        return case
-    return case.changed(owning=case.owning.changed(purchase_usd=bought.card_usd))
+    """Return a case with the price of the machine's cards, and its life, if they are not usual."""
+    usual, own = catalog.accelerator(bought.accelerator).purchase_usd, case.owning
+    usd = own.purchase_usd if bought.card_usd == usual else own.purchase_usd or bought.card_usd
+    life = own.life_years or bought.life_years
+    return case.changed(owning=own.changed(purchase_usd=usd, life_years=life))
 
 
 def _planned(

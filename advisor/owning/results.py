@@ -219,6 +219,8 @@ class Purchase(Noun):
     price_of: str
     """Kind and date of the cards' price."""
     at_launch_price: bool = False
+    life_years: float | None = None
+    """None: as long as machines usually last. [years]"""
     rated_w: float
     hours: float | None
     """A run on one group (training). [h]"""

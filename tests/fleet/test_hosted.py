@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from advisor import InputError, estimate, load_catalog, plan_fleet, recommend
+from advisor.fleet.modes import by_concurrency, hosted_mode
+from advisor.fleet.portfolio import FleetWorkload
 from advisor.foundation.dates import current_day
+from advisor.nouns.workload import Serving
 
 
 def service(**workload: Any) -> dict[str, Any]:
@@ -152,3 +155,37 @@ def test_an_older_rent_does_not_win_by_a_little() -> None:
         content, catalog=catalog.model_copy(update={"offers": offers}), alternatives=False
     )
     assert {item.where for item in answer.assignments} == {f"RunPod {new.instance_type}"}
+
+
+def test_a_rare_request_costs_its_tokens_only() -> None:
+    """0.01 a second, 0.0005 at night: 36 an hour in 217.4 office hours, 1.8 in the other 512.6.
+
+    8,749 a month of 1,300 tokens at 0.72 USD a million (OpenRouter, 2026-11-03) are 8.19 USD; a
+    year at 8 % is worth 11.51 months of it.
+    """
+    work = {"kind": "serving", "requests_per_s": 0.01, "input_tokens": 1000, "output_tokens": 300}
+    case = {"model": {"preset": "llama-3.1-70b"}, "workload": work}
+    found = plan_fleet(
+        {
+            "owning": {"months": 12, "discount_rate": 0.08},
+            "workloads": [{"name": "rare", "quiet_share": 0.05, "case": case}],
+        },
+        alternatives=False,
+    )
+
+    assert all(item.hosted for item in found.assignments)
+    assert found.total_usd == pytest.approx(8.19 * 11.51, rel=5e-3)
+
+
+def test_an_api_answers_a_rate_whole() -> None:
+    """6 a second, of 300 tokens at 20 a second each, take 15 s: 90 at a time."""
+    work = {"kind": "serving", "requests_per_s": 6.0, "input_tokens": 1000, "output_tokens": 300}
+    case = {"model": {"preset": "llama-3.1-70b"}, "workload": work}
+    row = FleetWorkload.model_validate({"name": "chat", "case": case})
+
+    held = by_concurrency(row, load_catalog())
+    api = hosted_mode(held)
+
+    assert api is not None
+    assert isinstance(held.case.workload, Serving)
+    assert held.case.workload.concurrency / api.serves == pytest.approx(90.0)

@@ -9,7 +9,8 @@ from advisor import plan_fleet
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.errors import InputError
-from advisor.fleet.machines import below_floor, machine_named, machine_reasons, machines, slices
+from advisor.fleet.machines import below_floor, machine_named, machines, slices
+from advisor.fleet.reasons import machine_reasons
 from advisor.foundation.resources import data_path
 
 
@@ -63,6 +64,29 @@ def test_a_computer_follows_its_cards(catalog: Catalog) -> None:
     machine = machine_named("desktop-2/rtx-pro-6000-blackwell-maxq", catalog, load_economy())
 
     assert machine.host_usd == pytest.approx(1880 + 5 * 500 + 0.35 * 900)
+
+
+def test_a_computer_that_no_usual_outlet_feeds_says_so(catalog: Catalog) -> None:
+    """80 % of 15 A at 120 V are 1,440 W; two 5090 are 1.5 x 1,150 W, one is 1.5 x 575."""
+    economy = load_economy()
+    told = {
+        number: [
+            reason
+            for reason in machine_reasons(
+                machine_named(f"desktop-{number}/rtx-5090", catalog, economy)
+            )
+            if reason.startswith("Power")
+        ]
+        for number in (1, 2)
+    }
+
+    assert told[1] == []
+    assert told[2] == [
+        "Power: 1,725 W need 20 A, or 230 V; one of 15 A at 120 V carries 1,440 W for hours."
+    ]
+    # A rack has its own supply.
+    rack = machine_reasons(machine_named("hgx-8/h100-sxm", catalog, economy))
+    assert not any(reason.startswith("Power") for reason in rack)
 
 
 def test_the_classic_picks_are_told_beside_a_desktop(catalog: Catalog) -> None:

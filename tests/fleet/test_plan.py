@@ -264,3 +264,131 @@ def test_who_may_not_buy_is_told_of_no_purchase() -> None:
 
     assert not any(item.name == "buy" for item in plan.alternatives)
     assert "Buying everything" not in plan.sentence
+
+
+def test_machines_that_are_bought_later_are_not_ordered_today() -> None:
+    """A load that doubles each year: the sentence splits the order, and its parts add up."""
+    work = {"kind": "serving", "concurrency": 48}
+    case = {"model": {"preset": "llama-3.1-8b"}, "workload": work, "limits": {"max_tpot_ms": 40}}
+    row = {"name": "assistant", "growth_per_year": 1.0, "case": case}
+    plan = plan_fleet({"workloads": [row], "means": {"rent": False}}, alternatives=False)
+
+    first = [item for item in plan.purchases if item.month == 0]
+    later = [item for item in plan.purchases if item.month > 0]
+    assert first
+    assert later
+    assert f"for ${sum(item.usd for item in first):,.0f}, buy " in plan.sentence
+    months = sorted({item.month for item in later})
+    words = (
+        f"in month {months[0]}" if len(months) == 1 else f"in months {months[0]} to {months[-1]}"
+    )
+    assert f"for ${sum(item.usd for item in later):,.0f} {words}:" in plan.sentence
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_ttft_ms": 1.2e6}])
+def test_pictures_that_take_minutes_are_told_where_no_limit_is(limits: dict[str, Any]) -> None:
+    """A batch of six pictures of 50 steps takes minutes on a card of 200 W."""
+    case = {
+        "model": {"preset": "flux.1-dev"},
+        "workload": {"kind": "serving", "concurrency": 6},
+        "limits": limits,
+    }
+    plan = plan_fleet(
+        portfolio(
+            {"name": "stills", "hours": "office", "case": case},
+            means={"rent": False, "machines": ["desktop-1/rtx-pro-4500-blackwell"]},
+        ),
+        alternatives=False,
+    )
+
+    told = "An answer of stills takes" in plan.sentence
+    assert told is not bool(limits), plan.sentence
+
+
+def test_an_api_promises_no_latency() -> None:
+    work = {"kind": "serving", "concurrency": 2, "input_tokens": 2000, "output_tokens": 60}
+    case = {"model": {"preset": "gpt-oss-120b"}, "workload": work, "limits": {"max_ttft_ms": 400}}
+    plan = plan_fleet(
+        portfolio({"name": "code", "hours": "office", "case": case}), alternatives=False
+    )
+
+    assert any(item.hosted for item in plan.assignments)
+    assert "No API promises the latency that code asks for: measure it." in plan.sentence
+
+
+def test_another_platform_alone_is_no_mix() -> None:
+    """A used 3090 runs 36 tools; an Arc Pro B60 of 24 GB for 1,939 USD does both, with 17."""
+    tuning = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7}
+    chat = {"kind": "serving", "concurrency": 1, "weight_format": "w4a16"}
+    plan = plan_fleet(
+        portfolio(
+            {
+                "name": "thesis",
+                "runs_per_month": 6,
+                "case": {"model": {"preset": "qwen3-14b"}, "workload": tuning},
+            },
+            {
+                "name": "helper",
+                "hours": "office",
+                "case": {
+                    "model": {"preset": "qwen3-30b-a3b"},
+                    "workload": chat,
+                    "limits": {"max_tpot_ms": 30},
+                },
+            },
+            means={"rent": False, "used": True},
+            budget={"purchase_usd": 2500},
+        )
+    )
+
+    assert [item.key for item in plan.purchases] == ["desktop-1-used/rtx-3090"]
+    assert "On oneAPI, 1 x Desktop computer with Arc Pro B60 24GB would save" in plan.sentence
+    assert "Mixing platforms" not in plan.sentence
+    # The price of the used card is newer than the catalog's, and has its own day.
+    assert plan.purchases[0].price_date == "2026-06-20"
+
+
+def test_people_do_not_wait_weeks_for_a_processor() -> None:
+    """A full fine-tune of 8B does 6 x 8e9 x 1e7 FLOPs: 133 h at one TFLOP/s of a processor."""
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "full", "tokens": 1e7},
+    }
+    plan = plan_fleet(
+        portfolio({"name": "research", "people": 4, "case": case}, means={"buy": False}),
+        alternatives=False,
+    )
+
+    assert not any("AX162" in item.where for item in plan.assignments), plan.sentence
+
+
+def test_where_all_stands_in_racks_no_desktop_is_bought() -> None:
+    site = {"rack_units": 12, "desks": 0}
+    row = {**CHATBOT, "on_premises": True}
+    desk, rack = (
+        plan_fleet(portfolio(row, site=where), alternatives=False) for where in ({}, site)
+    )
+
+    assert [item.key.partition("-")[0] for item in desk.purchases] == ["desktop"]
+    assert [item.key.partition("-")[0] for item in rack.purchases] == ["server"]
+    assert rack.total_usd > desk.total_usd
+
+
+def test_the_answer_says_what_waiting_would_save() -> None:
+    """In four weeks desktops are there (two and three), no workstation (five), no server (six)."""
+    work = {"kind": "serving", "concurrency": 40, "weight_format": "fp8", "input_tokens": 2000}
+    limits = {"max_tpot_ms": 50}
+    case = {"model": {"preset": "llama-3.1-70b"}, "workload": work, "limits": limits}
+    row = {"name": "assistant", "on_premises": True, "case": case}
+    three = {"months": 36}
+    plan = plan_fleet(portfolio(row, site={"ready_in_weeks": 4}, owning=three))
+
+    assert {item.key.partition("/")[0] for item in plan.purchases if item.month == 0} <= {
+        "desktop-1",
+        "desktop-2",
+    }
+    [ready] = [item for item in plan.limit_prices if item.limit == "ready"]
+    free = plan_fleet(portfolio(row, owning=three), alternatives=False)
+    assert ready.saves_usd == pytest.approx(plan.total_usd - free.total_usd, rel=1e-3)
+    assert ready.saves_usd > 0
+    assert ready.sentence.startswith("Waiting for machines that come later would save $")

@@ -333,6 +333,27 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
     assert "buy" in found.answer
 
 
+def test_a_student_buys_a_used_card_before_a_platform_with_fewer_tools() -> None:
+    """950 USD for a used 3090 and 1,418.75 for the rest; after its three years it is worth nothing.
+
+    QLoRA of 14B holds 9 GB of weights and what a step needs: no new CUDA card of 16 GB has the room
+    at the high end, and those of 24 GB cost over 2,500 with their computer.
+    """
+    found = own(
+        model={"preset": "qwen3-14b"},
+        workload={"kind": "fine_tuning", "method": "qlora", "tokens": 1e7},
+        hardware=None,
+        owning={"budget_usd": 2500},
+    )
+    assert found.budget is not None
+    [bought] = found.budget.best
+    assert bought.machine == "desktop-1-used/rtx-3090"
+    assert found.budget.usd == pytest.approx(2368.75)
+    assert bought.price_of == "price of 2026-06-20"
+    assert "Used: no warranty" in found.budget.sentence
+    assert {line.name: line.usd for line in found.own.lines}["resale"] == 0.0
+
+
 def test_modules_are_bought_by_the_baseboard() -> None:
     """One H200 trains the job; eight of 35,000 and the rest of a DGX (74,010) are what is sold."""
     found = own(

@@ -3,12 +3,16 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import SLOT_HOURS, Job, Mode, Problem, Supply
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
+
+AWAY_USD_PER_MONTH: Final = 150.0
+"""A service that rents beside machines that are there: two hours a month of who keeps a second
+place, its keys, bills and answers. Assumed. [USD/month]"""
 
 
 class Buy(NamedTuple):
@@ -104,6 +108,14 @@ class Solution:
     def used(self) -> Iterator[tuple[Use, float]]:
         """Yield modes with the share of the runs, or the replicas, that they take."""
         return ((key, value) for key, value in self.values.items() if isinstance(key, Use))
+
+    def away(self) -> Iterator[tuple[int, int]]:
+        """Yield job and period of services that rent beside machines that are there."""
+        return (
+            (key.job, key.period)
+            for key, value in self.values.items()
+            if value and isinstance(key, Stand) and key.supply is None
+        )
 
     def left(self) -> Iterator[tuple[Left, float]]:
         """Yield what is left out."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from advisor.fleet.solving.columns import Buy, Column, Use, use_usd
+from advisor.fleet.solving.columns import AWAY_USD_PER_MONTH, Buy, Column, Stand, Use, use_usd
 from advisor.fleet.solving.problem import Problem
 
 THOUSAND: Final = 1e3
@@ -27,6 +27,7 @@ def limit_rows(
         (limits.power_kw, [item.power_kw for item in problem.supplies]),
         (limits.rack_units, [item.rack_units for item in problem.supplies]),
         (limits.machines, [1.0] * len(problem.supplies)),
+        (limits.desks, [float(not item.rack_units) for item in problem.supplies]),
     )
     for period in range(len(problem.months)):
         for limit, each in sizes:
@@ -83,4 +84,7 @@ def _cash_rows(
                     month = use_usd(problem, job, job.modes[use.mode], use.period, use.slot)
                     paid_for = number * month * problem.months[use.period]
                     terms[at] = terms.get(at, 0.0) + paid_for
+        for key, at in places.items():
+            if isinstance(key, Stand) and key.supply is None and key.period in periods:
+                terms[at] = AWAY_USD_PER_MONTH * problem.months[key.period]
         yield {at: usd / THOUSAND for at, usd in terms.items()}, max(0.0, most - paid) / THOUSAND

@@ -1,7 +1,7 @@
 """The planning problem in plain numbers: jobs, ways to supply them, periods and limits."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -122,17 +122,24 @@ class Mode:
     """Of a rental: software platform; empty if any software runs on it."""
     hosted: bool = False
     """Whether a provider hosts the model: a replica is one request in flight."""
-    barred: str = ""
-    """Why nothing may run so; empty if it may."""
     pauses: Pauses | None = None
     """Serverless: when a replica stops. None if it runs in all hours."""
     weights: str = ""
     """Format of the weights that a replica serves; empty for runs and hosted models."""
+    first_s: float = 0.0
+    """Of a replica: until the first token, or the whole batch of what is no text. [s]"""
+    token_s: float = 0.0
+    """Of a replica: between the tokens of an answer. [s]"""
     detail: str = ""
     """Precision, layout or offer, in words."""
 
     def rent_usd(self, load: float) -> float:
-        """Price of an hour of one replica where all of them serve ``load``. [USD/h]"""
+        """Price of an hour of one replica where all of them serve ``load``. [USD/h]
+
+        A hosted model bills the requests, of which less than one may be in flight.
+        """
+        if self.hosted:
+            return self.usd * min(1.0, load / self.serves)
         return self.usd * (1.0 if self.pauses is None else self.pauses.on_share(load))
 
 
@@ -184,6 +191,8 @@ class Limits:
     power_kw: float | None = None
     rack_units: float | None = None
     machines: int | None = None
+    desks: int | None = None
+    """Machines that take no rack units."""
     purchase_usd: float | None = None
     usd_per_year: float | None = None
     kinds: int | None = None
@@ -254,6 +263,8 @@ class Problem:
     limits: Limits = field(default_factory=Limits)
     rent_factors: tuple[float, ...] = ()
     """Rents on demand over today's, by period; empty: unchanged."""
+    closed: frozenset[tuple[int, int]] = frozenset()
+    """Modes that may not be used: place of the job, and of the mode among its own."""
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -293,30 +304,17 @@ class Problem:
             supplies=tuple(
                 item if supply(item) else replace(item, barred=reason) for item in self.supplies
             ),
-        ).with_modes(reason, lambda _, mode: mode.supply is not None or rental(mode))
+        ).with_modes(lambda _, mode: mode.supply is not None or rental(mode))
 
-    def with_modes(self, reason: str, may: Callable[[int, Mode], bool]) -> Self:
-        """Return the problem with all but some modes of its jobs, by their place, barred."""
-        return replace(
-            self,
-            jobs=tuple(
-                replace(
-                    job,
-                    modes=tuple(
-                        mode if mode.barred or may(at, mode) else replace(mode, barred=reason)
-                        for mode in job.modes
-                    ),
-                )
-                for at, job in enumerate(self.jobs)
-            ),
-        )
-
-    def allowed(self, job: Job) -> Iterator[Mode]:
-        """Yield the modes of a job that neither they nor their supply bar."""
-        for mode in job.modes:
-            barred = mode.supply is not None and self.supplies[mode.supply].barred
-            if not mode.barred and not barred:
-                yield mode
+    def with_modes(self, may: Callable[[int, Mode], bool]) -> Self:
+        """Return the problem with all but some modes of its jobs, by the job's place, closed."""
+        closed = {
+            (at, place)
+            for at, job in enumerate(self.jobs)
+            for place, mode in enumerate(job.modes)
+            if not may(at, mode)
+        }
+        return replace(self, closed=self.closed | closed)
 
     def scaled(self, times: Sequence[float]) -> Self:
         """Return the problem with so many times the work in each period."""

@@ -4,12 +4,14 @@ import math
 from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.fleet.solving.columns import (
+    AWAY_USD_PER_MONTH,
     Buy,
     Column,
     Cover,
@@ -24,7 +26,7 @@ from advisor.fleet.solving.columns import (
     use_usd,
     uses_of,
 )
-from advisor.fleet.solving.covers import SLACK, coverable, covers
+from advisor.fleet.solving.covers import SLACK, Replicas, coverable, covers
 from advisor.fleet.solving.cuts import whole_machines
 from advisor.fleet.solving.limits import limit_rows
 from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Way
@@ -32,9 +34,6 @@ from advisor.foundation.units import HOURS_PER_MONTH
 
 Floats = NDArray[np.float64]
 
-AWAY_USD_PER_MONTH: Final = 150.0
-"""What a service has to save by renting beside machines that are there: two hours a month of who
-keeps a second place, its keys, bills and answers. Assumed; no part of a plan's cost. [USD/month]"""
 BROKEN: Final = 1e-3
 """By how much a row must be broken, in machines."""
 
@@ -70,6 +69,8 @@ class Program:
         """Purchases of each supply with their place."""
         self.loads: list[int] = []
         """Rows of work that has to be done."""
+        self._choices: dict[tuple[int, float], tuple[Replicas, ...]] = {}
+        """Good choices of replicas by job and load."""
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -84,6 +85,7 @@ class Program:
 
     def under(self, problem: Problem) -> Self:
         """Return the program of a problem that differs in nothing but its limits and bars."""
+        self._whole_machines  # noqa: B018 - computed once for all of them
         changed = copy(self)
         changed.problem = problem
         if problem.limits != self.problem.limits:
@@ -106,19 +108,47 @@ class Program:
     def _close(self) -> None:
         """Bound the columns by 0 that need something barred."""
         problem = self.problem
-        barred = [bool(supply.barred) for supply in problem.supplies]
-        barred += [bool(mode.barred) for job in problem.jobs for mode in job.modes]
-        self.upper = np.where(self._needs @ np.array(barred, dtype=float) > 0, 0.0, self.most)
-        loads = self._matrix[0][self.loads]
-        self.impossible = bool(np.any(loads @ (self.upper > 0).astype(float) <= 0))
+        barred = np.zeros(self.needs.shape[1])
+        barred[: len(problem.supplies)] = [bool(supply.barred) for supply in problem.supplies]
+        barred[[self._first_modes[job] + mode for job, mode in problem.closed]] = 1.0
+        self.upper = np.where(self.needs @ barred > 0, 0.0, self.most)
+        self.impossible = bool(np.any(self._work @ (self.upper > 0).astype(float) <= 0))
+        self.relaxed: Any = ()
+        """What the solver learnt of the relaxed program under these limits."""
 
     @cached_property
-    def _needs(self) -> Any:
+    def _work(self) -> Any:
+        """The rows of work that has to be done; they do not depend on the limits."""
+        return self._matrix[0][self.loads]
+
+    @cached_property
+    def _first_modes(self) -> list[int]:
+        """Place in ``needs`` of the first mode of each job."""
+        sizes = (len(job.modes) for job in self.problem.jobs)
+        return list(accumulate(sizes, initial=len(self.problem.supplies)))
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """Number of the job, period and slot whose work each column does; -1 for no work."""
+        known: dict[tuple[int, int, int], int] = {}
+        return np.array(
+            [
+                known.setdefault(
+                    (parts[0][0].job, parts[0][0].period, parts[0][0].slot), len(known)
+                )
+                if parts
+                else -1
+                for parts in self.uses
+            ]
+        )
+
+    @cached_property
+    def needs(self) -> Any:
         """Which supplies and modes each column needs, as a sparse matrix."""
         from scipy.sparse import csr_array
 
         problem = self.problem
-        first = np.cumsum([len(problem.supplies), *(len(job.modes) for job in problem.jobs)])
+        first = self._first_modes
         pairs: list[tuple[int, int]] = []
         for at, column in enumerate(self.columns):
             if isinstance(column, Buy):
@@ -129,7 +159,7 @@ class Program:
                 if supply is not None:
                     pairs.append((at, supply))
         rows, places = np.array(pairs, dtype=int).reshape(-1, 2).T
-        shape = len(self.columns), int(first[-1])
+        shape = len(self.columns), first[-1]
         return csr_array((np.ones(len(pairs)), (rows, places)), shape=shape)
 
     def priced(self) -> Self:
@@ -139,6 +169,7 @@ class Program:
             self.problem.supplies[key.supply].capital_usd if isinstance(key, Buy) else 0.0
             for key in self.columns
         ]
+        changed.relaxed = ()
         return changed
 
     def column(self, key: Column, cost: float, upper: float, *, whole: bool) -> int:
@@ -230,9 +261,13 @@ class Program:
         """Add the columns and the demand of every job; return the dearest cost of any column."""
         problem = self.problem
         for index, job in enumerate(problem.jobs):
-            owned = {at for at, item in enumerate(problem.supplies) if item.way is Way.OWNED}
-            at_home = job.serves and any(mode.supply in owned for mode in job.modes)
             for period in range(len(problem.months)):
+                owned = {
+                    at
+                    for at, item in enumerate(problem.supplies)
+                    if item.owned[period : period + 1] > (0,)
+                }
+                at_home = job.serves and any(mode.supply in owned for mode in job.modes)
                 left, first = None, len(self.columns)
                 if leave_out:
                     left = self.column(Left(index, period), 0.0, 1.0, whole=False)
@@ -277,8 +312,10 @@ class Program:
         """Add a column for each good choice of replicas that serves the whole load."""
         job, terms = self.problem.jobs[index], {}
         each = [self.use_usd(Use(index, at, period, slot)) for at in range(len(job.modes))]
-        platforms = [supply.platform for supply in self.problem.supplies]
-        for replicas in dict.fromkeys(covers(job, platforms, need)):
+        if (index, need) not in self._choices:
+            platforms = [supply.platform for supply in self.problem.supplies]
+            self._choices[index, need] = tuple(dict.fromkeys(covers(job, platforms, need)))
+        for replicas in self._choices[index, need]:
             usd = sum(count * each[at] for at, count in replicas)
             cover = Cover(index, period, slot, replicas)
             terms[self.column(cover, usd, 1.0, whole=True)] = need

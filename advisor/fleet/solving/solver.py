@@ -49,8 +49,8 @@ STAGES: Final = (Stage(10, 1e-3, 6, 8e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
 ENOUGH, ROUGHLY_ENOUGH = 1e-2, 4e-2
 """Gaps of a plan, and of an alternative, at which no better one is looked for."""
-ROUNDS, ROUGH_ROUNDS = 6, 2
-"""Most times that the relaxed program gets the rows that it breaks, and for an alternative."""
+ROUNDS: Final = 6
+"""Most times that the relaxed program gets the rows that it breaks."""
 RISE: Final = 1e-3
 """Share by which they have to raise its cost, for more of them."""
 
@@ -117,7 +117,7 @@ def solve(
     lower, upper = _bounds(program, fixed or {})
     if is_large(problem) and rough:
         # What covers cannot do, single replicas hardly can: proven at once, or left open.
-        return Solution(timed_out=_relaxed(program, lower, upper) is not None)
+        return Solution(timed_out=_relaxed(program, fixed or {}) is not None)
     best = _best(program, lower, upper, gap=gap)
     return _solution(program, best, best.bound)
 
@@ -135,15 +135,15 @@ def least_purchase(problem: Problem, programs: Programs) -> float:
     large = is_large(problem)
     program = programs.of(problem, leave_out=False, whole_loads=large).priced()
     if large or program.impossible or not program.columns:
-        return _bound(program, rounds=1)
+        return _bound(program)
     return _best(program, *_bounds(program, {}), gap=GAP).cost * THOUSAND
 
 
-def _bound(program: Program, *, rounds: int = ROUNDS) -> float:
+def _bound(program: Program) -> float:
     """Return what the relaxed program costs at least. [USD]"""
     if program.impossible or not program.columns:
         return math.inf if program.impossible else 0.0
-    found = _relaxed(program, *_bounds(program, {}), rounds=rounds)
+    found = _relaxed(program, {})
     return math.inf if found is None else found.cost * THOUSAND
 
 
@@ -173,7 +173,7 @@ def _by_covers(
     if program.impossible or not program.columns:
         return None
     lower, upper = _bounds(program, fixed)
-    relaxed = _relaxed(program, lower, upper, rounds=ROUGH_ROUNDS if rough else ROUNDS)
+    relaxed = _relaxed(program, fixed)
     if relaxed is None:
         return None
     found = _Found(None, math.inf, -math.inf, timed_out=False)
@@ -184,7 +184,7 @@ def _by_covers(
             continue  # a limit asks for other kinds of machines than the cheapest
         if bound < (1 - max(enough, stage.gap)) * found.cost:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
-            more = _best(program, lower, few, gap=max(gap, stage.gap, enough / 4))
+            more = _best(program, lower, few, gap=max(gap, stage.gap, enough / 2))
             found = min(found, more, key=lambda item: item.cost)
     if found.values is None or (not rough and bound < (1 - WIDE_GAP) * found.cost):
         # A few large machines decide: the relaxed program says little about which.
@@ -250,16 +250,24 @@ class _Relaxed:
     """What one more of each column adds to the cost at the program's prices. [thousand USD]"""
 
 
-def _relaxed(
-    program: Program, lower: Floats, upper: Floats, *, rounds: int = ROUNDS
-) -> _Relaxed | None:
+def _relaxed(program: Program, fixed: Mapping[Buy, float]) -> _Relaxed | None:
     """Solve the relaxed program, with the rows that it breaks; None if nothing meets the limits."""
+    if fixed:
+        return _cut(program, *_bounds(program, fixed))
+    if not program.relaxed:
+        program.relaxed = (_cut(program, *_bounds(program, {})),)
+    found: _Relaxed | None = program.relaxed[0]
+    return found
+
+
+def _cut(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
+    """Solve the relaxed program between bounds of the columns, and with the rows it breaks."""
     from scipy.optimize import linprog
     from scipy.sparse import vstack
 
     relaxed: _Relaxed | None = None
     open_ = np.flatnonzero(upper > 0)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         matrix, row_lower, row_upper = program.matrix()
         matrix, below, above = matrix[:, open_], np.isfinite(row_upper), np.isfinite(row_lower)
         found = linprog(
@@ -283,30 +291,25 @@ def _relaxed(
 
 def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool_]:
     """Return which columns stay: promising machines, and so many good ways on them for a job."""
-    jobs = program.problem.jobs
     short: dict[int, float] = {}
-    for column, place in program.places.items():
-        if isinstance(column, Buy):
+    for supply, buys in program.buys.items():
+        for place, _ in buys:
             each = float(relaxed.reduced[place]) / max(program.cost[place] / THOUSAND, SLACK)
             bought = relaxed.values[place] > SLACK
-            short[column.supply] = min(-1.0 if bought else each, short.get(column.supply, math.inf))
-    barred = set(sorted(short, key=lambda supply: (short[supply], supply))[stage.kinds :])
-    stays = np.ones(len(program.columns), dtype=bool)
-    work: dict[tuple[int, int, int], list[int]] = {}
-    for place in np.flatnonzero(program.upper > 0).tolist():
-        column = program.columns[place]
-        uses = [use for use, _ in program.uses[place]]
-        if isinstance(column, Buy):
-            stays[place] = column.supply not in barred
-        elif uses:
-            on = {jobs[use.job].modes[use.mode].supply for use in uses}
-            stays[place] = on == {None}
-            if not stays[place] and not barred & on:
-                work.setdefault((uses[0].job, uses[0].period, uses[0].slot), []).append(place)
+            short[supply] = min(-1.0 if bought else each, short.get(supply, math.inf))
+    kinds = sorted(short, key=lambda supply: (short[supply], supply))
+    barred = np.zeros(len(program.problem.supplies))
+    barred[kinds[stage.kinds :]] = 1.0
+    machines = program.needs[:, : len(barred)]
+    stays = np.asarray(machines @ barred == 0)
+    held = (program.groups >= 0) & (machines @ np.ones(len(barred)) > 0)
+    places = np.flatnonzero(stays & held & (program.upper > 0))
+    places = places[np.lexsort((relaxed.reduced[places], program.groups[places]))]
+    _, first, number = np.unique(program.groups[places], return_index=True, return_counts=True)
+    rank = np.arange(len(places)) - np.repeat(first, number)
     most = stage.share * max(relaxed.cost, 1.0)
-    for places in work.values():
-        best = sorted(places, key=lambda place: float(relaxed.reduced[place]))[: stage.ways]
-        stays[[place for place in best if relaxed.reduced[place] <= most]] = True
+    stays[held] = False
+    stays[places[(rank < stage.ways) & (relaxed.reduced[places] <= most)]] = True
     return stays
 
 
