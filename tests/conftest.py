@@ -20,6 +20,8 @@ os.environ["GPU_ADVISOR_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "gpu-adv
 os.environ["GPU_ADVISOR_TODAY"] = "2026-11-22"
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SLOW = 50
+"""Usual tests that take as long as a slow one."""
 
 # A slow machine is no counterexample.
 settings.register_profile("local", deadline=None)
@@ -54,12 +56,12 @@ def browser_executable() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spread the files that drive a browser, which wait for it, evenly among the others.
 
-    Workers take files in this order, so that both cores have work until the end.
+    Workers take files in this order, the longest first, so that all cores have work until the end.
     """
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    longest = sorted(files.values(), key=len, reverse=True)
+    longest = sorted(files.values(), key=_length, reverse=True)
     waiting = [tests for tests in longest if _drives_browser(tests)]
     others = [tests for tests in longest if not _drives_browser(tests)]
     places = [
@@ -67,6 +69,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]
     ordered = sorted(zip(places, [*waiting, *others], strict=True), key=lambda pair: pair[0])
     items[:] = [item for _, tests in ordered for item in tests]
+
+
+def _length(tests: list[pytest.Item]) -> int:
+    return sum(SLOW if test.get_closest_marker("slow") else 1 for test in tests)
 
 
 def _drives_browser(tests: list[pytest.Item]) -> bool:

@@ -408,25 +408,39 @@ LOADERS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.fixture
-def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
-    """Load a file of the program's own data folder, of which one file is damaged."""
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of data whose files are links to those of the program."""
     original = data_path("gpu_catalog.yaml").parent
+    folder = tmp_path_factory.mktemp("checkout") / "data"
+    for source in original.rglob("*.*"):
+        if source.is_file() and source.parent.name != "__pycache__":
+            link = folder / source.relative_to(original)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(source)
+    return folder
+
+
+@pytest.fixture
+def damaged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
+    """Load a file of the program's own data folder, of which one file is damaged."""
+    mended: list[tuple[Path, Path]] = []
 
     def load(name: str, damage: Callable[[bytes], bytes | None]) -> object:
-        for source in original.rglob("*.*"):
-            copy = tmp_path / "data" / source.relative_to(original)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.symlink_to(source)
-        (tmp_path / "data" / name).unlink()
-        content = damage((original / name).read_bytes())
+        link, source = linked / name, (linked / name).readlink()
+        mended.append((link, source))
+        link.unlink()
+        content = damage(source.read_bytes())
         if content is not None:
-            (tmp_path / "data" / name).write_bytes(content)
-        monkeypatch.setattr(resources, "_checkout", lambda: tmp_path)
+            link.write_bytes(content)
+        monkeypatch.setattr(resources, "_checkout", lambda: linked.parent)
         forget()
         return LOADERS[name]()
 
     yield load
+    for link, source in mended:
+        link.unlink(missing_ok=True)
+        link.symlink_to(source)
     monkeypatch.undo()
     forget()
 

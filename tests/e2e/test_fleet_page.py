@@ -42,8 +42,7 @@ def test_a_person_plans_a_machine_for_the_home(page: Page, app_url: str) -> None
 def test_a_person_asks_for_a_group(
     page: Page, app_url: str, ask: str, label: str, people: int, budget: int
 ) -> None:
-    open_page(page, app_url)
-    follow(page, "Fleet")
+    open_page(page, f"{app_url}/fleet")
     page.get_by_text(label, exact=True).click()
     settle(page)
     for name, value in (("People", people), ("Budget for machines (USD)", budget)):

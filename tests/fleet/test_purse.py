@@ -80,7 +80,7 @@ kinds = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(kinds, min_size=1, max_size=4))
 def test_no_mix_is_better(units: list[Unit]) -> None:
     counts = found(units)

@@ -5,6 +5,7 @@ import pytest
 from tests.fuzz.harness import Kind
 from tests.fuzz.slices import check, slices
 
+pytestmark = pytest.mark.slow
 NAMES = ("case", "case-text", "question", "command", "amount")
 
 

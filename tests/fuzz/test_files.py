@@ -7,6 +7,7 @@ from tests.fuzz.kinds import KINDS, TOTAL
 from tests.fuzz.slices import SLICE, check, slices
 from tests.fuzz.test_cases import NAMES
 
+pytestmark = pytest.mark.slow
 FILES = tuple(kind.name for kind in KINDS if kind.name not in NAMES)
 CORRECTED = ("link", "cache", "feed", "table")
 """What is left out and told, the rest in use."""

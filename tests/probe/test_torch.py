@@ -29,7 +29,7 @@ CHECKPOINTED = TINY.model_copy(update={"recompute": True})
 
 @pytest.fixture(scope="module")
 def report() -> ProbeReport:
-    return probe(library="torch", sizes=((8, 64, 64), (64, 64, 64)), time_limit_s=30)
+    return probe(library="torch", sizes=((8, 64, 64), (64, 64, 64)), time_limit_s=10)
 
 
 def test_the_processors_through_torch(report: ProbeReport) -> None:

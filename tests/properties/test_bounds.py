@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/statm").exists(), reason="reads the memory of a process from /proc"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not Path("/proc/self/statm").exists(), reason="reads the memory of a process from /proc"
+    ),
+]
 
 MOST_CPU_S = 1.0
 MOST_MB = 100.0
@@ -366,7 +369,6 @@ def test_an_ordinary_case_of_900_kb_is_read_fast(tmp_path: Path, root: Path) -> 
     assert float(seconds) < MOST_CPU_S
 
 
-@pytest.mark.slow
 def test_a_server_forgets_what_it_was_asked(root: Path) -> None:
     """A sample of 200 uploads and 2,000 questions: the shelf is full after some forty of them."""
     done = subprocess.run(

@@ -15,6 +15,7 @@ from advisor.estimate.results import Estimate
 from advisor.planning.fits.results import Fits
 from tests.cases import serve
 
+pytestmark = pytest.mark.slow
 LISTED = 140
 """Questions that `fits` answers too."""
 QUESTIONS = 200

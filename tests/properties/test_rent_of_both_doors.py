@@ -41,7 +41,7 @@ def question(seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(30))
 def test_both_doors_name_the_same_rent(seed: int) -> None:
     asked = question(seed)
-    plan = advisor.recommend(asked).plans[0].estimate
+    plan = advisor.recommend(asked, brief=True).plans[0].estimate
     found = advisor.own(asked)
 
     assert plan.cost.usd_per_hour is not None

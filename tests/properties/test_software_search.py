@@ -9,8 +9,9 @@ import advisor
 from advisor.catalog import load_catalog
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.software.tools import Status, known_tools
-from advisor.planning.results import Plan, Recommendation
+from advisor.planning.results import Plan
 
+pytestmark = pytest.mark.slow
 CARDS = {card.key: card for card in load_catalog().accelerators}
 CASES: Final = 300
 PARTS: Final = 10
@@ -98,40 +99,21 @@ def beyond(plan: Plan, case: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def recommended(case: dict[str, Any]) -> Recommendation | None:
-    """Return the answer; None where the case is refused."""
-    try:
-        return advisor.recommend(case)
-    except advisor.InputError:
-        return None
-
-
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_plan_uses_only_what_its_software_offers(part: int) -> None:
-    plans = 0
+    plans, named = 0, set()
     for number in range(part, CASES, PARTS):
         case = random_case(number)
-        found = recommended(case)
-        if found is None:
+        try:
+            found = advisor.recommend(case)
+        except advisor.InputError:
             continue
-        for ranking in found.rankings:
-            for plan in ranking.plans:
-                plans += 1
-                assert beyond(plan, case) == [], (number, case, plan.sentence)
+        for plan in (plan for ranking in found.rankings for plan in ranking.plans):
+            plans += 1
+            assert beyond(plan, case) == [], (number, case, plan.sentence)
+            named.add(plan.estimate.software and plan.estimate.software.name)
         for item in found.rejections:
             assert item.code != "software" or (item.message and item.remedy)
     assert plans >= 20
-
-
-def test_most_cases_have_plans_on_many_kinds_of_software() -> None:
-    """The property says something: a sample of its cases names many tools."""
-    answers = [recommended(random_case(number)) for number in range(0, CASES, 6)]
-    named = {
-        plan.estimate.software.name
-        for found in answers
-        if found is not None
-        for ranking in found.rankings
-        for plan in ranking.plans
-        if plan.estimate.software is not None
-    }
+    # The property says something: few of its cases name many tools.
     assert len(named) >= 8, named

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-import simpy
 
 
 @dataclass
 class Request:
     """One request, with the moments of its first and last token."""
 
+    number: int
+    """Its place among all arrivals."""
     arrived_s: float
     prompt: int
     answer: int
-    left: int = 0
-    written: int = 0
+    read: int = 0
+    """Tokens of the prompt that steps have read."""
     first_s: float = np.nan
     last_s: float = np.nan
 
@@ -39,57 +40,39 @@ class Engine:
 
     def run(self, arrivals: list[Request]) -> list[Request]:
         """Serve requests in the order of their arrival."""
-        world = simpy.Environment()
-        waiting: deque[Request] = deque()
-        bell = [world.event()]
-
-        def source() -> Generator[Any, Any, None]:
-            for request in arrivals:
-                yield world.timeout(max(0.0, request.arrived_s - world.now))
-                waiting.append(request)
-                if not bell[0].triggered:
-                    bell[0].succeed()
-
-        def serve() -> Generator[Any, Any, None]:
-            running: list[Request] = []
-            reading: deque[Request] = deque()
-            while len(self.done) < len(arrivals):
-                while waiting and len(running) + len(reading) < self.limit:
-                    request = waiting.popleft()
-                    request.left = request.prompt
-                    reading.append(request)
-                if not running and not reading:
-                    bell[0] = world.event()
-                    yield bell[0]
-                    continue
-                room, finished = self.budget, []
-                for request in reading:
-                    taken = min(room, request.left)
-                    request.left -= taken
-                    room -= taken
-                    if not request.left:
-                        finished.append(request)
-                    if not room:
-                        break
-                tokens = self.budget - room
-                yield world.timeout(
-                    self.base + self.per_request * len(running) + self.per_token * tokens
-                )
-                for request in running:
-                    request.written += 1
-                for request in finished:
-                    reading.popleft()
-                    request.written, request.first_s = 1, world.now
-                    running.append(request)
-                for request in running:
-                    if request.written >= request.answer:
-                        request.last_s = world.now
-                        self.done.append(request)
-                running = [one for one in running if one.written < one.answer]
-
-        world.process(source())
-        world.process(serve())
-        world.run()
+        now, steps, came = 0.0, 0, 0
+        reading: deque[Request] = deque()
+        running: list[tuple[int, int]] = []
+        """The steps after which requests have their answer, each with the request's number."""
+        while len(self.done) < len(arrivals):
+            if not running and not reading:
+                now = max(now, arrivals[came].arrived_s)
+            while (
+                came < len(arrivals)
+                and arrivals[came].arrived_s <= now
+                and len(running) + len(reading) < self.limit
+            ):
+                reading.append(arrivals[came])
+                came += 1
+            room, finished = self.budget, 0
+            for request in reading:
+                taken = min(room, request.prompt - request.read)
+                request.read += taken
+                room -= taken
+                finished += request.read == request.prompt
+                if not room:
+                    break
+            tokens = self.budget - room
+            now += self.base + self.per_request * len(running) + self.per_token * tokens
+            steps += 1
+            for _ in range(finished):
+                request = reading.popleft()
+                request.first_s = now
+                heappush(running, (steps + request.answer - 1, request.number))
+            while running and running[0][0] <= steps:
+                request = arrivals[heappop(running)[1]]
+                request.last_s = now
+                self.done.append(request)
         return self.done
 
 
@@ -120,6 +103,6 @@ def poisson(
     gaps = random.gamma(1 / scv, scv / rate_per_s, number)
     columns = np.cumsum(gaps), lengths(prompt, prompt_scv), lengths(answer, answer_scv)
     return [
-        Request(float(moment), max(1, round(read)), max(2, round(written)))
-        for moment, read, written in zip(*columns, strict=True)
+        Request(number, float(moment), max(1, round(read)), max(2, round(written)))
+        for number, (moment, read, written) in enumerate(zip(*columns, strict=True))
     ]

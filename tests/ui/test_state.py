@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -116,6 +117,12 @@ def shown(page: AppTest) -> list[object]:
     return [*said, *((box.label, box.value) for box in boxes)]
 
 
+@cache
+def at_first(name: str) -> list[object]:
+    """What a page shows without an address of its own."""
+    return shown(opened(name, {}))
+
+
 def test_every_page_has_a_test_here() -> None:
     assert set(EDITS) == {path.stem for path in PAGES.glob("*.py")} - {"__init__"}
 
@@ -148,7 +155,7 @@ def test_nonsense_in_an_address_is_told_and_leaves_defaults(name: str) -> None:
     assert first.label in told
     assert not re.search(r"(?<!\\)[<`$]", warning.value)
     assert all(line.startswith(("The link", "- ")) for line in warning.value.splitlines())
-    assert shown(page) == shown(opened(name, {}))
+    assert shown(page) == at_first(name)
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -157,7 +164,7 @@ def test_an_address_of_great_length_is_ignored(name: str) -> None:
 
     [warning] = page.warning
     assert "The link has 201 values; it is ignored." in seen(warning.value)
-    assert shown(page) == shown(opened(name, {}))
+    assert shown(page) == at_first(name)
 
 
 def test_a_wrong_input_stands_in_the_address_and_is_told_again() -> None:

@@ -5,13 +5,13 @@ With these, runs of mixtures of experts determine the cost of experts.
 The ranges of training time follow from the same held-out runs.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.stack_runs import WORKS, TimedRun, fit_slowdowns, tails
@@ -90,21 +90,25 @@ class RunTimes:
         self.runs = tuple(runs)
         self._calibration = calibration
         self._known: dict[tuple[int, tuple[float, ...]], float] = {}
-        self._given: dict[int, float] = {}
+        self._tables: dict[tuple[tuple[str, ...], Overheads], Floats] = {}
         self._matter = [_what_matters(run) for run in self.runs]
 
     def ratio(self, index: int, overheads: Overheads) -> float:
         """Measured over predicted step time of one run, without slowdown."""
-        names = self._matter[index]
+        run, names = self.runs[index], self._matter[index]
         if not names:
-            return self.runs[index].ratio
-        key = (index, tuple(getattr(overheads, name) for name in names))
-        if key not in self._known:
-            if index not in self._given:
-                self._given[index] = self._step_s(self.runs[index], None)
-            step_s = self._step_s(self.runs[index], overheads)
-            self._known[key] = self.runs[index].ratio * self._given[index] / step_s
-        return self._known[key]
+            return run.ratio
+        asked = tuple(getattr(overheads, name) for name in names)
+        if (index, asked) not in self._known:
+            # The whole grid takes hardly longer than the point that is asked for.
+            points = [asked, *product(*(GRID[name] for name in names))]
+            given = self._steps_s(run, {})
+            steps = self._steps_s(run, dict(zip(names, np.array(points).T, strict=True)))
+            ratios = run.ratio * given / steps
+            self._known |= {
+                (index, point): float(ratio) for point, ratio in zip(points, ratios, strict=True)
+            }
+        return self._known[index, asked]
 
     def under(self, overheads: Overheads) -> list[TimedRun]:
         """Return all runs with their ratios under some constants."""
@@ -138,38 +142,49 @@ class RunTimes:
     ) -> tuple[Overheads, dict[str | None, float]]:
         """Return the best point of the grid of ``names``, and its slowdowns."""
         chosen = [self.runs[index] for index in indices]
+        members = np.unique([run.group for run in chosen], return_inverse=True)[1]
         best: tuple[float, Overheads, dict[str | None, float]] | None = None
-        for values in product(*(GRID[name] for name in names)):
-            point = start._replace(**dict(zip(names, values, strict=True)))
-            timed = [
-                replace(run, ratio=self.ratio(index, point))
-                for run, index in zip(chosen, indices, strict=True)
-            ]
-            slowdowns = fit_slowdowns(timed) if known is None else known
-            loss = _loss(timed, slowdowns)
+        points, table = _points(names, start), self._table(names, start)[:, indices]
+        for point, ratios in zip(points, table, strict=True):
+            slowdowns = known or fit_slowdowns(
+                [replace(run, ratio=ratio) for run, ratio in zip(chosen, ratios, strict=True)]
+            )
+            loss = _loss(ratios / [slowdowns[run.kind] for run in chosen], members)
             if best is None or loss < best[0]:
                 best = (loss, point, slowdowns)
         assert best is not None
         return best[1], best[2]
 
-    def _step_s(self, run: TimedRun, overheads: Overheads | None) -> float:
-        """Return the run's step under the calibration's constants, or with these in their place."""
+    def _table(self, names: tuple[str, ...], start: Overheads) -> Floats:
+        """Return the ratios of the runs that ``names`` are fitted on, a row for each point."""
+        if (names, start) not in self._tables:
+            fitted = [run.routed == (names == ROUTED) for run in self.runs]
+            self._tables[names, start] = np.array(
+                [
+                    [self.ratio(index, point) if on else np.nan for index, on in enumerate(fitted)]
+                    for point in _points(names, start)
+                ]
+            )
+        return self._tables[names, start]
+
+    def _steps_s(self, run: TimedRun, overheads: dict[str, Floats]) -> Floats:
+        """Return the run's step with these constants in place of the calibration's."""
         assert run.work is not None
-        facts = self._calibration.software[run.stack]
-        hardware = run.work.candidates.hardware
-        if overheads is not None and facts.overlaps_traffic:
-            names = (*DENSE[1:], *ROUTED)
-            facts = facts.model_copy(update={name: getattr(overheads, name) for name in names})
-        if overheads is not None and run.generation == LASTING:
-            sustained: Floats = np.full_like(hardware.sustained, overheads.sustained)
-            hardware = replace(hardware, sustained=sustained)
-        found = training_time(
-            run.work.run,
-            Candidates(layout=run.work.candidates.layout, hardware=hardware),
-            self._calibration.network,
-            facts.changed(slowdown=1.0, sample_slowdown=1.0),
+        number = max(map(len, overheads.values()), default=1)
+        candidates = run.work.candidates.take(np.zeros(number, dtype=np.intp))
+        others = dict(overheads)
+        hardware = candidates.hardware
+        sustained = others.pop("sustained", hardware.sustained)
+        # The fields of a stack are single numbers; what computes with them takes arrays as well.
+        facts = self._calibration.software[run.stack].changed(
+            slowdown=1.0, sample_slowdown=1.0, **others
         )
-        return float(found.step[0])
+        return training_time(
+            run.work.run,
+            Candidates(layout=candidates.layout, hardware=replace(hardware, sustained=sustained)),
+            self._calibration.network,
+            facts,
+        ).step
 
 
 def hold_out_sources(times: RunTimes) -> tuple[HeldOut, ...]:
@@ -197,8 +212,6 @@ def _what_matters(run: TimedRun) -> tuple[str, ...]:
     layout = run.work.candidates.layout
     wide = FORMAT_BYTES[run.compute] >= FORMAT_BYTES["bf16"]
     names = []
-    if run.generation == LASTING and wide:
-        names.append("sustained")
     if stack_named(run.stack).overlaps_traffic and layout.tensor[0] > 1:
         names.append("tensor_overlap")
     if _has_fitted_experts(run):
@@ -207,16 +220,27 @@ def _what_matters(run: TimedRun) -> tuple[str, ...]:
             names.append("expert_launches")
         if layout.schedule[0] == list(Schedule).index(Schedule.OVERLAPPED):
             names.append("expert_overlap")
+    # Of a run in fp8, only embedding and head: too little to time it again for them alone.
+    if run.generation == LASTING and (wide or names):
+        names.append("sustained")
     return tuple(names)
 
 
-def _loss(runs: Iterable[TimedRun], slowdowns: dict[str | None, float]) -> float:
-    """Mean over groups of the mean error of their runs. [log]"""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for run in runs:
-        off = abs(float(np.log(run.ratio / slowdowns[run.kind])))
-        groups[run.group].append(min(FARTHEST, off))
-    return float(np.mean([np.mean(each) for each in groups.values()]))
+def _points(names: tuple[str, ...], start: Overheads) -> list[Overheads]:
+    """Return the points of the grid of some constants, the others as they are."""
+    return [
+        start._replace(**dict(zip(names, values, strict=True)))
+        for values in product(*(GRID[name] for name in names))
+    ]
+
+
+def _loss(residuals: Floats, members: NDArray[np.intp]) -> float:
+    """Mean over groups of the mean error of their runs. [log]
+
+    ``members``: the number of each run's group.
+    """
+    off = np.minimum(FARTHEST, np.abs(np.log(residuals)))
+    return float(np.mean(np.bincount(members, off) / np.bincount(members)))
 
 
 def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:

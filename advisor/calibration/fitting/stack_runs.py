@@ -204,16 +204,19 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
     images: their runs show no difference between stacks.
     """
     overall = median(group_ratios(runs))
+    kinds: dict[str | None, list[TimedRun]] = defaultdict(list)
+    for run in runs:
+        kinds[run.kind].append(run)
     found: dict[str | None, float] = {}
     for stack in (*known_stacks(), None):
-        own = own_groups(runs, stack)
+        own = group_ratios(kinds[stack and _pace(stack)])
         found[stack] = rounded(max(1.0, median(own) if own else overall), 4)
     return found
 
 
-def own_groups(runs: Iterable[TimedRun], stack: str | None) -> list[float]:
-    """Ratios of the groups that determine a stack's slowdown; None: networks that take images."""
-    kind = stack and _pace(stack)
+def own_groups(runs: Iterable[TimedRun], stack: str) -> list[float]:
+    """Ratios of the groups that determine a stack's slowdown."""
+    kind = _pace(stack)
     return group_ratios(run for run in runs if run.kind == kind)
 
 
