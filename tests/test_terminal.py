@@ -75,6 +75,14 @@ def test_a_recommendation_keeps_within_the_width(
     assert "…" not in text
 
 
+def test_no_text_controls_the_terminal() -> None:
+    hostile = "\x1b[2Ja\u202eb\x9b2J"
+    text = printed(lambda console: console.print(table(("name",), [(hostile,)]), hostile), width=80)
+
+    assert not {"\x1b", "\u202e", "\x9b"} & set(text)
+    assert "\\x1b[2Ja\\u202eb\\x9b2J" in text
+
+
 def test_a_recommendation_shows_all_its_parts(recommendation: Recommendation) -> None:
     text = words(
         printed(
@@ -215,7 +223,8 @@ def test_an_unpriced_plan_says_so(training: Estimate) -> None:
 
     assert offered(training.model_copy(update={"cost": unpowered})) == "No rent counted."
     assert offered(training.model_copy(update={"cost": unpriced})) == (
-        "No rent counted. Energy 5.0 kWh with machines and cooling, 1.9 kg of CO2 (United States)."
+        "No rent counted. Takes 5.0 kWh of electricity, cooling included: 1.9 kg of CO2 "
+        "(United States)."
     )
 
 

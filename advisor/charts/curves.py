@@ -78,7 +78,12 @@ def curve_chart(
         ),
         y=axis(theme, "GiB on each card", domain=MEMORY_DOMAIN, range=[0, top]),
         yaxis2=axis(
-            theme, speed_unit.capitalize(), domain=SPEED_DOMAIN, rangemode="tozero", nticks=4
+            theme,
+            speed_unit.capitalize(),
+            domain=SPEED_DOMAIN,
+            rangemode="tozero",
+            nticks=4,
+            tickformat=",",
         ),
         shapes=[rule(usable, color=theme.text, along="y")],
         annotations=[note(theme, f"{usable:.1f} GiB usable", **limit)],

@@ -119,7 +119,7 @@ def _rate_fp16_sums(name: str) -> _Fact:
         peak = card.accelerator.peak_flops_per_s_fp16_accumulate.get(name)
         return _rate(name).text(card) if peak is None else flops_rate(peak)
 
-    return _Fact(f"{name} rate, fp16 sums", text, _of("peak_flops_per_s_fp16_accumulate"))
+    return _Fact(f"{name} rate, fp16 accumulation", text, _of("peak_flops_per_s_fp16_accumulate"))
 
 
 def _reported(card: ComparedCard) -> str:

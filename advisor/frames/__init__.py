@@ -114,7 +114,7 @@ from advisor.frames.turning import (
     what_if_sentence,
     what_if_table,
 )
-from advisor.planning.explain.sentences import way_out_sentence
+from advisor.planning.explain.sentences import energy_used, way_out_sentence
 from advisor.planning.fits.results import VERDICT_TITLES
 
 Table = pd.DataFrame

@@ -172,9 +172,9 @@ def api_table(found: ApiComparison) -> Rows:
             else "-",
             "Out, per million": money(item.output_usd_per_million),
             "The same requests, a month": money(round_significant(item.usd_per_month, 2)),
-            "Machines win above": f"{item.break_even_requests_per_day:,.0f} requests a day"
-            if item.break_even_requests_per_day is not None
-            else "-",
+            "Machines win above": "-"
+            if (requests := item.break_even_requests_per_day) is None
+            else f"{round_significant(requests, 2):,.0f} requests a day",
             "Price of": marked(item.price_date) if item.price_date else "you",
             "Note": item.caveat,
         }

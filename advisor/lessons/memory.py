@@ -3,10 +3,10 @@
 from typing import Final
 
 from advisor import api
-from advisor.architecture.titles import model_title
+from advisor.architecture.titles import in_letters, model_title
 from advisor.estimate.results import MEMORY_TITLES, Estimate
-from advisor.foundation.formatting import count, memory, milliseconds, percent, rate
 from advisor.foundation.formatting import duration as spelled
+from advisor.foundation.formatting import memory, milliseconds, percent, rate
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import GB, GIB, HOUR_S, MB, MILLISECOND
 from advisor.lessons.asked import Asked
@@ -49,11 +49,14 @@ def parts(asked: Asked) -> Figures:
     model = model_title(preset) if preset else plan.model
     sentences = [
         f"The plan needs {memory(total, with_range=True)} on each {card}, {share}.",
-        f"{model} has {count(parameters)} parameters: {forms}.",
+        f"{model} has {in_letters(parameters)} parameters: {forms}.",
     ]
     if not asked.serves:
         adam = _decimal(parameters * BYTES_OF_ADAM)
-        sentences.append(f"Training every parameter with Adam in mixed precision keeps {adam}.")
+        sentences.append(
+            f"Training every parameter with Adam in mixed precision keeps {adam} of weights, "
+            "gradients and optimizer states."
+        )
     return Figures(
         sentences=tuple(sentences),
         axis="GiB on each card",

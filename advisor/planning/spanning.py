@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
@@ -26,8 +26,17 @@ FEWEST: Final = 2 / 3
 """Share of a plan's replicas that may be enough: the search tries numbers half as large again."""
 Place = dict[int, tuple[float, float, Offer]]
 """One provider's machines with one card by their system: high end and price [USD/h], and offer."""
-Cover = tuple[float, float, tuple[Offer, ...]]
-"""Machines that hold some replicas, with the high end of their price, and their price. [USD/h]"""
+Cover = tuple[float, float, Counter[Offer]]
+"""Machines that hold some replicas: the high end of their price, their price [USD/h], and which."""
+
+
+class _Holder(NamedTuple):
+    """A machine of a place: how many replicas it holds, high end and price [USD/h], and offer."""
+
+    replicas: int
+    high: float
+    usd: float
+    offer: Offer
 
 
 def spanning(
@@ -57,8 +66,9 @@ class _Machines:
     systems: Sequence[System]
     sizes: dict[int, Place]
     """Each system's place: what its provider rents with the same card."""
-    covers: dict[tuple[int, int], list[Cover]] = field(default_factory=dict)
-    """The cheapest machines for each number of replicas, by a replica's system and cards."""
+    covers: dict[tuple[int, int], list[tuple[float, int]]] = field(default_factory=dict)
+    """For each number of replicas, the least price and the machine to add to the cover of fewer, by
+    a replica's system and cards."""
 
     @classmethod
     def of(cls, systems: Sequence[System], options: Sequence[Option], kind: PriceKind) -> _Machines:
@@ -77,29 +87,45 @@ class _Machines:
         return cls(systems, {system: place for place in discounted for system in place})
 
     def _cheapest(self, system: int, cards: int, replicas: int) -> Cover:
-        """Return the cheapest machines that hold some replicas.
+        """Return the cheapest machines that hold some replicas; none if one is larger than all.
 
         Only machines whose links are as fast for a replica hold it.
+
+        Notes
+        -----
+        Of as many other machines as the best value holds replicas, some hold a multiple of what it
+        holds, and it holds them for no more. So a cover of many has all but these of that kind.
         """
-        covers = self.covers.setdefault((system, cards), [(0.0, 0.0, ())])
+        machines = self._holding(system, cards)
+        if not machines:
+            return inf, inf, Counter()
+        best = min(machines, key=lambda one: one.high / one.replicas)
+        largest = max(one.replicas for one in machines)
+        alike = max(0, replicas // best.replicas - largest)
+        covers = self.covers.setdefault((system, cards), [(0.0, 0)])
+        rest = replicas - alike * best.replicas
+        for held in range(len(covers), rest + 1):
+            sums = [covers[max(0, held - one.replicas)][0] + one.high for one in machines]
+            least = min(sums)
+            covers.append((least, sums.index(least)))
+        number = Counter({best.offer: alike} if alike else {})
+        usd, held = alike * best.usd, rest
+        while held > 0:
+            added = machines[covers[held][1]]
+            number[added.offer] += 1
+            usd, held = usd + added.usd, held - added.replicas
+        return alike * best.high + covers[rest][0], usd, number
+
+    def _holding(self, system: int, cards: int) -> list[_Holder]:
+        """Return the machines of a place that hold a replica of so many cards, largest first."""
         links = self.systems[system].node.links(cards)
-        machines = sorted(
-            (
-                machine
-                for other, machine in self.sizes[system].items()
-                if machine[2].accelerators >= cards
-                and (cards == 1 or self.systems[other].node.links(cards) == links)
-            ),
-            key=lambda machine: -machine[2].accelerators,
-        )
-        for held in range(len(covers), replicas + 1):
-            best: Cover = inf, inf, ()
-            for high, usd, offer in machines:
-                before, price, rest = covers[max(0, held - offer.accelerators // cards)]
-                cover = before + high, price + usd, (offer, *rest)
-                best = min(best, cover, key=lambda cover: cover[0])
-            covers.append(best)
-        return covers[replicas]
+        found = [
+            _Holder(offer.accelerators // cards, high, usd, offer)
+            for other, (high, usd, offer) in self.sizes[system].items()
+            if offer.accelerators >= cards
+            and (cards == 1 or self.systems[other].node.links(cards) == links)
+        ]
+        return sorted(found, key=lambda one: -one.offer.accelerators)
 
     def covered(self, option: Option, replicas: int | None = None) -> Option | None:
         """Return an option on several offers; None if one costs no more.
@@ -110,17 +136,17 @@ class _Machines:
             return None
         cards = option.layouts.replica_cards(option.row)
         replicas = replicas or option.count // cards
-        high, usd, offers = self._cheapest(option.system, cards, replicas + option.spares)
+        high, usd, number = self._cheapest(option.system, cards, replicas + option.spares)
         own_high, own_usd, _ = self.sizes[option.system][option.system]
-        if len(set(offers)) < 2 or high / own_high >= option.usd_per_hour / own_usd:
+        if len(number) < 2 or high / own_high >= option.usd_per_hour / own_usd:
             return None
         front_usd = option.cost_usd - option.usd_per_hour * HOURS_PER_MONTH
         cost_usd = usd * HOURS_PER_MONTH + front_usd
         return replace(
             option,
             count=replicas * cards,
-            instances=len(offers),
-            offer=_together(offers),
+            instances=number.total(),
+            offer=_together(number),
             usd_per_hour=usd,
             cost_usd=cost_usd,
             cost_high_usd=option.cost_high_usd
@@ -129,12 +155,12 @@ class _Machines:
         )
 
 
-def _together(offers: Sequence[Offer]) -> Offer:
+def _together(number: Counter[Offer]) -> Offer:
     """Return machines as one offer: the largest, named as ``1x h100x8 and 2x h100``."""
-    number = Counter(sorted(offers, key=lambda offer: -offer.accelerators))
-    words = " and ".join(f"{count:,}x {offer.instance_type}" for offer, count in number.items())
-    key = TOGETHER.join(offer.key for offer in number)
-    return next(iter(number)).changed(key=key, instance_type=words)
+    offers = sorted(number, key=lambda offer: -offer.accelerators)
+    words = " and ".join(f"{number[offer]:,}x {offer.instance_type}" for offer in offers)
+    key = TOGETHER.join(offer.key for offer in offers)
+    return offers[0].changed(key=key, instance_type=words)
 
 
 def _discounts(place: Place) -> bool:

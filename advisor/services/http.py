@@ -32,6 +32,8 @@ from advisor.foundation.structured import NotPlainError, read_json
 from advisor.nouns.case_files import MAX_CASE_BYTES
 from advisor.services.questions import Door, asked, doors
 
+AT_ONCE: Final = 4
+"""Questions computed at once. They share a core, so that a heavy one slows the others, no more."""
 WAITING: Final = 32
 """Questions that may wait for a free worker."""
 
@@ -225,7 +227,7 @@ STATUSES: Final = {_TooLargeError: TOO_LARGE, _SlowError: SLOW, BusyError: BUSY}
 
 def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
     """Return the service; an answer may take ``timeout_s``, its time in the queue included."""
-    work = Work(1)
+    work = Work(AT_ONCE)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -325,7 +327,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 def serve(*, host: str, port: int, processes: int) -> None:
     """Serve until interrupted.
 
-    Each process computes one question at a time and keeps its answers.
+    Each process computes a few questions at once, on one core, and keeps its answers.
     """
     import uvicorn
 

@@ -13,6 +13,7 @@ from advisor.errors import InputError
 from advisor.foundation.names import MAX_NAME, printable
 from advisor.sweeps.questions import (
     MAX_COLUMNS,
+    MAX_FIELDS,
     MAX_ROWS,
     OWN_CONTENT,
     Question,
@@ -81,34 +82,29 @@ def read_grid(content: Mapping[str, Any]) -> Grid:
     grid = Grid({}, {})
     for name, value in content.items():
         _place(str(name), value, grid)
-    rows = 1
-    for path, values in grid.axes.items():
-        rows *= len(values)
-        if rows > MAX_ROWS:
-            raise _many_rows(path)
     if len(grid.columns) > MAX_COLUMNS:
-        raise InputError(
-            "the grid varies too many fields",
-            value=f"{len(grid.columns):,}",
-            allowed=f"up to {MAX_COLUMNS}",
-            remedy="Vary fewer fields.",
-        )
+        raise _too_many("varies too many fields", MAX_COLUMNS)
     return grid
 
 
-def _many_rows(path: str) -> InputError:
+def _too_many(what: str, most: int, *, field: str = "") -> InputError:
     return InputError(
-        "the grid has too many combinations",
-        value=f"more than {MAX_ROWS:,}",
-        allowed=f"up to {MAX_ROWS:,}",
-        remedy="Give fewer values, or split the sweep.",
-        field=path,
+        f"the grid {what}",
+        value=f"more than {most:,}",
+        allowed=f"up to {most:,}",
+        remedy="Give fewer of them, or split the sweep.",
+        field=field,
     )
 
 
 def _place(path: str, value: object, grid: Grid) -> None:
     """Put a field of the grid among the fixed ones or among the axes."""
     printable(path, field="the name of a field", limit=MAX_NAME)
+    # While they are placed: a range counts the rows of all axes before it, a row copies all fields.
+    if len(grid.axes) > MAX_COLUMNS:
+        raise _too_many("varies too many fields", MAX_COLUMNS)
+    if len(grid.fixed) > MAX_FIELDS:
+        raise _too_many("states too many fields", MAX_FIELDS)
     if path in OWN_CONTENT and isinstance(value, Mapping):
         grid.fixed[path] = value
     elif isinstance(value, list | tuple):
@@ -117,6 +113,8 @@ def _place(path: str, value: object, grid: Grid) -> None:
             grid.fixed[path] = list(value)
         elif value:
             grid.axes[path] = tuple(value)
+            if grid.count > MAX_ROWS:
+                raise _too_many("has too many combinations", MAX_ROWS, field=path)
         else:
             raise InputError(
                 f"{path} has no values",
@@ -151,7 +149,7 @@ def _range(path: str, given: Mapping[str, object], *, most: int) -> Sequence[flo
             raise _no_range(path, given, "a factor above 1, from above 0, and from at most to")
         count = math.log(high / low) / math.log(by)
     if count >= most:
-        raise _many_rows(path)
+        raise _too_many("has too many combinations", MAX_ROWS, field=path)
     places = range(math.floor(count + ROUNDING) + 1)
     whole = all(isinstance(one, int) for one in numbers.values())
     if way == ["step"] and all(float(one).is_integer() for one in numbers.values()):

@@ -13,6 +13,8 @@ MAX_ROWS: Final = 1_000_000
 """Most rows of a sweep."""
 MAX_COLUMNS: Final = 200
 """Most inputs that the rows of a sweep show."""
+MAX_FIELDS: Final = 1_000
+"""Most inputs that are the same in all rows; a case has some 300."""
 MAX_CELL: Final = 200
 """Longest shown text of an input, such as an inline configuration. [characters]"""
 MAX_WHOLE: Final = 1 << 63

@@ -136,7 +136,7 @@ def sweep_to(
     Raises InputError if the source cannot be read, or an unfinished sweep of something else is in
     the way. Raises TransferError if a file cannot be written, or the cluster goes away.
     """
-    check_output(output)
+    _check_output(output, source)
     sweep = _prepared(source, workers, on, progress, catalog)
     journal = Journal(output.with_name(output.name + SUFFIX), sweep.fingerprint, sweep.chunks)
     resumed = min(len(journal.places) * sweep.size, sweep.questions.count)
@@ -260,11 +260,8 @@ def questions_of(source: object) -> Questions:
     )
 
 
-def check_output(path: Path) -> Path:
-    """Return the path of a file in a known format.
-
-    Raises ``InputError`` for another name, or if a folder or a device is there.
-    """
+def _check_output(path: Path, source: object) -> None:
+    """Refuse a name of no known format, and a path where a folder, a device or the source is."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(
             "the result has no known format",
@@ -273,15 +270,16 @@ def check_output(path: Path) -> Path:
             remedy="Name it results.parquet.",
             field="--output",
         )
-    if os.path.exists(path) and not is_file(path):  # noqa: PTH110 - a name may be too long for Path.exists
+    named = Path(source) if isinstance(source, str | Path) else None
+    own = named is not None and is_file(named) and is_file(path) and path.samefile(named)
+    if own or (os.path.exists(path) and not is_file(path)):  # noqa: PTH110 - a name may be too long for Path.exists
         raise InputError(
             "the result cannot replace what is there",
             value=str(path),
-            allowed="a new file, or an older file",
+            allowed="a new file, or an older file that is not the table itself",
             remedy="Name another file.",
             field="--output",
         )
-    return path
 
 
 def schema_of(inputs: Sequence[str]) -> pa.Schema:

@@ -10,11 +10,13 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Final
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from advisor.foundation.names import visible
 from advisor.foundation.references import citation
 
 if TYPE_CHECKING:
@@ -34,6 +36,14 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         self.quiet = True
         raise BrokenPipeError
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Render text that no name, whoever chose it, makes control the terminal."""
+        for text, style, control in super().render(renderable, options):
+            safe = text if control else "\n".join(map(visible, text.split("\n")))
+            yield Segment(safe, style, control)
 
 
 def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:

@@ -47,7 +47,7 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
         if any(fit.trains for fit in model.trained)
     ]
     if rows:
-        title = "Longest training sequence: activations kept / recomputed / with the host"
+        title = "Longest training sequence: kept / recomputed / with the host (host: only so)"
         heading(console, title)
         console.print(table(("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4)))
     else:

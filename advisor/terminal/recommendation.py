@@ -11,11 +11,12 @@ from rich.text import Text
 from advisor.catalog import load_catalog
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money, rate
+from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.limits import Objective
+from advisor.planning.explain.sentences import energy_used
 from advisor.planning.results import (
     Candidate,
     Plan,
@@ -169,7 +170,7 @@ def offered(estimate: Estimate) -> str:
     """Return provider, instance, region, price and the price's date."""
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
-        return f"No rent counted.{_energy(estimate)}"
+        return f"No rent counted.{energy_used(estimate)}"
     instances = cost.instances or 1
     many = (
         f"{count(instances)} instances of "
@@ -177,28 +178,11 @@ def offered(estimate: Estimate) -> str:
         else ""
     )
     total = " in total" if instances > 1 else ""
+    terms = f" {cost.rental_terms}" if cost.rental_terms else ""
     return (
         f"{cost.provider}, {many}{cost.instance_type}{f', {cost.region}' if cost.region else ''}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
-        f"({cost.price_source}).{_committed(estimate)}{_apart(estimate)}{_energy(estimate)}"
-    )
-
-
-def _committed(estimate: Estimate) -> str:
-    """Return what the price asks for besides money, after a space."""
-    told = estimate.cost.rental_terms
-    return f" {told}" if told else ""
-
-
-def _energy(estimate: Estimate) -> str:
-    """Return energy and carbon, after a space; empty if the power is not known."""
-    cost = estimate.cost
-    if cost.energy_kwh is None or cost.carbon_kg is None:
-        return ""
-    period = "" if estimate.time is not None else " a month"
-    return (
-        f" Energy {rate(cost.energy_kwh, 'kWh')}{period} with machines and cooling, "
-        f"{rate(cost.carbon_kg, 'kg')} of CO2 ({cost.carbon_place})."
+        f"({cost.price_source}).{terms}{_apart(estimate)}{energy_used(estimate)}"
     )
 
 

@@ -153,6 +153,19 @@ def test_a_hostile_file_gets_a_sentence(
     assert captured.err.count("\n") == 1
 
 
+def test_a_name_in_a_table_controls_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of its rows printed marks that turn the direction of writing, and escapes."""
+    path = write(
+        tmp_path / "t.csv", RUN | {"id": "x\x1b[2J\u202e\x9b2Jy"}, RUN | {"id": "z", "tokens": ""}
+    )
+
+    for arguments in ([], ["--json"]):
+        assert cli.main(["validate", str(path), *arguments]) == 0
+        assert not {"\x1b", "\u202e", "\x9b"} & set(capsys.readouterr().out)
+
+
 def test_missing_file_and_missing_folder_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         validate(tmp_path / "none.csv")

@@ -67,6 +67,19 @@ def test_recommend_takes_your_card_and_your_price(
     assert "ACME One" in found["answer"]
 
 
+def test_your_own_price_is_believed_however_low(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lab's own rate of 0.20 USD/h for an H100 was dropped without a word, as an old listing."""
+    file = tmp_path / "lab.csv"
+    head, _ = TABLE.split("Mine")
+    file.write_text(f"{head}Our lab,one card,h100-sxm,1,0.2\n", encoding="utf-8")
+
+    found = answered("recommend", *LORA, "--catalog", str(file), capsys=capsys)
+
+    assert " at Our lab: " in found["answer"]
+
+
 def test_estimate_and_compare_know_your_card(
     quotes: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -191,3 +191,12 @@ def test_several_sequences_name_the_weights_that_they_need() -> None:
     found = model(advisor.fits("h100-sxm", concurrency=50), "qwen3-30b-a3b")
     assert found.served.weight_format == "bf16"
     assert found.context_together.endswith(" (fp8)")
+
+
+def test_of_models_that_do_not_fit_the_nearest_miss_comes_first(desktop: Fits) -> None:
+    missed = [model.served.margin_bytes for model in desktop.having(Verdict.DOES_NOT_FIT)]
+
+    assert len(missed) > 1
+    assert missed == sorted(missed, reverse=True)
+    fitting = [model.parameters for model in desktop.having(Verdict.FITS)]
+    assert fitting == sorted(fitting, reverse=True)

@@ -232,6 +232,17 @@ def test_an_output_that_is_no_file_is_refused_before_the_work(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
 
+def test_a_sweep_does_not_replace_its_own_table(tmp_path: Path) -> None:
+    table = tmp_path / "cases.csv"
+    table.write_text("model.preset,workload.kind\nllama-3.1-8b,serving\n", encoding="utf-8")
+    (tmp_path / "link.csv").symlink_to(table)
+
+    for name in ("cases.csv", "link.csv"):
+        with pytest.raises(InputError, match="cannot replace what is there"):
+            advisor.sweep(table, output=tmp_path / name)
+    assert table.read_text(encoding="utf-8").endswith("serving\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from advisor.errors import InputError
 from advisor.foundation.data_records import LARGEST, read_cells, read_record
 from advisor.foundation.files import read_file
+from advisor.foundation.names import visible
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -110,8 +111,8 @@ def _rows(text: str, remedy: str) -> list[dict[str, str]]:
 
 
 def cell(row: Row, column: str) -> str:
-    """Return a cell's text without surrounding spaces; empty if the column is missing."""
-    return (row.get(column) or "").strip()
+    """Return a cell's text, printable and without surrounding spaces; empty without the column."""
+    return visible((row.get(column) or "").strip())
 
 
 def number(row: Row, column: str) -> float | None:

@@ -372,3 +372,15 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     if way.time_ratio < CLEARLY_FASTER and not fewer:
         pace = f"{what}{'comes' if what else 'runs'} {plain(1 / way.time_ratio, 2)} times as fast"
     return f"{way.change}: {needs}{host}; {pace}"
+
+
+def energy_used(estimate: Estimate) -> str:
+    """Return energy and carbon, after a space; empty if the power is not known."""
+    cost = estimate.cost
+    if cost.energy_kwh is None or cost.carbon_kg is None:
+        return ""
+    period = "" if estimate.time is not None else " a month"
+    return (
+        f" Takes {rate(cost.energy_kwh, 'kWh')} of electricity{period}, cooling included: "
+        f"{rate(cost.carbon_kg, 'kg')} of CO2 ({cost.carbon_place})."
+    )

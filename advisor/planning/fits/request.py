@@ -200,8 +200,7 @@ def fits(
     }
     models = [fit for fit in found.values() if fit is not None]
     without = [preset for preset, fit in found.items() if fit is None]
-    order = list(Verdict)
-    models.sort(key=lambda model: (order.index(model.verdict), -model.parameters))
+    models.sort(key=_order)
     return Fits(
         accelerator=system.accelerator.key,
         accelerator_name=system.accelerator.name,
@@ -211,6 +210,14 @@ def fits(
         concurrency=concurrency,
         models=tuple(models),
         assumptions=tuple(_assumed(models, without, trainer, context_tokens)),
+    )
+
+
+def _order(model: ModelFit) -> tuple[int, float]:
+    """Order models by verdict: the largest first, and of those that do not fit the nearest miss."""
+    missed = model.verdict is Verdict.DOES_NOT_FIT
+    return [*Verdict].index(model.verdict), -(
+        model.served.margin_bytes if missed else model.parameters
     )
 
 

@@ -112,6 +112,8 @@ class TrainedFit(Noun):
     @property
     def lengths(self) -> str:
         """Longest sequences: all kept, recomputed, and with the host where that is longer."""
+        if not self.longest_recomputed:
+            return f"{length_limit(self.longest_hosted)} (host)"
         found = [self.longest_kept, self.longest_recomputed]
         if self.longest_hosted > self.longest_recomputed:
             found.append(self.longest_hosted)

@@ -8,6 +8,7 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
+from advisor.catalog.own.facts import SOURCE
 from advisor.catalog.places import chosen
 from advisor.catalog.price_drift import drift_of
 from advisor.catalog.usual_machines import usual_machines
@@ -80,7 +81,8 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
     """Return the keys of offers whose price is too low to be credible.
 
     A price per accelerator under ``STALE_PRICE_RATIO`` of the median over at least
-    ``STALE_PRICE_OFFERS`` providers is more often an outdated listing than a real offer.
+    ``STALE_PRICE_OFFERS`` providers is more often an outdated listing than a real offer. What the
+    user's own files state is believed.
     """
     by_accelerator: dict[str, list[tuple[float, str]]] = {}
     hourly = (offer for offer in catalog.offers if not offer.commitment)
@@ -97,6 +99,7 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
         for offer in catalog.offers
         if (usd := price_usd_per_hour(offer, kind)) is not None
         and usd / offer.accelerators < least.get(offer.accelerator, 0.0)
+        and offer.provenance.source != SOURCE
     )
 
 

@@ -213,7 +213,8 @@ def similar(recommendation: api.Recommendation) -> None:
         st.markdown("Untested: no comparable run is among the published measurements.")
         return
     text_table(frames.runs_table(found))
+    measured = ", ".join(dict.fromkeys(frames.quantity_title(run.row.quantity) for run in found))
     st.caption(
-        "Nearest by card, kind and size of the model and number of cards. The page Accuracy "
-        "opens each with its source."
+        f"{measured}. Nearest by card, kind and size of the model and number of cards. The page "
+        "Accuracy opens each with its source."
     )

@@ -201,7 +201,8 @@ def show(inputs: Inputs, fits: api.Fits) -> None:
         st.markdown(
             "Tokens, one sequence at a time: as fast as possible / with recomputation, which "
             "computes intermediate results twice instead of keeping them and takes about a third "
-            "longer; where that is more, also with states in the host's memory, which is slower."
+            "longer; where that is more, also with states in the host's memory, which is slower. "
+            "(host): only so."
         )
         list_table(training, height="content")
     st.header("Memory of one request", anchor=False)

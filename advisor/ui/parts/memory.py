@@ -8,6 +8,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import curve_alt, curve_chart
+from advisor.errors import without_options
 from advisor.nouns.case import Case
 from advisor.ui.parts.chart_view import draw, plan_asked, table_below, theme
 from advisor.ui.parts.widgets import behind
@@ -31,8 +32,8 @@ def ways_out(estimate: api.Estimate | None) -> None:
     """List what would make an estimate fit; nothing where it does."""
     if estimate is None or estimate.memory.fits:
         return
-    lines = [f"- {plain(text)}" for text in estimate.improvements]
-    lines += [f"- {plain(frames.way_out_sentence(way, estimate))}" for way in estimate.ways_out]
+    ways = [frames.way_out_sentence(way, estimate) for way in estimate.ways_out]
+    lines = [f"- {plain(without_options(text))}" for text in (*estimate.improvements, *ways)]
     if lines:
         st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
 

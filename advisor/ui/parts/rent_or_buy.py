@@ -133,7 +133,7 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
         with slots[strip.field]:
             ticks, text = _strip_text(strip.field, strip.value)
             frame = frames.strip_frame(strip)
-            st.markdown(f"Now {plain(text)}. Buying pays above so many hours a month:")
+            st.markdown(f"Hours a month above which buying pays; now {plain(text)}:")
             draw(
                 strip_chart(
                     frame,
@@ -207,6 +207,8 @@ def _details(found: api.Ownership) -> None:
     if found.rents:
         # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
         list_table(frames.rents_table(found))
+        bought = f"{found.count:,}x {found.accelerator_name}"
+        st.caption(plain(f"Where a row names no accelerator, it rents what owning buys: {bought}."))
     else:
         st.markdown("No offer in the catalog is for this hardware; enter a rent above.")
     st.header("The bill of owning", anchor=False)

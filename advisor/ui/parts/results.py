@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,7 @@ from advisor.charts import (
 from advisor.errors import without_options
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
-from advisor.foundation.quantities import Range
+from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.lessons.glossary import explained
 from advisor.nouns.hardware import TOGETHER
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 7
+FIRST_SENTENCE: Final = re.compile(r"(?<=[.?!])\s(?=[A-Z])")
 CARD_PX: Final = 260
 DIGIT_PX: Final = 20
 """Width of a character of a large number: a card that is too narrow would cut it off."""
@@ -50,15 +52,17 @@ SAME_PRICE: Final = 0.01
 
 
 def status(answer: str, work: str = "", place: DeltaGenerator | None = None) -> None:
-    """Say an answer in one sentence, in a live region that screen readers announce.
+    """Say an answer, its first sentence large, in a live region that screen readers announce.
 
     ``work`` names what the answer is about, where the sentence does not; ``place`` is where it
     stands, here unless given.
     """
     about = f"<span>{escape(work)}:</span> " if work else ""
+    first, *rest = FIRST_SENTENCE.split(escape(together(answer)), maxsplit=1)
+    quiet = f'<span style="font-size:1rem;font-weight:400"> {rest[0]}</span>' if rest else ""
     (place or st).html(
         '<p role="status" style="font-size:1.25rem;font-weight:600;margin:0;line-height:1.4">'
-        f'{about}<span class="answer">{escape(together(answer))}</span></p>'
+        f'{about}<span class="answer">{first}{quiet}</span></p>'
     )
 
 
@@ -222,26 +226,14 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
 def _price_note(estimate: api.Estimate) -> str:
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
-        return f"Your own hardware: no rent.{_energy_note(estimate)}"
+        return f"Your own hardware: no rent.{frames.energy_used(estimate)}"
     where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     machines = "" if TOGETHER in (cost.offer or "") else machines
     terms = f" {cost.rental_terms}" if cost.rental_terms else ""
     return (
         f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
-        f"price of {dated(cost.price_date)}.{terms}{_energy_note(estimate)}"
-    )
-
-
-def _energy_note(estimate: api.Estimate) -> str:
-    """Return energy and carbon, after a blank; empty if the power is not known."""
-    cost = estimate.cost
-    if cost.energy_kwh is None or cost.carbon_kg is None:
-        return ""
-    period = "" if estimate.time is not None else " a month"
-    return (
-        f" Takes {rate(cost.energy_kwh, 'kWh')} of electricity{period}, cooling included: "
-        f"{rate(cost.carbon_kg, 'kg')} of CO2 ({cost.carbon_place})."
+        f"price of {dated(cost.price_date)}.{terms}{frames.energy_used(estimate)}"
     )
 
 
@@ -250,8 +242,10 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
     figures: list[tuple[str, str, str]] = []
 
     def add(label: str, value: Range, words: Callable[..., str], before: str = "") -> None:
-        note = _range_note(words(value, with_range=True), value)
-        figures.append((label, words(value), before + note))
+        bounds = span(words(value, with_range=True))
+        listed = words is money and value.evidence is Evidence.MEASURED
+        rests = "at list prices" if listed else EVIDENCE[value.evidence]
+        figures.append((label, words(value), f"{before}{bounds}{': ' if bounds else ''}{rests}"))
 
     if estimate.time is not None:
         add("Time", estimate.time.run_hours.scaled(HOUR_S), duration)
@@ -276,11 +270,6 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
 
 def _bare(value: Range, **more: bool) -> str:
     return rate(value, "", **more).strip()
-
-
-def _range_note(text: str, value: Range) -> str:
-    bounds = span(text)
-    return f"{bounds}: {EVIDENCE[value.evidence]}" if bounds else EVIDENCE[value.evidence]
 
 
 def advice(recommendation: api.Recommendation) -> None:

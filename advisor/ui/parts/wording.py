@@ -14,7 +14,7 @@ from advisor import frames
 from advisor.foundation.quantities import Evidence
 
 EVIDENCE: Final = {
-    Evidence.MEASURED: "a list price, or measured",
+    Evidence.MEASURED: "measured on your machine",
     Evidence.CALIBRATED: "8 of 10 comparable measured runs fell in it",
     Evidence.DERIVED: "follows from the inputs",
     Evidence.ASSUMED: "assumed, no comparable run",
@@ -27,8 +27,7 @@ NUMBER: Final = re.compile(
     r"(?:above |below )?[-+]?\$?\d[\d,.]*(?:[\u2013]\$?[\d,.]+)?(?:/\w+|\s?%|\s?[A-Za-z][\w/·]*)?"
     r"(?: (?:or|a) \w+)?(?: \([^()]*\))?"
 )
-NO_NUMBER: Final = ("", "-", "unknown", "never", "not set", "does not fit", "not rented", "no")
-"""Cells that may stand in a column of numbers."""
+DIGIT: Final = re.compile(r"\d")
 PHONE: Final = "Mobi"
 """What browsers on phones put into their user agent."""
 PHONE_PX: Final = 640
@@ -108,6 +107,8 @@ def list_table(table: frames.Table, *, height: Literal["auto", "content"] = "aut
 def numeric(column: Iterable[object]) -> bool:
     """Return whether the cells of a column are numbers, each with at most a unit and a range.
 
+    Words such as "too slow" may stand in their place, and numbers side by side between strokes.
+
     Examples
     --------
     >>> numeric(["$1,900 ($1,300\N{EN DASH}2,200)", "-"]), numeric(["1.6 h", "24 h"])
@@ -115,8 +116,8 @@ def numeric(column: Iterable[object]) -> bool:
     >>> numeric(["1x NVIDIA L4"]), numeric(["2026-09-20"]), numeric(["-"])
     (False, False, False)
     """
-    cells = [text for text in map(str, column) if text not in NO_NUMBER]
-    return bool(cells) and all(NUMBER.fullmatch(text) for text in cells)
+    cells = [part for cell in column for part in str(cell).split(" / ") if DIGIT.search(part)]
+    return bool(cells) and all(map(NUMBER.fullmatch, cells))
 
 
 def _aligned(table: frames.Table) -> AbstractContextManager[object]:
