@@ -254,6 +254,9 @@ class ToolRules:
             name = name or stored_format(card, self.architecture.weight_format)
             return f"does not serve {name} weights there"
         offer, pools = tool.serving or ServingOffer(), workload.disaggregated
+        layout = self.case.layout
+        few = tool.name in tool_choice().few.tools and self.asked is None
+        splits = few and self.duty is Duty.GENERATE and layout is not None and layout.tensor > 1
         lacks = {
             "divides no model over unlike cards": isinstance(card, UnlikeCards)
             and not offer.unlike_cards,
@@ -262,28 +265,19 @@ class ToolRules:
             "has no prefill and decode pools there": pools and card.vendor not in offer.pools,
             "keeps no layers in the host's memory": self._states_layout
             and not ladder_of(tool).host,
+            "offers no tensor parallelism": splits and "tensor" not in offer.divides,
         }
-        if found := [text for text, lacking in lacks.items() if lacking]:
-            return found[0]
-        layout = self.case.layout
-        if layout is None or tool.serving is None or self.duty is not Duty.GENERATE:
-            return ""
-        few = tool.name in tool_choice().few.tools and self.asked is None
-        if few and layout.tensor > 1 and "tensor" not in tool.serving.divides:
-            return "offers no tensor parallelism"
-        return ""
+        return next((text for text, lacking in lacks.items() if lacking), "")
 
     def _untrained(
         self, workload: Training, tool: Tool, support: Support, card: Accelerator
     ) -> str:
-        """Return what training asks beyond a tool; empty if nothing."""
         offer, text = tool.training, self.duty in (Duty.PRETRAIN, Duty.TUNE)
         if offer is None:
             return "does not train"
         if text and offer.only_writers and not self.architecture.generates:
             return "trains only models that write text"
-        stated = self.case.hardware
-        if offer.cards and stated and stated.count > offer.cards:
+        if offer.cards and (stated := self.case.hardware) and stated.count > offer.cards:
             return f"trains on {offer.cards} card"
         tuned = workload.method if isinstance(workload, FineTuning) else None
         optimizer = workload.optimizer or usual(self.architecture, tuned).optimizer
