@@ -20,6 +20,8 @@ _APART: Final = "/"
 class _Places(Record):
     """The file ``places.yaml``: regions by place, with the places around it."""
 
+    providers: dict[Text, Text]
+    """Names of providers by other names, in small letters."""
     grids: dict[Text, Key]
     """Of a place, its key in ``energy.csv``."""
     places: dict[str, tuple[Text, ...]]
@@ -36,7 +38,7 @@ def chosen(
     found: set[str] = set()
     for name in names:
         wanted = name.casefold()
-        meant = {wanted} & known.keys()
+        meant = {wanted, _places().providers.get(wanted, wanted)} & known.keys()
         if kind == "region":
             meant |= {region for region in known if wanted in places_of(region)}
         if not meant:

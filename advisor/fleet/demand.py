@@ -7,12 +7,12 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import product
 from typing import Any, Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
-from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules, for_few
 from advisor.fleet.machines import Machine, Slice, machine_system, mark, slices
 from advisor.fleet.modes import (
@@ -28,16 +28,24 @@ from advisor.fleet.modes import (
 )
 from advisor.fleet.portfolio import FleetWorkload, Hours, Means
 from advisor.fleet.solving.problem import Job, Mode, starts_of
+from advisor.fleet.weights import (
+    AS_STATED,
+    EIGHT_BIT_SAVES,
+    EightBits,
+    LargeWeights,
+    ServedWay,
+    large,
+)
 from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, Offer, PriceKind
-from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import resolved
 from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
+from advisor.planning.serving_defaults import at_reading_speed
 from advisor.planning.spanning import spanning
 
 MORE: Final = (8, 4, 2)
@@ -48,25 +56,11 @@ COARSE_LEVELS, COARSE_STEP = 2, 4
 """The same in large portfolios, so that their plan stays within its time."""
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
-SMALLEST_BYTES: Final = 1.0
-"""Smallest weights that a machine serves unasked: published comparisons of 8 bits with 16 find
-little loss (quality_loss.csv), those of 4 bits some. [bytes/parameter]"""
 WATCHED_H: Final = 72.0
 """Longest run of people who state no deadline, where some machine is as fast: they wait for it at
 work. Assumed. [h]"""
 SERVER_CARDS: Final = 8
 """Fewest cards of rented machines of which one run takes several for a term."""
-
-
-class _LargeWeights(ToolRules):
-    """Rules of a case without small weights that nobody asked for, and without hosts' memory."""
-
-    def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
-        """Return the ways to serve on a card that a plan takes where it has a choice."""
-        found = super().ways(card, many=many)
-        return tuple(
-            one for one in found if one.usual or (_large(one.weight_format) and not one.hosted)
-        )
 
 
 @dataclass
@@ -168,7 +162,7 @@ class Demand:
     def _seat_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
         """Cards that each person needs: the fewest that hold the work."""
         modes = []
-        options, systems = self._options(workload)
+        options, systems = self._options(workload, way=self._way(workload, (None,)))
         if workload.people is not None and workload.case.limits.deadline_hours is None:
             options = [one for one in options if one.time * doubt(one) <= WATCHED_H] or options
         for place, there in self._by_supply(options, systems).items():
@@ -187,8 +181,9 @@ class Demand:
         """
         by_supply: dict[int | str, list[Mode]] = {}
         carried: dict[tuple[int, float, str], int] = {}
+        way = self._way(workload, _levels(peak, coarse=self.coarse))
         for level in (math.ceil(peak * times) for times in MORE if self.growing):
-            options, systems = self._options(workload, concurrency=level)
+            options, systems = self._options(workload, concurrency=level, way=way)
             for place, there in self._by_supply(options, systems).items():
                 for option in there:
                     if self._part(systems[option.system]) is None:
@@ -197,7 +192,7 @@ class Demand:
         stops = self.means.serverless and self._rents(workload) and least < 1
         stops = stops and workload.case.limits.max_ttft_ms is None
         for level in _levels(peak, coarse=self.coarse):
-            options, systems = self._options(workload, concurrency=level)
+            options, systems = self._options(workload, concurrency=level, way=way)
             serves = partial(_served, workload, level)
             for place, there in self._by_supply(options, systems).items():
                 alone = [option for option in there if option.count <= self._cards[place]]
@@ -220,12 +215,38 @@ class Demand:
                 by_supply.setdefault(f"serverless {mode.platform}", []).append(mode)
         return tuple(mode for modes in by_supply.values() for mode in worthwhile(modes))
 
+    def _way(self, workload: FleetWorkload, levels: Iterable[int | None]) -> ServedWay:
+        """Return how to serve, by the largest replica that some machine or rental holds."""
+        serving = workload.case.workload
+        opened = isinstance(serving, Serving) and serving.weight_format is None
+        for paced, level in product((True, False), levels):
+            ways = [ServedWay(paced, narrow) for narrow in ((False, True) if opened else (False,))]
+            usd = [
+                self._least_usd(*self._options(workload, concurrency=level, way=way))
+                for way in ways
+            ]
+            if min(usd) < math.inf:
+                return ways[-1] if usd[-1] <= (1 - EIGHT_BIT_SAVES) * usd[0] else ways[0]
+        return AS_STATED
+
+    def _least_usd(self, options: Sequence[Option], systems: Sequence[System]) -> float:
+        """Return the least bill of rentals; where there are none, the least price of cards."""
+        usd = {mark(machine): machine.usd / machine.row.cards for _, machine in self.machines}
+        rented = [option.cost_high_usd for option in options if option.offer is not None]
+        bought = [
+            option.count * usd.get(systems[option.system].node.assumptions[0], math.inf)
+            for option in options
+            if option.offer is None
+        ]
+        return min(rented or bought, default=math.inf)
+
     def _options(
         self,
         workload: FleetWorkload,
         *,
         kind: PriceKind = PriceKind.ON_DEMAND,
         concurrency: int | None = None,
+        way: ServedWay = AS_STATED,
     ) -> tuple[list[Option], Sequence[System]]:
         """Search a workload on all machines and rentals that it may use."""
         case, limits = _asked(workload.case, kind, concurrency), workload.case.limits
@@ -234,15 +255,17 @@ class Demand:
             case = case.changed(limits=case.limits.changed(deadline_hours=None))
         rents = self._rents(workload)
         many = workload.sites > 1
-        key = f"{rents}{many}{case.model_dump_json(exclude_unset=True)}"
+        key = f"{way}{rents}{many}{case.model_dump_json(exclude_unset=True)}"
         if key not in self._found:
             case, architecture = resolved(case)
+            if way.paced:
+                case = at_reading_speed(case, architecture)
             training = not isinstance(case.workload, Serving)
             systems = [] if kind is PriceKind.SPOT else self._owned_systems(case, training, many)
             if rents:
                 systems += find_systems(self.catalog, case.limits, training=training)
             asked = ResolvedCase(case, architecture, self.calibration)
-            for rules in self._rules_of(asked):
+            for rules in self._rules_of(asked, way):
                 searched, result = search_and_host(asked, systems, advising=False, rules=rules)
                 if training or (result.options and not result.lowered):
                     break
@@ -250,14 +273,16 @@ class Demand:
             found += [  # formats that a plan takes unasked
                 option
                 for option in result.smaller
-                if _large(option.precision) and not option.layout.host_options
+                if large(option.precision) and not option.layout.host_options
             ]
             options = spanning(asked, searched, found, fewer=True)
+            if way.paced:
+                options = [item for item in options if meets_time(item, case.limits)]
             self._found[key] = options, searched
         options, searched = self._found[key]
         return [item for item in options if meets_time(item, limits)], searched
 
-    def _rules_of(self, asked: ResolvedCase) -> tuple[ToolRules, ...]:
+    def _rules_of(self, asked: ResolvedCase, way: ServedWay) -> tuple[ToolRules, ...]:
         """Return what a case asks of its software: the same whatever its load and its lengths.
 
         First without weights that a plan takes only where nothing larger fits on any system.
@@ -266,10 +291,12 @@ class Demand:
         work = {"concurrency", "input_tokens", "output_tokens"}
         few = isinstance(case.workload, Serving) and for_few(case.workload)
         limits = {"deadline_hours", "max_tpot_ms", "max_ttft_ms"}
-        key = f"{few}{case.model_dump_json(exclude={'workload': work, 'limits': limits})}"
+        shared = case.model_dump_json(exclude={"workload": work, "limits": limits})
+        key = f"{few}{way.narrow}{shared}"
         if key not in self._rules:
+            first = EightBits if way.narrow else LargeWeights
             self._rules[key] = tuple(
-                kind.of(case, asked.architecture) for kind in (_LargeWeights, ToolRules)
+                kind.of(case, asked.architecture) for kind in (first, ToolRules)
             )
         return self._rules[key]
 
@@ -334,10 +361,6 @@ class Demand:
         """Cards of one machine of each supply."""
         there = {place: machine.row.cards for place, machine in self.machines}
         return there | {place: offer.accelerators for place, offer in self.committed}
-
-
-def _large(weights: str) -> bool:
-    return WEIGHT_FORMATS[weights].bytes_per_parameter >= SMALLEST_BYTES
 
 
 def _served(workload: FleetWorkload, level: int, option: Option) -> float:

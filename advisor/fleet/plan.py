@@ -25,6 +25,7 @@ from advisor.fleet.sentences import answer
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
 from advisor.fleet.solving.solver import Programs
 from advisor.fleet.supplies import Upkeep
+from advisor.fleet.weights import EIGHT_BIT_SAVES
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import HOURS_PER_MONTH
@@ -233,8 +234,9 @@ class _Planned:
             for name in sorted(used.get(job, set()) - {"", own}):
                 loss = f" (published loss: {words})" if (words := quality_words(name)) else ""
                 yield (
-                    f"{workload.name} is served in {name}{loss}: the largest format of 8 bits or "
-                    "more that has room there; weight_format states another."
+                    f"{workload.name} is served in {name}{loss}: as published, or in 8 bits where "
+                    f"they save {percent(EIGHT_BIT_SAVES)} or larger ones have no room; "
+                    "weight_format states another."
                 )
 
     @cached_property
@@ -288,6 +290,12 @@ class _Planned:
             ),
             "Work on cards without published runs is sized by the slow end of its range.",
         ]
+        services = [one for one in self.asked.workloads if isinstance(one.case.workload, Serving)]
+        if any(one.case.limits.max_tpot_ms is None for one in services):
+            notes.append(
+                "Services without limits on latency keep up with a reader where something can; "
+                "limits.max_tpot_ms and max_ttft_ms state others."
+            )
         for asked, counted in zip(self.asked.workloads, self.portfolio.workloads, strict=True):
             serving, held = asked.case.workload, counted.case.workload
             if isinstance(serving, Serving) and serving.rate_words and serving != held:

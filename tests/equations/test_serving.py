@@ -156,6 +156,26 @@ def test_burst_of_a_benchmark() -> None:
     assert start_burst_s(concurrency=64, service_s=0.02, rounds=10) == pytest.approx(0.063)
 
 
+def test_prompts_of_a_wave_wait_for_the_end_of_their_step() -> None:
+    # Gemma 4 12B on one RTX 3090, prompts cached but for 16 tokens: 128 requests read in one step
+    # have their first tokens together, after 1,243 ms (half of them) and 1,289 ms (99 %)
+    # (LottoLottoLotto/4x3090-llm-benchmarks @bd22281, run orch/gemma-4-12B-it-AWQ-INT4).
+    wave = {"concurrency": 128, "service_s": 0.02, "rounds": 1, "together": 128}
+    half, late = (start_burst_s(**wave, further_s=0.009, share=share) for share in (0.5, 0.99))
+
+    assert half == late == pytest.approx(127 * 0.009)
+
+
+def test_half_of_the_requests_wait_as_in_a_run_whose_steps_read_four_prompts() -> None:
+    # Qwen3.6 27B on four RTX 3090, prompts of 512 tokens, steps of 2,048, one prompt 0.51 s:
+    # half of 4, 8 and 16 requests have their first token after 1.96, 3.03 and 4.83 s (the same
+    # source, run orch/Qwen3.6-27B/vllm_Int4_tp4x1).
+    wave = {"service_s": 0.51, "rounds": 1, "together": 4, "further_s": 0.51, "share": 0.5}
+    waits = [0.51 + start_burst_s(concurrency=number, **wave) for number in (4, 8, 16)]
+
+    assert waits == pytest.approx([1.96, 3.03, 4.83], rel=0.06)
+
+
 def test_arrays_equal_scalars() -> None:
     concurrency = np.array([1.0, 8.0, 64.0])
     together = prefill_wait_s(concurrency=concurrency, service_s=0.1, generation_s=2.0)

@@ -117,3 +117,28 @@ def test_a_company_with_forty_cards_does_not_send_six_requests_of_two_hundred_aw
     )
 
     assert not any(item.rented for item in plan.assignments), plan.sentence
+
+
+def test_a_service_without_limits_keeps_up_with_a_reader_in_eight_bits() -> None:
+    """A DGX Spark reads 64 GB of bf16 weights in 240 ms, a reader takes 5 tokens a second.
+
+    fp8 halves what has to be held and read and loses 0.47 % of a published score.
+    """
+    case = {"model": {"preset": "qwen3-32b"}, "workload": {"kind": "serving", "concurrency": 40}}
+    row = {"workloads": [{"name": "chat", "case": case}]}
+    plan = plan_fleet(row, alternatives=False)
+
+    assert {item.detail.split()[-1] for item in plan.assignments} == {"fp8"}
+    assert not any("DGX Spark" in item.title for item in plan.purchases)
+    assert any("chat is served in fp8 (published loss" in note for note in plan.notes)
+    assert any("keep up with a reader" in note for note in plan.notes)
+
+
+def test_eight_bits_that_save_little_are_not_taken() -> None:
+    """One user of 1.5 billion parameters needs one card in any format."""
+    case = {"model": {"preset": "qwen2.5-1.5b"}, "workload": {"kind": "serving", "concurrency": 2}}
+    limits = {"max_tpot_ms": 100, "accelerators": ["l4"]}
+    row = {"workloads": [{"name": "chat", "case": {**case, "limits": limits}}]}
+    plan = plan_fleet(row, alternatives=False)
+
+    assert {item.detail.split()[-1] for item in plan.assignments} == {"bf16"}

@@ -98,7 +98,8 @@ def test_images_come_as_fast_as_a_benchmark_of_servers_asks() -> None:
 def test_a_smaller_format_is_advised_where_it_answers_at_reading_speed_too() -> None:
     """The cheapest machine of all, a processor, would write a token in more than a second."""
     case = serve("qwen3-32b", concurrency=32)
-    [told] = [item.message for item in advisor.recommend(case).advice if "lower" in item.code]
+    advice = advisor.recommend(case).advice
+    told = [item.message for item in advice if "lower" in item.code][-1]  # 8 bits come first
     smaller = serve("qwen3-32b", concurrency=32, weight_format="w4a16")
     plan = advisor.recommend(smaller).plans[0].estimate
     assert plan.accelerator_name in told

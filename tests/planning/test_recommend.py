@@ -176,6 +176,14 @@ def test_owned_hardware_costs_no_rent_and_excludes_the_rest() -> None:
     assert others == {RejectionCode.EXCLUDED}
 
 
+def test_providers_have_other_names() -> None:
+    one, other = (
+        advisor.recommend(serve("llama-3.1-8b", limits={"providers": [name]})).rankings
+        for name in ("GCP", "Google Cloud")
+    )
+    assert one == other
+
+
 def test_providers_limit_the_offers() -> None:
     result = advisor.recommend(changed(LORA, providers=["AWS"]))
     assert {plan.estimate.cost.provider for plan in result.plans} == {"AWS"}

@@ -315,3 +315,13 @@ def test_a_load_that_is_too_high_names_how_many_cards_would_carry_it() -> None:
     assert not any("keep up" in text for text in advisor.estimate(more).missed_limits)
     fewer = serve("llama-3.1-8b", "l4", int(named[1]) // 4, requests_per_s=100)
     assert any("keep up" in text for text in advisor.estimate(fewer).missed_limits)
+
+
+def test_no_replica_of_llama_cpp_spans_machines() -> None:
+    # Its README calls the link between machines fragile and a proof of concept (tools/rpc).
+    limits = {"accelerators": ["epyc-9454p"]}
+    answer = advisor.recommend(serve("mistral-small-24b", concurrency=20, limits=limits))
+
+    for ranking in answer.rankings:
+        for plan in ranking.plans:
+            assert plan.estimate.layout.pipeline == 1

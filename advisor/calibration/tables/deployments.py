@@ -115,6 +115,9 @@ BENCH: Final = "llama-bench"
 
 EQUAL: Final = "equal"
 """Word of the column ``lengths`` if all prompts and all answers of a run are equally long."""
+HELD: Final = "fixed"
+"""The same, of a client that lets no answer end early: requests that start together end together
+and start together again, so every round is a wave like the first."""
 
 
 def _settings(row: Row) -> tuple[tuple[str, float], ...]:
@@ -131,6 +134,8 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         # Only the first round of a closed loop starts together.
         rounds = integer(row, "burst_requests", 1) / integer(row, "concurrency", 1)
         found["start_wave"] = 1 / max(rounds, 1.0)
+    if cell(row, "lengths") == HELD:
+        found["start_wave"] = 1.0
     if cell(row, "lengths") != EQUAL:
         found["prompts_in_step"] = 0.0
     if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
@@ -282,11 +287,16 @@ def benchmark_times(
         whole_s = times.request_latency_s - engine.request_overhead_s
         return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
     requests = load.per_engine(candidates.layout)
+    one_wave = np.all(engine.start_wave == 1)
     waves = partial(
         start_burst_s,
         concurrency=requests,
         service_s=times.prompt_service_s,
         rounds=1 / engine.start_wave,
+        # Runs of many rounds that fall out of step show no wait for a shared step.
+        together=np.clip(times.prompts_per_step, 1.0, requests) if one_wave else 1.0,
+        further_s=times.further_prompt_s,
+        admission_s=engine.admission_s if one_wave else 0.0,
     )
     wave = np.asarray(waves())
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)

@@ -102,7 +102,14 @@ def burst_first_token_s(
 
 
 def start_burst_s(
-    *, concurrency: Number, service_s: Number, rounds: Number, share: float | None = None
+    *,
+    concurrency: Number,
+    service_s: Number,
+    rounds: Number,
+    together: Number = 1.0,
+    further_s: Number = 0.0,
+    admission_s: Number = 0.0,
+    share: float | None = None,
 ) -> Number:
     r"""Extra wait for the first token in a benchmark that starts all requests at once. [s]
 
@@ -114,16 +121,22 @@ def start_burst_s(
         Time for which one prompt occupies the engine, :math:`s`. [s]
     rounds : float or ndarray
         Requests of the benchmark divided by its concurrency, :math:`r`.
+    together : float or ndarray, optional
+        Prompts that one step reads, :math:`m`, from 1 to :math:`N`: all of them wait for its end.
+    further_s : float or ndarray, optional
+        Time that each prompt but the first adds to such a step, :math:`g`. [s]
+    admission_s : float or ndarray, optional
+        Time of the host to take in one of many requests, :math:`a`. [s]
     share : float, optional
         Share of the requests that wait less, :math:`q`; None for the mean.
 
     Notes
     -----
-    .. math:: B = \frac{(N-1)\,s}{2 r}, \qquad
-        B_q = (N-1)\,s\,\max\left(1 - r (1 - q),\, 0\right)
+    .. math:: w = (N-m)\,s + (N-1)\,a, \quad B = \frac{w / 2 + (m-1)\,g}{r}, \qquad
+        B_q = w u + (m-1)\,g, \quad u = 1 - r (1 - q) > 0, \text{ else } 0
 
-    The waits of the first round, one in :math:`r`, are spread evenly from 0 to :math:`(N-1) s`;
-    later rounds are out of phase.
+    The waits of the first round, one in :math:`r`, are spread evenly over its steps; later rounds
+    are out of phase.
     Only for comparison with published measurements: a steady service has no such burst.
 
     References
@@ -136,11 +149,12 @@ def start_burst_s(
     >>> start_burst_s(**wave), round(float(start_burst_s(**wave, share=0.99)), 6)
     (0.05, 0.9)
     """
-    longest = (concurrency - 1) * service_s
+    spread = (concurrency - together) * service_s + (concurrency - 1) * admission_s
+    step = (together - 1) * further_s
     if share is None:
-        return longest / (2 * rounds)
-    waited: Number = longest * np.maximum(1 - rounds * (1 - share), 0.0)
-    return waited
+        return (spread / 2 + step) / rounds
+    before = 1 - rounds * (1 - share)
+    return np.where(before > 0, spread * before + step, 0.0)
 
 
 def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:

@@ -68,7 +68,13 @@ def _text_notes(
     if stores_as_published(architecture, weight_format):
         mean = BITS_PER_BYTE * mean_bytes_per_parameter(architecture, weight_format)
         title = f"{weight_format.name} as the file stores them ({trimmed(mean, 3)} bits on average)"
-    yield f"weights in {title}, cache in {cache_format(workload, placement.accelerator)}"
+    open_formats = {
+        "--weights": workload.weight_format,
+        "--kv-cache": workload.kv_cache_format,
+    }
+    flags = ", ".join(flag for flag, stated in open_formats.items() if stated is None)
+    cache = cache_format(workload, placement.accelerator)
+    yield f"weights in {title}, cache in {cache}{flags and f' ({flags})'}"
     if isinstance(placement.accelerator, UnlikeCards):
         yield split_note(placement.accelerator, architecture, workload, weight_format)
     loss = quality_words(weight_format.name)

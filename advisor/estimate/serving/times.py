@@ -58,6 +58,8 @@ class ServingTimes(Columns):
     once adds more to the first token: see ``equations.bursts.start_burst_s``. [s]"""
     first_token_s: Floats
     """To the first token of a request that waits for no other. [s]"""
+    further_prompt_s: Floats
+    """What a prompt adds to a step that reads others, too. [s]"""
     prompt_extra_s: Floats
     """What a prompt adds to the steps that carry it. [s]"""
     prompts_per_step: Floats
@@ -178,6 +180,7 @@ def serving_times(
         request_latency_s=latency,
         prompt_service_s=prompt.service_s,
         first_token_s=np.asarray(arrival_s + prompt.first_token_s),
+        further_prompt_s=_further_prompt_s(at_once),
         prompt_extra_s=np.asarray(prompt.extra_s / layout.pipeline),
         prompts_per_step=np.asarray(layout.pipeline / np.maximum(at_once.steps_per_prompt, 1e-9)),
         requests_per_s=np.asarray(requests_per_s),
@@ -264,6 +267,15 @@ def _steps(
         found = replace(found, compute=found.compute + load.image_flops * prompt_tokens / rate)
     values = [getattr(found, item.name) for item in fields(StepShares)]
     return [StepShares(*(value[kind] for value in values)) for kind in range(len(kinds))]
+
+
+def _further_prompt_s(at_once: _Engine) -> Floats:
+    """Return what a prompt adds to a step that reads others, too; 0 if steps read one at most."""
+    share = np.minimum(at_once.steps_per_prompt, 1.0)
+    # Both are infinite where the interconnect is missing.
+    full, mixed = (np.nan_to_num(each, posinf=0.0) for each in (at_once.full_s, at_once.mixed_s))
+    added = np.maximum(full - mixed, 0.0)
+    return np.asarray(np.where(share < 1, added * share / np.maximum(1 - share, 1e-9), 0.0))
 
 
 def _prompt(

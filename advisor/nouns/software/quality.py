@@ -12,6 +12,9 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 
 QUALITY: Final = "quality_loss.csv"
+LITTLE_LOSS: Final = 0.01
+"""Most relative change of a published metric that leaves weights as good as the model's own:
+scores of one model differ by as much between runs. Assumed."""
 Figure = Annotated[float, Field(gt=0, lt=1000)]
 
 
@@ -53,6 +56,13 @@ def quality_losses() -> Mapping[str, QualityLoss]:
         if row.format not in WEIGHT_FORMATS and not cached:
             refuse(QUALITY, row.format, "Name a weight format.", field="format")
     return {row.format: row for row in rows}
+
+
+def loses_little(weight_format: str) -> bool:
+    """Whether weights have 8 bits or more and a published comparison finds next to no loss."""
+    loss = quality_losses().get(weight_format)
+    eight_bits = WEIGHT_FORMATS[weight_format].bytes_per_parameter >= 1
+    return eight_bits and loss is not None and abs(loss.change) <= LITTLE_LOSS
 
 
 def quality_words(weight_format: str) -> str:

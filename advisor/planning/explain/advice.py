@@ -9,13 +9,21 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.defaults import longest_run_s
 from advisor.foundation.dates import current_day, dated, is_stale
-from advisor.foundation.formatting import duration, hourly_price, memory, money_at_most, percent
+from advisor.foundation.formatting import (
+    duration,
+    hourly_price,
+    memory,
+    milliseconds,
+    money_at_most,
+    percent,
+)
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
+from advisor.nouns.software.quality import loses_little, quality_words
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.sentences import (
     OBJECTIVE_WORDS,
@@ -213,38 +221,58 @@ def _bits(case: Case, option: Option) -> float:
 def _lower_precision(
     case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
 ) -> Iterator[Advice]:
+    """Name the best in a smaller format; before it, the best of those that lose next to nothing."""
     within = [
         option
         for option in result.alternatives
         if meets_time(option, case.limits) and meets_budget(option, case.limits)
     ]
-    if not within:
-        return
+    serving = isinstance(case.workload, Serving)
+    like = [option for option in within if serving and loses_little(option.precision)]
+    told = [*feasible]
+    for options, quality in (
+        (like, ""),
+        (within, " Check the model's quality in that format first."),
+    ):
+        best = _least(case, options)
+        ratio = _improved(case, best, told) if best else 1.0
+        if best is None or (told and ratio > WORTH_SAYING):
+            continue
+        form = WEIGHT_FORMATS[best.precision] if serving else RECIPES[best.precision]
+        flag = f" (--weights {best.precision})" if serving else ""
+        loss = "" if quality else f" (published loss: {quality_words(best.precision)})"
+        plan = label(best, systems[best.system])
+        if feasible:
+            share = percent(1 - _improved(case, best, feasible))
+            gain = f"the {OBJECTIVE_WORDS[case.objective]} plan improves by {share}: {plan}, "
+            gain += _figure(best)
+        else:
+            gain = f"it works: {plan}"
+        yield _info("lower-precision", f"With {form.title}{loss} {gain}{flag}.{quality}")
+        told.append(best)
+
+
+def _least(case: Case, options: Sequence[Option]) -> Option | None:
+    """Return the best option; of formats that cost about the same, the largest."""
+    if not options:
+        return None
     rank = RANKED_BY[case.objective]
-    # Of formats that cost about the same, the one that changes the model least.
-    least = min(rank(option)[0] for option in within)
-    near = [option for option in within if rank(option)[0] <= least * SAME_BILL]
-    best = min(near, key=lambda option: (-_bits(case, option) * (least > 0), rank(option)))
-    names = WEIGHT_FORMATS if isinstance(case.workload, Serving) else RECIPES
-    what = names[best.precision].title
-    if not feasible:
-        works = f"With {what} it works: {label(best, systems[best.system])}."
-        yield _info("lower-precision", works)
-        return
-    # Options without rent are compared by their time.
-    ratio = next(
-        new / old for new, old in zip(rank(best), min(map(rank, feasible)), strict=True) if old > 0
-    )
-    if ratio > WORTH_SAYING:
-        return
-    figure = (
-        cost_text(best)
-        if best.cost_usd
-        else duration(best.time if best.first_token_s is not None else best.time * HOUR_S)
-    )
-    yield _info(
-        "lower-precision",
-        f"With {what} the {OBJECTIVE_WORDS[case.objective]} plan improves by {percent(1 - ratio)}: "
-        f"{label(best, systems[best.system])}, {figure}. Check the model's quality in that format "
-        "first.",
-    )
+    least = min(rank(option)[0] for option in options)
+    near = [option for option in options if rank(option)[0] <= least * SAME_BILL]
+    return min(near, key=lambda option: (-_bits(case, option) * (least > 0), rank(option)))
+
+
+def _improved(case: Case, best: Option, others: Sequence[Option]) -> float:
+    """Return what an option costs over the best of others; without rent, its time over theirs."""
+    if not others:
+        return 0.0
+    rank = RANKED_BY[case.objective]
+    pairs = zip(rank(best), min(map(rank, others)), strict=True)
+    return next(new / old for new, old in pairs if old > 0)
+
+
+def _figure(option: Option) -> str:
+    if option.cost_usd:
+        return cost_text(option)
+    serving = option.first_token_s is not None
+    return milliseconds(option.time) if serving else duration(option.time * HOUR_S)

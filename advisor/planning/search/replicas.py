@@ -153,8 +153,10 @@ def replica_table(
     tables = [np.empty((0, 7), dtype=np.intp)]
     for system in systems:
         reach = max(system.node.accelerators, system.node.intra_domain)
-        # Without a network, one replica stays on one machine.
-        span = np.inf if system.node.inter_bytes_per_s is not None else reach
+        # Without a network, one replica stays on one machine. So it does under llama.cpp, whose
+        # link between machines is a fragile proof of concept (its tools/rpc/README.md).
+        alone = by_layers or system.node.inter_bytes_per_s is None
+        span = reach if alone else np.inf
         ways = tuple(system.divides(degree) for degree in ("tensor", "pipeline", "expert"))
         machine = system.node.accelerators
         tables.append(_divisions(asked, system.counts, machine, reach, span, ways))

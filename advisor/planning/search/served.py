@@ -20,6 +20,7 @@ from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
+from advisor.nouns.software.quality import loses_little
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import SearchResult, keep_least
@@ -74,7 +75,8 @@ def search_served(
     """Evaluate serving on all systems, each in the first of its ways that fits.
 
     Smaller weights than usual, and layers in the host's memory, become options only if nothing
-    else fits on any system. Otherwise they are in ``SearchResult.smaller``.
+    else fits on any system: first those that lose next to nothing. Others are in
+    ``SearchResult.smaller``.
 
     ``advising``: also try formats that are worth naming where a larger one fits, as
     ``alternatives``.
@@ -255,17 +257,22 @@ class _Served:
 
     def result(self, ladders: Sequence[Sequence[Way]]) -> SearchResult:
         """Return the result of the search."""
+        like, other = list[Option](), list[Option]()
+        for one in self.smaller:
+            little = loses_little(one.precision) and not one.layout.host_options
+            (like if little else other).append(one)
+        best, *rest = [tier for tier in (self.options, like, other) if tier] or [[]]
         able = (self.systems[place] for place, ladder in enumerate(ladders) if ladder)
         formats = (WEIGHT_FORMATS[way.weight_format].compute for one in ladders for way in one[:1])
         return SearchResult(
-            options=tuple(self.options or self.smaller),
+            options=tuple(best),
             alternatives=tuple(self.alternatives),
             searched=self.searched,
             misses=self.misses,
             with_format=frozenset(system.accelerator.key for system in able),
             formats=tuple(dict.fromkeys(formats)),
             spreads=self._spreads,
-            smaller=tuple(self.smaller if self.options else ()),
+            smaller=tuple(one for tier in rest for one in tier),
             carried=self.carried,
             lowered=bool(self.smaller and not self.options),
         )

@@ -137,7 +137,7 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
         allowed = (allowed or kept) & kept
         if not allowed:
             return
-    providers = {name.casefold() for name in limits.providers}
+    providers = chosen(catalog, "provider", limits.providers, field="limits.providers")
     regions = chosen(catalog, "region", limits.regions, field="limits.regions")
     doubtful = catalog.once(implausible_offers, limits.price_kind)
     old = catalog.once(outdated_offers, limits.price_kind)
