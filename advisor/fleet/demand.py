@@ -16,6 +16,7 @@ from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import ToolRules, for_few
 from advisor.fleet.machines import Machine, Slice, machine_system, mark, slices
 from advisor.fleet.modes import (
+    awaited,
     by_platform,
     doubt,
     hosted_mode,
@@ -56,9 +57,6 @@ COARSE_LEVELS, COARSE_STEP = 2, 4
 """The same in large portfolios, so that their plan stays within its time."""
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
-WATCHED_H: Final = 72.0
-"""Longest run of people who state no deadline, where some machine is as fast: they wait for it at
-work. Assumed. [h]"""
 SERVER_CARDS: Final = 8
 """Fewest cards of rented machines of which one run takes several for a term."""
 
@@ -164,7 +162,7 @@ class Demand:
         modes = []
         options, systems = self._options(workload, way=self._way(workload, (None,)))
         if workload.people is not None and workload.case.limits.deadline_hours is None:
-            options = [one for one in options if one.time * doubt(one) <= WATCHED_H] or options
+            options = awaited(options)
         for place, there in self._by_supply(options, systems).items():
             alone = [option for option in there if option.count <= self._cards[place]]
             if alone:
@@ -220,11 +218,9 @@ class Demand:
         serving = workload.case.workload
         opened = isinstance(serving, Serving) and serving.weight_format is None
         for paced, level in product((True, False), levels):
-            ways = [ServedWay(paced, narrow) for narrow in ((False, True) if opened else (False,))]
-            usd = [
-                self._least_usd(*self._options(workload, concurrency=level, way=way))
-                for way in ways
-            ]
+            ways = [ServedWay(paced, narrow) for narrow in (False, True)[: 1 + opened]]
+            found = (self._options(workload, concurrency=level, way=way) for way in ways)
+            usd = [self._least_usd(*each) for each in found]
             if min(usd) < math.inf:
                 return ways[-1] if usd[-1] <= (1 - EIGHT_BIT_SAVES) * usd[0] else ways[0]
         return AS_STATED

@@ -32,6 +32,15 @@ READ_S: Final = 0.05
 """Time between the tokens of an answer where no target is stated: 20 tokens a second, faster than
 people read. Assumed. [s]"""
 
+AWAITED_H: Final = 72.0
+"""Longest run of people who state no deadline, where some machine is as fast: they wait for it at
+work. Assumed. [h]"""
+
+
+def awaited(options: list[Option]) -> list[Option]:
+    """Return the runs that people wait for; all if none is as fast."""
+    return [one for one in options if one.time * doubt(one) <= AWAITED_H] or options
+
 
 def token_s(limits: Constraints) -> float:
     """Return the time between the tokens of an answer at the pace of the target. [s]"""
