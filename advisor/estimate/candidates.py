@@ -249,6 +249,10 @@ class HardwareArrays(Columns):
     """Launches of one layer by an engine with its own kernels."""
     prompt_layer_overhead_s: Floats
     """The same of a chunk of a prompt."""
+    grouped_half_rows: Floats
+    """Rows of a prompt at which an engine's own kernels of routed experts reach half their rate."""
+    norm_layer_overhead_s: Floats
+    """Each norm of a layer besides the one before each branch, by such an engine."""
     routed_layer_overhead_s: Floats
     """What launches of routed experts add to a layer, by an engine with its own kernels."""
     scan_layer_overhead_s: Floats

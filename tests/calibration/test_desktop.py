@@ -17,7 +17,7 @@ from advisor.estimate.serving.memory import serving_capacity
 from advisor.nouns.hardware import Segment
 from advisor.nouns.software.engines import builds_at
 
-TABLES = ("desktop_runs", "outside_desktop", "offload_runs", "outside_offload")
+TABLES = ("desktop_runs", "outside_desktop", "outside_desktop_2", "offload_runs", "outside_offload")
 CACHED = 100_000
 """Fits of longer contexts are not asked: such runs quantise their cache."""
 
@@ -107,7 +107,7 @@ def _fits(row: Row, engine: Engine) -> bool:
         row_load(row, cell(row, "kind"), deployment, engine),
         deployment.candidates.layout,
         hardware.served_memory_bytes + screen,
-        engine.calibration,
+        engine.calibration.under(deployment.engine_name),
         np.inf,
     )
     return bool(capacity.fits[0])

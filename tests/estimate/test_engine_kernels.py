@@ -2,6 +2,7 @@
 
 import pytest
 
+from advisor.architecture.presets import load_preset
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.times import ServingTimes, serving_times
@@ -97,3 +98,20 @@ def test_layers_and_steps_cost_a_share_on_the_generations_that_the_engine_names(
 
     assert fixed("another") == pytest.approx(32 * 1e-4 + 1e-3)
     assert fixed("ideal") == pytest.approx(0.6 * (32 * 1e-4 + 1e-3))
+
+
+@pytest.mark.parametrize(
+    ("preset", "norms"),
+    # transformers, models/*/modeling_*.py: Llama has one norm before each branch; Gemma 2 and 3 one
+    # behind each too; Gemma 4's mixture three more beside its experts. Qwen3's are of one head.
+    [
+        ("llama-3.1-8b", 0),
+        ("qwen3-8b", 0),
+        ("gemma-2-9b", 2 * 42),
+        ("gemma-3-12b", 2 * 48),
+        ("gemma-4-26b-a4b", 5 * 30),
+    ],
+)
+def test_norms_besides_the_one_before_each_branch_take_time(preset: str, norms: int) -> None:
+    model = served(load_preset(preset))
+    assert model.further_norms == norms

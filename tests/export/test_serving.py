@@ -740,6 +740,27 @@ def test_amd_cards_serve_in_the_image() -> None:
     assert "# Start it in the image: docker run" in text
 
 
+@pytest.mark.parametrize(
+    ("card", "image"),
+    [
+        ("mi300x", "server-rocm"),
+        ("rx-9070-xt", "server-vulkan"),
+        ("ryzen-ai-max-395", "server-vulkan"),
+        ("arc-pro-b60", "server-intel"),
+        ("rtx-3090", "server-cuda"),
+    ],
+)
+def test_llama_cpp_starts_over_the_interface_of_the_runs_behind_the_plan(
+    card: str, image: str
+) -> None:
+    """RX 7900 XTX: 167 to 177 tokens/s over Vulkan, 129 to 144 over ROCm (llama.cpp, issue 20934).
+
+    Arc Pro B70: llama.cpp's runs over SYCL (desktop_runs.csv).
+    """
+    case = serve("llama-3.1-8b", card, 1, concurrency=1, engine="llama-cpp")
+    assert image in advisor.export(case, "llama-cpp").content
+
+
 def test_images_of_tei_keep_weights_in_the_folder_that_is_kept() -> None:
     """Dockerfile-cuda of text-embeddings-inference sets HUGGINGFACE_HUB_CACHE=/data."""
     text = advisor.export(serve("bert-base", "l4", 1), "compose").content

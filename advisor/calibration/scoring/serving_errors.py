@@ -50,12 +50,18 @@ from advisor.foundation.data_files import read_yaml
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, TAIL, ServingFacts
+from advisor.nouns.software.engines import (
+    DIRECT_FIRST_TOKEN,
+    DIRECT_ROUTED,
+    DIRECT_TIME,
+    TAIL,
+    ServingFacts,
+)
 
 NEARLY: Final = 1e-3
 """Tolerance of fits that start from the constants of all runs."""
 CACHE: Final = "serving_memory"
-DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_FIRST_TOKEN})
+DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_ROUTED, DIRECT_FIRST_TOKEN})
 WORDS: Final = {
     (TOKEN, True): "time per output token, served",
     (FIRST, True): "time to first token, served",

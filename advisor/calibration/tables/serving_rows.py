@@ -50,7 +50,13 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Calibration, Interval
-from advisor.nouns.software.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, TAIL
+from advisor.nouns.software.engines import (
+    DIRECT_FIRST_TOKEN,
+    DIRECT_ROUTED,
+    DIRECT_TIME,
+    HOST_TIME,
+    TAIL,
+)
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
@@ -220,6 +226,7 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
     direct = DIRECT_FIRST_TOKEN if what == FIRST else DIRECT_TIME
     if deployment.engine.backends:
         parts = host_parts(deployment.served.model, deployment.candidates.layout)
+        direct = DIRECT_ROUTED if what != FIRST and deployment.routed else direct
         return HOST_TIME if np.any(parts.touched > 0) else direct
     if kind == SINGLE:
         # No fit has such runs: a server with one stream, or another engine that is called directly.
@@ -239,7 +246,7 @@ def engine_interval(
 ) -> Interval:
     """Return the interval of a time: the engine's own if it has one and is measured."""
     own = calibration.intervals.get(f"{name}_{engine}")
-    if own and (measured or name in (DIRECT_TIME, DIRECT_FIRST_TOKEN)):
+    if own and (measured or name in (DIRECT_TIME, DIRECT_ROUTED, DIRECT_FIRST_TOKEN)):
         return own
     return calibration.interval(name, measured=measured)
 

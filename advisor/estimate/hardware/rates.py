@@ -9,7 +9,7 @@ from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 
 CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
 ATTENTION: Final = ("overhead_s", "forward", "backward", "half_keys", "portable", "scan")
-KINDS: Final = ("", "prompt_", "routed_", "scan_", "beam_")
+KINDS: Final = ("", "prompt_", "norm_", "routed_", "scan_", "beam_")
 LAUNCHES: Final = tuple(f"{kind}layer_overhead_s" for kind in KINDS)
 """Fields of the kernels' nouns that ``HardwareArrays`` holds too."""
 
@@ -62,6 +62,7 @@ def card_rates(
         "fresh_memory": kernels.fresh_memory,
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
         **{part: getattr(backend, part) if backend else 0.0 for part in LAUNCHES},
+        "grouped_half_rows": kernels.grouped_half_rows,
         "short_layers": float(kernels.short_layers),
         "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
         "cache_bytes": accelerator.cache_bytes or 0.0,

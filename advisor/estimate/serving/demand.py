@@ -239,6 +239,18 @@ class ServedModel:
         return max((matrix.layers for matrix in self.matrices if matrix.experts > 1), default=0)
 
     @property
+    def further_norms(self) -> int:
+        """Norms as wide as the stream in all layers, besides the one before each branch."""
+        wide = (
+            row.layers
+            for row in self.elementwise
+            if row.kind is OperatorKind.NORMALIZATION
+            and row.part is Part.BLOCK
+            and row.parameters >= self.model.hidden_size
+        )
+        return max(sum(wide) - self.model.branches, 0)
+
+    @property
     def scan_layers(self) -> int:
         """Layers with a recurrence."""
         return sum(row.layers for row in self.attention if row.state_elements_per_sequence)

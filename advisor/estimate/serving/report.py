@@ -42,6 +42,7 @@ from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
+    DIRECT_ROUTED,
     DIRECT_TIME,
     HOST_TIME,
     TAIL,
@@ -164,9 +165,11 @@ def later_quantity(
     """Name of the interval for times per output token under an engine."""
     if not architecture.generates:
         return "serving_denoising" if architecture.denoises else "serving_batch"
+    routed = architecture.num_experts > 1
     if not engine.backends:
-        return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
-    return HOST_TIME if layout.host_options else DIRECT_TIME
+        return "serving_time_routed" if routed else "serving_time"
+    direct = DIRECT_ROUTED if routed else DIRECT_TIME
+    return HOST_TIME if layout.host_options else direct
 
 
 def first_quantity(engine: ServingFacts, layout: ParallelLayout, *, late: bool = False) -> str:

@@ -180,7 +180,7 @@ def _matrix_time(
         )
         held = np.maximum(touched / layout.expert, 1.0)
         each = np.maximum(pooled * matrix.active_experts / np.maximum(touched, 1.0), 1.0)
-        half = np.where(content.prompt_tokens > 0, engine.grouped_half_rows, 0.0)
+        half = np.where(content.prompt_tokens > 0, hardware.grouped_half_rows, 0.0)
         efficiency = hardware.matmul_compute * engine.grouped_compute / (1.0 + half / each)
     else:
         held = np.ones_like(tokens)

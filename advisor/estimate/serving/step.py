@@ -117,6 +117,7 @@ def _overheads(
         yield np.where(content.sequences > 0, blocks * decode, 0.0)
     else:
         yield blocks * np.where(content.prompt_tokens > 0, common + prompt, decode)
+        yield hardware.norm_layer_overhead_s * served.further_norms
     yield np.asarray(engine.index_overhead_s * served.index_layers)
     yield hardware.routed_layer_overhead_s * served.routed_layers
     yield hardware.scan_layer_overhead_s * served.scan_layers

@@ -22,6 +22,7 @@ from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.delivery import Delivery, Reliability
 from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
+    DIRECT_ROUTED,
     DIRECT_TIME,
     OTHERS,
     Count,
@@ -283,12 +284,16 @@ class Calibration(Noun):
         engine = engine or self.engine_for(weight_format)
         names = generations(accelerator)
         backend = engine.backend(names, interface)
+        others = engine.backends.get(OTHERS)
+        if backend is None and others and engine.host:
+            # A processor reads as it reads the layers that a card leaves to it.
+            found = found.of_processor(engine.host.bandwidth, others.grouped_half_rows)
         served = served_kernels(
             found,
             accelerator,
             weight_format,
             backend,
-            own=backend is not engine.backends.get(OTHERS),
+            own=backend is not others,
             short_layers=engine.short_layers(names),
         )
         return served, measured
@@ -311,7 +316,7 @@ class Calibration(Noun):
     ) -> Interval:
         """Return the interval of a served time: the engine's own if it has one."""
         name = weight_format.engine
-        if quantity in (DIRECT_TIME, DIRECT_FIRST_TOKEN):
+        if quantity in (DIRECT_TIME, DIRECT_ROUTED, DIRECT_FIRST_TOKEN):
             facts = self.engine_for(weight_format)
             name = next((key for key, each in self.engines.items() if each is facts), name)
         own = self.intervals.get(f"{quantity}_{name}")

@@ -18,6 +18,8 @@ Count = Annotated[int, Field(ge=1, le=10**9)]
 
 DIRECT_TIME: Final = "serving_direct"
 """Name of the interval for times per output token of engines with their own kernels."""
+DIRECT_ROUTED: Final = "serving_direct_routed"
+"""The same for models with routed experts."""
 DIRECT_FIRST_TOKEN: Final = "serving_direct_first_token"
 TAIL: Final = "_tail"
 """Behind the name of an interval: that of the time that 95 or 99 % of the requests stay below."""
@@ -53,6 +55,11 @@ class BackendFacts(Noun):
     """Rate of products with 16-bit weights relative to those with quantised weights."""
     attention: Positive
     """Rate of attention relative to the calibrated kernels."""
+    grouped_half_rows: NonNegative = 0.0
+    """Rows of a prompt in each routed expert at which its products reach half of their rate: tiles
+    of a product are filled only in part, and each expert's weights are read and expanded."""
+    norm_layer_overhead_s: Seconds = 0.0
+    """Time of each norm of a layer besides the one before each branch. [s]"""
     routed_layer_overhead_s: Seconds = 0.0
     """Time that the launches of routed experts add to a layer. [s]"""
     scan_layer_overhead_s: Seconds = 0.0
@@ -115,9 +122,6 @@ class ServingFacts(Noun):
     unpacked_compute: Fraction = 1.0
     """Arithmetic rate of 16-bit products with weights stored in fewer bits, relative to 16-bit
     weights: kernels unpack the weights on the way."""
-    grouped_half_rows: NonNegative = 0.0
-    """Rows of a prompt in each routed expert at which its products reach half of their rate: tiles
-    of a product are filled only in part."""
     expert_imbalance: Annotated[Positive, Field(ge=1)] = 1.0
     """Time of the busiest rank of an expert group relative to even routing."""
     index_overhead_s: Seconds = 0.0

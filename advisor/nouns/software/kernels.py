@@ -104,6 +104,8 @@ class KernelEfficiency(Noun):
     """Whether a serving engine adds less to each layer than on other cards."""
     launch_s: Positive | None = None
     """Time of the measured machine's host to start the smallest operation. [s]"""
+    grouped_half_rows: NonNegative = 0.0
+    """As in the noun of such kernels; processors have those of cards."""
     weight_operations: NonNegative = 0.0
     """Vector operations to expand one stored weight, counted at the fp32 peak."""
     balance: tuple[NonNegative, NonNegative] | None = None
@@ -133,6 +135,21 @@ class KernelEfficiency(Noun):
             backward=min(1.0, self.attention.backward * factor),
         )
         return self.changed(matmul=matmul, experts=experts, attention=attention)
+
+    def of_processor(self, share: float, half_rows: float) -> KernelEfficiency:
+        """Return these constants under an engine without kernels for processors.
+
+        ``share``: of the bandwidth at which it reads weights and cache. ``half_rows``: as in the
+        noun.
+        """
+        matmul, experts = (
+            {name: curve.changed(bandwidth=share) for name, curve in curves.items()}
+            for curves in (self.matmul, self.experts)
+        )
+        attention = self.attention.changed(cache_bandwidth=share)
+        return self.changed(
+            matmul=matmul, experts=experts, attention=attention, grouped_half_rows=half_rows
+        )
 
     def balanced_on(self, accelerator: Accelerator) -> bool:
         """Return whether arithmetic over bandwidth is about that of the measured cards."""
@@ -257,6 +274,7 @@ def served_kernels(
             cache_bandwidth=backend.cache_bandwidth,
         ),
         backend=backend,
+        grouped_half_rows=backend.grouped_half_rows,
         weight_operations=backend.expansion if quantised else backend.expansion_16,
         evidence=Evidence.CALIBRATED if own else kernels.evidence,
     )
