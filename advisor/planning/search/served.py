@@ -135,10 +135,6 @@ class _Served:
     def _parameters(self) -> int:
         return self.asked.architecture.total_parameters
 
-    @cached_property
-    def _writes(self) -> bool:
-        return self.asked.architecture.generates
-
     def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
         """Find each system's first way that fits; return its place in the ladder.
 
@@ -246,8 +242,7 @@ class _Served:
             if briefly:
                 system = replace(system, counts=system.counts[:1])
             for machine in by_host_memory([system], self.asked.case.host, serving=True):
-                able = [way for way in ways if self._may_hold(machine, way)]
-                if able:
+                if able := [way for way in ways if self._may_hold(machine, way)]:
                     parted.append(machine)
                     hosted.append(able)
         first = len(self.systems)
@@ -289,15 +284,16 @@ class _Served:
         found: dict[int, _Found] = {}
         for numbers in groups.values():
             search = self._searched([tries[number] for number in numbers], most_usd)
-            for at, number in enumerate(numbers):
-                found[number] = _Found(tries[number], search, at)
+            found |= {
+                number: _Found(tries[number], search, at) for at, number in enumerate(numbers)
+            }
         return [found[number] for number in range(len(tries))]
 
     def _kind(self, item: _Try) -> tuple[object, ...]:
         """Return what tries have in common that share a search: kind of format, and engine."""
         tool, card = item.way.tool, self.systems[item.place].accelerator
         engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
-        if not self._writes:
+        if not self.asked.architecture.generates:
             return item.form.name, *engine
         served = ServedModel.of(self.asked.architecture, weight_format=item.form, cache_bytes=0.0)
         return *served.kind, *engine, item.way.hosted
@@ -313,8 +309,7 @@ class _Served:
         if missing and not found.item.way.hosted:
             if at in search.misses:
                 keep_least(self.misses, {place: search.misses[at]}, self.systems)
-            carried = search.carried.get(at, 0.0)
-            if carried:
+            if carried := search.carried.get(at, 0.0):
                 self.carried[card.key] = max(self.carried.get(card.key, 0.0), carried)
         begin, end = search.ends[at : at + 2]
         if begin == end:
