@@ -284,9 +284,7 @@ class _Served:
         found: dict[int, _Found] = {}
         for numbers in groups.values():
             search = self._searched([tries[number] for number in numbers], most_usd)
-            found |= {
-                number: _Found(tries[number], search, at) for at, number in enumerate(numbers)
-            }
+            found |= {one: _Found(tries[one], search, at) for at, one in enumerate(numbers)}
         return [found[number] for number in range(len(tries))]
 
     def _kind(self, item: _Try) -> tuple[object, ...]:
