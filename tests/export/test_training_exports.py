@@ -559,6 +559,22 @@ def test_a_small_model_is_pretrained_by_compiled_pytorch_on_a_card_of_ones_own()
     agrees(text, "torchrun", case)
 
 
+def test_a_stated_liger_is_switched_on_where_the_trainer_pretrains() -> None:
+    """transformers 5.23.0, TrainingArguments.use_liger_kernel; gpt-oss: Liger's README."""
+    case = {
+        "model": {"preset": "gpt-oss-20b"},
+        "workload": {"kind": "pretraining", "tokens": 2e7, "software": "liger"},
+        "hardware": {"accelerator": "a100-sxm-80gb", "count": 8},
+    }
+    text = advisor.export(case, "torchrun").content
+    plain = case | {"workload": {"kind": "pretraining", "tokens": 2e7, "software": "huggingface"}}
+
+    assert "liger-kernel==" in text
+    assert "LIGER = True" in text
+    assert "use_liger_kernel=LIGER" in text
+    assert "LIGER = False" in advisor.export(plain, "torchrun").content
+
+
 def test_cards_that_triton_does_not_take_pretrain_without_torch_compile() -> None:
     """Triton needs compute capability 7.0, bf16 8.0, and Transformer Engine 8.0 (their READMEs)."""
     pascal = advisor.export(pretrain("gpt2", "p100-pcie-16gb", 1, tokens=1e9), "torchrun").content

@@ -51,10 +51,21 @@ def _unfused(setup: Setup) -> str:
     return "deepspeed" if uses_deepspeed(setup) else "huggingface"
 
 
-def _trainer_stack(setup: Setup) -> str:
+def _script_stack(setup: Setup) -> str:
     """Return the stack of a script: compiled as in the plan, where the model is one graph."""
     whole = setup.layout.sharding is Sharding.DDP and not setup.layout.offload
     return "compiled" if whole and setup.run.stack.name == "compiled" else _unfused(setup)
+
+
+def _trainer_stack(setup: Setup) -> str:
+    """Return the stack of a script of the Trainer, which takes Liger's kernels too."""
+    able = known_tools()["liger"].support(setup.accelerator)
+    return "liger" if able and setup.run.stack.name == "liger" else _script_stack(setup)
+
+
+def _runs_liger(setup: Setup) -> bool:
+    """Whether the Trainer puts Liger's kernels in place of the model's."""
+    return "use_liger_kernel" in setup.run.stack.trainer_options
 
 
 def _attention(setup: Setup) -> str:
@@ -144,6 +155,12 @@ def _expert_parameters(setup: Setup) -> tuple[str, ...]:
     return tuple(f"mlp.experts.{name}" for name in names)
 
 
+def _trainer_means(setup: Setup) -> Mapping[str, object]:
+    """Return what the Trainer decides; Liger's loss makes no logits of the whole batch."""
+    loss = CrossEntropy.LINEAR if _trainer_stack(setup) == "liger" else CrossEntropy.PLAIN
+    return _attended(setup, fused(loss))
+
+
 TRL: Final = Tool(
     "trl",
     facts={
@@ -154,7 +171,7 @@ TRL: Final = Tool(
         "fsdp_switch": lambda setup: (
             ("--fsdp", *((fsdp_words(setup),) if quantized(setup) else ())),
         ),
-        "liger_option": lambda setup: "use_liger_kernel" in setup.run.stack.trainer_options,
+        "liger_option": _runs_liger,
         "older_transformers": lambda setup: (
             quantized(setup) and (uses_fsdp(setup) or setup.model.num_experts > 1)
         ),
@@ -213,17 +230,20 @@ TRAINER: Final = Tool(
     facts={
         "attention": _attention,
         "compiled": lambda setup: setup.run.stack.name == "compiled",
+        "liger_option": _runs_liger,
     },
     chosen_stack=_trainer_stack,
     arranged=held_apart,
-    means=lambda setup: _attended(setup, fused(CrossEntropy.PLAIN)),
+    means=_trainer_means,
 )
 """A script of its own that pretrains what transformers can build, compiled where the plan is."""
 MASKED: Final = replace(
     TRAINER,
     key="masked",
     facts={**TRAINER.facts, "predicts": lambda setup: predicts_tokens(setup.model)},
+    chosen_stack=_script_stack,
     arranged=lambda _, layout: layout,
+    means=lambda setup: _attended(setup, fused(CrossEntropy.PLAIN)),
 )
 """Encoders that predict masked tokens."""
 UNSLOTH: Final = Tool(
