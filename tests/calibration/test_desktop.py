@@ -17,7 +17,14 @@ from advisor.estimate.serving.memory import serving_capacity
 from advisor.nouns.hardware import Segment
 from advisor.nouns.software.engines import builds_at
 
-TABLES = ("desktop_runs", "outside_desktop", "outside_desktop_2", "offload_runs", "outside_offload")
+TABLES = (
+    "desktop_runs",
+    "outside_desktop",
+    "outside_desktop_2",
+    "offload_runs",
+    "outside_offload",
+    "outside_offload_2",
+)
 CACHED = 100_000
 """Fits of longer contexts are not asked: such runs quantise their cache."""
 

@@ -54,8 +54,9 @@ BOUNDS = (
     Bound("outside_desktop_2", "decode_tokens_per_s", 31, 19, 13),
     Bound("outside_desktop_2", "total_output_tokens_per_s", 6, 6, 6),
     Bound("outside_desktop_2", "prefill_tokens_per_s", 34, 21, 7),
-    Bound("outside_offload", "decode_tokens_per_s", 14, 9, 7),
+    Bound("outside_offload", "decode_tokens_per_s", 10, 9, 6),
     Bound("outside_offload", "prefill_tokens_per_s", 4, 19, 19),
+    Bound("outside_offload_2", "decode_tokens_per_s", 4, 8, 8),
 )
 
 
