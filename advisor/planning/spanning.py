@@ -87,14 +87,15 @@ class _Machines:
         return cls(systems, {system: place for place in discounted for system in place})
 
     def _cheapest(self, system: int, cards: int, replicas: int) -> Cover:
-        """Return the cheapest machines that hold some replicas; none if one is larger than all.
+        """Return the cheapest machines that hold some replicas; none if no machine holds one.
 
         Only machines whose links are as fast for a replica hold it.
 
         Notes
         -----
-        Of as many other machines as the best value holds replicas, some hold a multiple of what it
-        holds, and it holds them for no more. So a cover of many has all but these of that kind.
+        Let a machine of the best value hold b replicas. Among any b other machines, some together
+        hold a multiple of b, which machines of the best value hold for no more. So a cheapest cover
+        has fewer than b others, and all else is of the best value.
         """
         machines = self._holding(system, cards)
         if not machines:
