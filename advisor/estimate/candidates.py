@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,36 +33,19 @@ SCHEDULE_LEVEL = {schedule: index for index, schedule in enumerate(Schedule)}
 RECOMPUTE_LEVEL = {level: index for index, level in enumerate(Recompute)}
 
 
-class _Chosen:
-    """Elements of columns that are not gathered yet."""
-
-    __slots__ = ("_source",)
-    _source: tuple[Any, NDArray[np.intp] | NDArray[np.bool_] | slice]
-
-
 @record
-class Columns(_Chosen):
+class Columns:
     """Arrays of equal length, with one element per configuration."""
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
-        """Return the selected elements, of each column when it is first used."""
+        """Return the selected elements."""
         if not isinstance(index, slice) and index.dtype == np.bool_:
             index = np.flatnonzero(index)
-        taken = object.__new__(type(self))
-        taken._source = self, index
-        return taken
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            """Take a column that :meth:`take` has left in its source."""
-            if name not in self.__match_args__:
-                raise AttributeError(name)
-            source, index = self._source
-            column = getattr(source, name)
-            column = column.take(index) if isinstance(column, Columns) else column[index]
-            setattr(self, name, column)
-            return column
+        names: tuple[str, ...] = self.__match_args__
+        columns = [getattr(self, name) for name in names]
+        return type(self)(
+            *(each.take(index) if isinstance(each, Columns) else each[index] for each in columns)
+        )
 
     def row(self, index: int = 0) -> dict[str, float]:
         """Return one element by column."""

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.browsing import fill, open_page, settle
+from tests.e2e.test_state import VISITS, Visit
 
 HOSTILE = (
     "www.evil.example/login",
@@ -46,14 +47,13 @@ def asked(page: Page) -> list[str]:
     return asked
 
 
-@pytest.mark.parametrize("path", ["", "accuracy"])
+@pytest.mark.parametrize("visit", VISITS.values(), ids=VISITS.keys())
 def test_an_address_cannot_put_links_or_markup_on_a_page(
-    page: Page, app_url: str, asked: list[str], path: str
+    page: Page, app_url: str, asked: list[str], visit: Visit
 ) -> None:
-    """All pages tell it by one function: ``tests/ui/test_state.py`` looks at what each hands on."""
     shown = ""
     for part in (HOSTILE[:8], HOSTILE[8:]):  # A page names twelve wrong values.
-        open_page(page, f"{app_url}/{path}?{urlencode({text: text for text in part})}")
+        open_page(page, f"{app_url}/{visit.path}?{urlencode({text: text for text in part})}")
         warning = page.get_by_test_id("stAlert").first
         shown += warning.inner_text().replace(JOINER, "")
         assert page.evaluate(MARKUP) == []

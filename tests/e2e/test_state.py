@@ -95,6 +95,13 @@ VISITS = {
         {"vendor": "AMD"},
         {"card_1": "l40s"},
     ),
+    "my-machine": Visit(
+        "my-machine",
+        lambda page: choose(page, "How long", "Normal", "Normal, 2 min"),
+        lambda page: choose(page, "How long", "Thorough", "Thorough, 10 min"),
+        {"mode": "normal"},
+        {"mode": "thorough"},
+    ),
     "accuracy": Visit(
         "accuracy",
         lambda page: choose(page, "Work", "LoRA"),
@@ -121,12 +128,10 @@ def other_url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield url
 
 
-@pytest.mark.parametrize("name", ["advisor", "fits", "catalog"])
+@pytest.mark.parametrize("visit", VISITS.values(), ids=VISITS.keys())
 def test_reload_back_tabs_and_replicas_show_the_same_question(
-    page: Page, app_url: str, other_url: str, name: str
+    page: Page, app_url: str, other_url: str, visit: Visit
 ) -> None:
-    """Every page's own inputs go to the address and back in ``tests/ui/test_state.py``."""
-    visit = VISITS[name]
     open_page(page, f"{app_url}/{visit.path}")
     at_first = shows(page, {})
     visit.first(page)
@@ -264,7 +269,7 @@ def test_an_edit_after_the_server_died_keeps_all_earlier_ones(
     new_tab: Callable[..., Page], server: Server
 ) -> None:
     readers: list[tuple[Visit, Page, str]] = []
-    for name in ("rent-or-buy", "accuracy"):  # one death meets both
+    for name in ("fits", "rent-or-buy", "catalog", "accuracy"):  # one death meets them all
         visit, page = VISITS[name], new_tab()
         open_page(page, f"http://127.0.0.1:{server.port}/{name}")
         visit.first(page)

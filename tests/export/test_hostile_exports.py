@@ -7,6 +7,7 @@ among stub programs in an empty folder.
 import ast
 import csv
 import io
+import itertools
 import json
 import re
 import shlex
@@ -251,11 +252,11 @@ def test_a_name_is_refused_or_harmless(door: str, name: str, stubs: Stubs, tmp_p
     assert name not in {*REFUSED.values(), *DISPLAYED_ONLY_BY_PATHS.values()}
     assert serving.model.isprintable()
     # Model and checkpoint in one file, both hostile.
-    checkpoint = name if door == "config" else "org/name"
-    check_exports({"model": model, **SERVE}, serving, stubs, LAUNCHES["serve"], checkpoint)
+    checkpoints = ("org/name", name) if door == "config" else ("org/name",)
+    check_exports({"model": model, **SERVE}, serving, stubs, LAUNCHES["serve"], checkpoints)
     if door == "config":  # behind the doors all names take one way
         case = {"model": model, **TRAIN}
-        check_exports(case, advisor.estimate(case), stubs, LAUNCHES["train"], checkpoint)
+        check_exports(case, advisor.estimate(case), stubs, LAUNCHES["train"], checkpoints)
 
 
 def check_exports(
@@ -263,9 +264,9 @@ def check_exports(
     answer: advisor.Estimate,
     stubs: Stubs,
     launches: tuple[str, ...],
-    checkpoint: str,
+    checkpoints: tuple[str, ...],
 ) -> None:
-    for to in launches:
+    for to, checkpoint in itertools.product(launches, checkpoints):
         text = advisor.export(case, to, answer=answer, checkpoint=checkpoint).content
         calls = runs_only_stubs(stubs, text, to)
         named = sum(checkpoint in word for call in calls for word in call)

@@ -516,7 +516,7 @@ def test_a_spare_machine_stays_free_of_services_and_takes_training() -> None:
 
 @pytest.mark.parametrize("seed", range(0, 50, 2))
 def test_a_commitment_that_costs_more_than_renting_is_in_no_plan(seed: int) -> None:
-    """The best plan costs the same without it, in the search and by brute force over its terms."""
+    """The best plan costs the same without it."""
     draw, problem = random.Random(seed), random_problem(seed)
     term = Supply(
         "t",
