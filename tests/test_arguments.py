@@ -10,6 +10,7 @@ from advisor.arguments.options import TASKS
 from advisor.arguments.parser import build_parser
 from advisor.commands.answering import case_mapping, model_source
 from advisor.errors import InputError
+from advisor.foundation.parsing import parse_latency
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import ParallelLayout
 from tests.command_line import CASE
@@ -55,6 +56,14 @@ def test_training_arguments_spell_the_case() -> None:
         },
         "objective": "best_value",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("80", 80), ("80ms", 80), ("0.08s", 80), ("1 min", 60_000), ("12.5 tokens/s", 80)],
+)
+def test_a_latency_is_a_time_or_a_speed(text: str, milliseconds: float) -> None:
+    assert parse_latency(text, field="--max-tpot-ms") == pytest.approx(milliseconds)
 
 
 def test_serving_arguments_spell_the_case() -> None:

@@ -149,6 +149,7 @@ MODEL = "recommend --model llama-3.1-8b"
         (f"{MODEL} --task lora --lora-rank 9k", r"workload\.lora_rank is .*: at most 4,096\. "),
         (f"{MODEL} --task lora --dead 3h", r"unknown option --dead \(perhaps --deadline\); see"),
         (f"{MODEL} --task serve --users 9", r"option --users \(perhaps --concurrency\); see"),
+        (f"{MODEL} --task serve --min-tokens-per-second 9", r"\(perhaps --max-tpot-ms\); see"),
         (f"{MODEL} --task lora --num-gpus 9", r"option --num-gpus \(perhaps --max-accelerators\)"),
         (f"{MODEL} --task serve --tensor_parallel_size=2", r"=2 \(perhaps --tensor\); see"),
         (f"{MODEL} --task serve --xyzzy", r"option --xyzzy; see 'gpu-advisor recommend --help'"),

@@ -44,6 +44,7 @@ _NUMBER: Final = (
 _AMOUNT: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]{{0,2}})", re.ASCII)
 _DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]+)\s*", re.ASCII)
 _BYTES: Final = re.compile(rf"({_NUMBER})\s*([kmgt]?)(i?)b?(?:/s)?", re.ASCII | re.IGNORECASE)
+_SPEED: Final = re.compile(rf"({_NUMBER})\s*(?:tokens?|tok|t)/s", re.ASCII)
 _KILO: Final = re.compile(r"(\d{1,6})\s*[kK]", re.ASCII)
 _OWNED: Final = re.compile(r"([^:=*×]+?)(?: *(?:[:=*×]| x) *(\d{1,9}))?", re.ASCII)
 _TIMES: Final = re.compile(r"^(\d{1,7}) ?[x×*] ?([^:=*×]+)$", re.ASCII)
@@ -140,6 +141,25 @@ def parse_duration(text: str, *, field: str) -> float:
             field=field,
         )
     return seconds
+
+
+def parse_latency(text: str, *, field: str) -> float:
+    """Read a time, in milliseconds where no unit is named, or the speed whose time for one token it
+    is. [ms]
+
+    Examples
+    --------
+    >>> parse_latency("50", field="target"), parse_latency("0.5 s", field="target")
+    (50.0, 500.0)
+    >>> parse_latency("20 tokens/s", field="target")
+    50.0
+    """
+    plain = _bounded(text).lower()
+    if match := _SPEED.fullmatch(plain):
+        return 1e3 / _float(match[1]) if _float(match[1]) else math.inf
+    if plain.endswith(("ms", *"0123456789.")):
+        return parse_amount(plain.removesuffix("ms"), field=field)
+    return parse_duration(plain, field=field) * 1e3
 
 
 _PER: Final = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0} | {

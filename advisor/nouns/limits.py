@@ -105,7 +105,8 @@ class Constraints(Noun):
     )
     """[ms]"""
     max_tpot_ms: Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)] | None = asked(
-        "time per output token; a search takes 200 ms by default, the speed of reading",
+        "time per output token, 50ms, or tokens/s of each user, '20 tokens/s'; "
+        "a search takes 200 ms by default, the speed of reading",
         "--max-tpot-ms",
         "Time per token",
         reads=Reads.MS,

@@ -15,6 +15,7 @@ from advisor.foundation.parsing import (
     parse_bytes,
     parse_count,
     parse_duration,
+    parse_latency,
     parse_length,
     parse_money,
     parse_number,
@@ -262,8 +263,8 @@ def _number(text: str, rules: Rules) -> float | None:
         return None
     if rules.kind is Reads.HOURS:
         return parse_duration(text, field=rules.label) / HOUR_S
-    if rules.kind is Reads.MS and text.endswith("ms"):
-        return parse_amount(text.removesuffix("ms"), field=rules.label)
+    if rules.kind is Reads.MS and text[-1:].isalpha():  # a bare number could be seconds
+        return parse_latency(text, field=rules.label)
     if rules.kind is Reads.MS:
         return parse_duration(text, field=rules.label) / MILLISECOND
     return PARSERS.get(rules.kind, parse_amount)(text, field=rules.label)
