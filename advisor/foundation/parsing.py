@@ -144,8 +144,7 @@ def parse_duration(text: str, *, field: str) -> float:
 
 
 def parse_latency(text: str, *, field: str) -> float:
-    """Read a time, in milliseconds where no unit is named, or the speed whose time for one token it
-    is. [ms]
+    """Read a time (a bare number: milliseconds), or a speed as the time of one token. [ms]
 
     Examples
     --------
