@@ -138,6 +138,9 @@ def test_a_short_pretraining_keeps_a_thousand_steps() -> None:
     [
         ("resnet-50", Pretraining(), 256, Optimizer.SGD_MOMENTUM),
         ("vit-base-patch16-224", Pretraining(), 1024, Optimizer.ADAMW),
+        ("yolo11s", Pretraining(), 64, Optimizer.SGD_MOMENTUM),
+        ("yolov8m", FineTuning(method=FineTuningMethod.FULL), 16, Optimizer.SGD_MOMENTUM),
+        ("mask-rcnn-r50-fpn", Pretraining(), 16, Optimizer.SGD_MOMENTUM),
         ("lstm-4x1024", Pretraining(), 128, Optimizer.ADAMW),
         ("whisper-small", FineTuning(method=FineTuningMethod.FULL), 16, Optimizer.ADAMW),
         ("sdxl-unet", FineTuning(method=FineTuningMethod.LORA), 8, Optimizer.ADAMW),
@@ -149,6 +152,23 @@ def test_each_kind_of_network_takes_its_own_recipe(
     run = resolve_training(workload, resolve_model(ModelSource(preset=preset)), RECIPES["bf16_amp"])
     assert (run.global_batch, run.optimizer) == (batch, optimizer)
     assert any("--global-batch" in text for text in run.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("preset", "samples"),
+    [
+        ("resnet-50", 90 * 1_281_167),  # ImageNet
+        ("vit-base-patch16-224", 300 * 1_281_167),
+        ("yolov8m", 300 * 118_287),  # COCO train2017
+        ("retinanet-r50", 270_000 * 16),  # Detectron2's schedule 3x
+        ("t5-base", 2**19 * 128),
+    ],
+)
+def test_each_kind_of_network_pretrains_on_its_own_data(preset: str, samples: int) -> None:
+    model = resolve_model(ModelSource(preset=preset))
+    run = resolve_training(Pretraining(), model, RECIPES["bf16_amp"])
+    steps = run.tokens / run.tokens_per_step
+    assert steps * run.global_batch == pytest.approx(samples)
 
 
 def test_supervised_fine_tuning_takes_the_loss_of_the_current_release() -> None:

@@ -15,7 +15,7 @@ from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import DAY_S
+from advisor.foundation.units import DAY_S, MILLION
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.training_choices import (
     CrossEntropy,
@@ -46,6 +46,9 @@ class _Usual(Noun):
     """Tokens of one sequence; None takes those of most text. [tokens]"""
     least_steps: Count
     optimizer: Optimizer
+    samples: Count | None = None
+    """Images or samples of the whole run; None takes those of all networks."""
+    samples_as: str = ""
     told: str = Field(alias="as")
     """Whose habit it is, in a few words."""
     source: str
@@ -58,7 +61,6 @@ class _Amount(Noun):
     tokens_of: Literal["run", "parameter"]
     """Of the whole run, or for each active parameter."""
     samples: Count
-    samples_as: str = ""
     source: str
 
 
@@ -192,9 +194,10 @@ def default_amount(
     table, unit = _table(), architecture.unit
     row = table.pretraining_amount if method is None else table.fine_tuning_amount
     if unit is not Unit.TOKEN:
-        amount = float(row.samples)
-        said = f"{amount / 1e6:.0f} million" if row.samples_as else f"{amount:,.0f}"
-        notes.append(f"{said} {unit.value}s{row.samples_as and f' ({row.samples_as})'}")
+        kind = usual(architecture, method)
+        amount = float(kind.samples or row.samples)
+        said = f"{amount / 1e6:.3g} million" if amount >= MILLION else f"{amount:,.0f}"
+        notes.append(f"{said} {unit.value}s{kind.samples_as and f' ({kind.samples_as})'}")
     elif row.tokens_of == "run":
         amount = row.tokens
         notes.append(f"{amount / 1e6:.0f} million tokens")
