@@ -82,6 +82,13 @@ def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     images = set(capsys.readouterr().out.split())
     assert "resnet-50" in images
     assert "llama-3.1-8b" not in images
+    for part in ("Llama 3.1 405B", "meta-llama/Llama-3.1-405B"):
+        assert cli.main(["presets", part]) == 0
+        assert capsys.readouterr().out.split()[0] == "llama-3.1-405b"
+    assert cli.main(["presets", "bge", "--takes", "image"]) == 0
+    assert not capsys.readouterr().out.split()
+    assert cli.main(["presets", "lama-31-8b"]) == 2
+    assert "llama-3.1-8b" in capsys.readouterr().err
 
 
 def test_compare_shows_the_datasheet(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,6 +163,7 @@ MODEL = "recommend --model llama-3.1-8b"
         (f"{MODEL} --task lora --buy-budget 9", r"--buy-budget \(an option of own\); see"),
         (f"{MODEL} --task lora --params 7B", r"option --params \(perhaps --model\); see"),
         ("fits --card t4", r"option --card \(perhaps --accelerator\)"),
+        ("fits t4", r"unknown argument t4 \(perhaps --accelerator\); see"),
         (f"{MODEL} --task serve --tokens 5M", r"--tokens does not belong to this task: .*qlora"),
         (f"{MODEL} --task pretrain --lora-rank 8", r"--lora-rank does not belong to this task"),
         (f"{MODEL} --task finetune --lora-rank 8", r"--lora-rank does not .*--task lora, qlora"),

@@ -79,9 +79,18 @@ def _compact(name: str) -> str:
     return re.sub("[-_ ]", "", name)
 
 
-def list_presets(takes: Unit | None = None) -> tuple[str, ...]:
-    """Return the names of the presets, in file order: all, or those whose input is ``takes``."""
-    return tuple(name for name in _load().presets if takes is None or preset_takes(name) is takes)
+def list_presets(takes: Unit | None = None, *, part: str = "") -> tuple[str, ...]:
+    """Return the names of the presets, in file order: all, or those whose input is ``takes``.
+
+    ``part``: of the name or of a hub id, in any case, with or without dashes.
+    """
+    sought = _compact(part.lower())
+    held = {name for spelled, name in _compact_names().items() if sought in spelled}
+    return tuple(
+        name
+        for name in _load().presets
+        if name in held and (takes is None or preset_takes(name) is takes)
+    )
 
 
 def preset_takes(name: str) -> Unit:

@@ -151,6 +151,8 @@ class Parser(argparse.ArgumentParser):
         unknown = next((word for word in rest if word.startswith("--")), None)
         if unknown is not None:
             self.error(f"unknown option {unknown}{self._nearest(unknown)}")
+        if rest and "--accelerator" in self._option_string_actions:
+            self.error(f"unknown argument {rest[0]} (perhaps --accelerator)")
         return found, rest
 
     def _check_value(self, action: argparse.Action, value: object) -> None:

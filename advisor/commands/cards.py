@@ -42,11 +42,14 @@ def compare(arguments: Namespace) -> None:
 
 
 def presets(arguments: Namespace) -> None:
-    """List the models that are known by name."""
-    from advisor.architecture.presets import list_presets
+    """List the models that are known by name, or those whose name has a part."""
+    from advisor.architecture.presets import list_presets, load_preset
     from advisor.architecture.table.model import Unit
 
-    known = list_presets(Unit(arguments.takes) if arguments.takes else None)
+    part = arguments.name or ""
+    known = list_presets(Unit(arguments.takes) if arguments.takes else None, part=part)
+    if part and not list_presets(part=part):
+        load_preset(part)  # refuses it, and names the nearest
     print_content(json.dumps([*known], indent=2) if arguments.json else "\n".join(known))
 
 
