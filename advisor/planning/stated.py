@@ -251,13 +251,18 @@ def _searched(asked: _Asked, search: Search) -> Found:
         system.node.accelerators >= asked.count or system.node.inter_bytes_per_s
         for system in asked.systems
     )
-    fits = rented[1].options
-    if joined or not asked.serving or (fits and not rented[1].lowered):
+    if joined or not asked.serving or (rented[1].options and not rented[1].lowered):
         return rented
     card, [count] = asked.systems[0].accelerator, asked.systems[0].counts
     standard = found([replace(owned_system(card, count), counts=(count,))])
-    better = standard[1].options and (not standard[1].lowered or not fits)
-    return standard if better else rented
+    return max(rented, standard, key=_held)
+
+
+def _held(found: Found) -> tuple[bool, float]:
+    """Return the bits that a search for serving keeps, more of them on cards alone being better."""
+    sizes = {name: form.bytes_per_parameter for name, form in WEIGHT_FORMATS.items()}
+    kept = [(not one.layout.host_options, sizes[one.precision]) for one in found[1].options]
+    return max(kept, default=(False, 0.0))
 
 
 def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
