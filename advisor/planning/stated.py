@@ -41,6 +41,7 @@ from advisor.planning.search.options import (
     cheapest_offer,
     meets_budget,
     meets_time,
+    most_kept,
     priced_options,
 )
 from advisor.planning.search.precisions import proven_recipes, search_and_host
@@ -108,8 +109,8 @@ def best_placement(
     options: Sequence[Option] = spanning(asked, systems, result.options, fewer=False)
     if not options and case.layout is not None:
         systems, options = asked.systems, _timed(asked)
-    inside = [option for option in options if _inside(option, systems[option.system])]
-    best = _best(asked, inside or options)
+    inside = [option for option in options if _inside(option, systems[option.system])] or options
+    best = _best(asked, most_kept(inside) if asked.serving else inside)
     if best is not None:
         system = systems[best.system]
         if best.offer and TOGETHER in best.offer.key and best.cards == asked.count:
@@ -255,14 +256,11 @@ def _searched(asked: _Asked, search: Search) -> Found:
         return rented
     card, [count] = asked.systems[0].accelerator, asked.systems[0].counts
     standard = found([replace(owned_system(card, count), counts=(count,))])
-    return max(rented, standard, key=_held)
-
-
-def _held(found: Found) -> tuple[bool, float]:
-    """Return the bits that a search for serving keeps, more of them on cards alone being better."""
-    sizes = {name: form.bytes_per_parameter for name, form in WEIGHT_FORMATS.items()}
-    kept = [(not one.layout.host_options, sizes[one.precision]) for one in found[1].options]
-    return max(kept, default=(False, 0.0))
+    ours, theirs = (
+        max((one.kept for one in found.options), default=(False, 0.0))
+        for _, found in (rented, standard)
+    )
+    return standard if theirs > ours else rented
 
 
 def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
@@ -382,9 +380,8 @@ def _leanest(
     degrees = (1, 2, 4, 8) if free else (1,)
     divided = [degree for degree in degrees if count % (degree * others) == 0]
     heads = architecture.num_attention_heads
-    tensor = stated.get("tensor") or max(
-        (degree for degree in divided if heads % degree == 0), default=1
-    )
+    even = (degree for degree in divided if heads % degree == 0)
+    tensor = stated.get("tensor") or max(even, default=1)
     least: dict[str, object] = {"tensor": tensor}
     if serves and tool.divides(card, "pipeline") and not stated:
         depths = PIPELINE_DEGREES if splits else LAYER_DEGREES

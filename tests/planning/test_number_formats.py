@@ -155,3 +155,23 @@ def test_where_the_published_weights_fit_nowhere_a_plan_takes_eight_bits_before_
     plan = answer.rankings[0].plans[0].estimate
 
     assert (plan.accelerator, plan.precision) == ("l40s", "fp8")
+
+
+@pytest.mark.parametrize(
+    ("preset", "card", "count", "precision"),
+    [
+        # 70.6 billion parameters: 71 GB in fp8 on four cards of 24 GB, as owners run them.
+        ("llama-3.3-70b", "rtx-4090", 4, "fp8"),
+        ("llama-3.3-70b", "rtx-3090", 4, "fp8"),
+        # 1.03 TB in fp8 leave no room on 8 x 141 GB; 4 bits do, and one card alone holds neither.
+        ("kimi-k2", "h200-sxm", 8, "w4a16"),
+    ],
+)
+def test_machines_that_join_the_cards_come_before_ones_that_need_the_hosts_memory(
+    preset: str, card: str, count: int, precision: str
+) -> None:
+    hardware = {"accelerator": card, "count": count}
+    estimate = advisor.estimate(serve(preset, concurrency=8, hardware=hardware))
+
+    assert not estimate.layout.host_options
+    assert estimate.precision == precision
