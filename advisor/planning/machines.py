@@ -51,6 +51,8 @@ def hardware_systems(
         if max(system.node.accelerators, system.node.intra_domain) >= together
         or system.node.inter_bytes_per_s is not None
     ]
+    if count == 1:  # nobody rents eight cards for one
+        rented = [system for system in rented if system.node.accelerators == 1] or rented
     joined = 1 if accelerator.stands_alone else count
     return rented or [replace(owned_system(accelerator, joined), counts=(count,))]
 

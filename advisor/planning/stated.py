@@ -2,34 +2,28 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
-from advisor.estimate.results import Estimate
 from advisor.estimate.tools.serving_formats import served_format
 from advisor.estimate.tools.software import Lack, ToolRules
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import offer_for, resolve_training
+from advisor.estimate.training.run import resolve_training
 from advisor.foundation import cents
-from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator
-from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
-from advisor.nouns.software.tool_offers import ServingOffer, TrainingOffer
+from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.tools import Tool
-from advisor.nouns.workload import FineTuning, Serving
+from advisor.nouns.workload import Serving
 from advisor.planning.machines import hardware_system, machines_of
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, as_case, fed, on_owned, prepared
@@ -41,48 +35,22 @@ from advisor.planning.search.options import (
     cheapest_offer,
     meets_budget,
     meets_time,
-    most_kept,
     priced_options,
 )
 from advisor.planning.search.precisions import proven_recipes, search_and_host
-from advisor.planning.search.replicas import LAYER_DEGREES, PIPELINE_DEGREES
+from advisor.planning.search.replicas import LAYER_DEGREES
 from advisor.planning.search.systems import System, check_names, owned_system, with_host
 from advisor.planning.search.training import with_range
 from advisor.planning.spanning import spanning
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
+from advisor.planning.unsearched import Arranged, Asked, leanest, unsearched
 
 Found = tuple[Sequence[System], SearchResult]
 Search = Callable[[ResolvedCase, Sequence[System]], Found]
 """As `search_and_host`."""
 
 SEARCH: Search = partial(search_and_host, advising=False)
-
-
-@record
-class Arranged:
-    """How a card does the work."""
-
-    tool: Tool
-    precision: str
-    layout: ParallelLayout
-    cache: str | None = None
-    """Of keys and values, where the plan chose it."""
-
-
-@record
-class _Asked(PricedCase):
-    """A case with its hardware, before its layout is chosen."""
-
-    card: Accelerator
-    count: int
-    systems: Sequence[System]
-    usual: Arranged
-    """The tool in its largest format or proven recipe; stated fields, least memory in others."""
-
-    @property
-    def serving(self) -> bool:
-        return isinstance(self.case.workload, Serving)
 
 
 def placed(case: Case | Mapping[str, Any], catalog: Catalog | None) -> tuple[PricedCase, Placement]:
@@ -110,7 +78,10 @@ def best_placement(
     if not options and case.layout is not None:
         systems, options = asked.systems, _timed(asked)
     inside = [option for option in options if _inside(option, systems[option.system])] or options
-    best = _best(asked, most_kept(inside) if asked.serving else inside)
+    if asked.serving and inside:
+        places = _places(asked, systems, inside)
+        inside = [one for one, place in zip(inside, places, strict=True) if place == min(places)]
+    best = _best(asked, inside)
     if best is not None:
         system = systems[best.system]
         if best.offer and TOGETHER in best.offer.key and best.cards == asked.count:
@@ -122,11 +93,11 @@ def best_placement(
     together = least.accelerators // (max(1, least.replicas) if asked.serving else 1)
     cheapest = hardware_system(asked.card, asked.count, asked.catalog, case, together=together)
     [system] = with_host([cheapest], case.host)
-    how = _unsearched(asked, system, short=asked.card.key in result.misses)
+    how = unsearched(asked, system, short=asked.card.key in result.misses)
     return _placed(asked, system, asked.count, how)
 
 
-def _asked(given: PricedCase, machines: Sequence[System] | None) -> _Asked:
+def _asked(given: PricedCase, machines: Sequence[System] | None) -> Asked:
     """Return a case with its hardware, machines and usual tool; refuse it without hardware."""
     case, architecture, catalog = given.case, given.architecture, given.catalog
     if case.hardware is None:
@@ -146,8 +117,8 @@ def _asked(given: PricedCase, machines: Sequence[System] | None) -> _Asked:
         if isinstance(case.workload, Serving)
         else supported_precision(case, card, architecture, tool)
     )
-    usual = Arranged(tool, precision, _leanest(architecture, count, case, tool, card))
-    return _Asked(case, architecture, given.calibration, catalog, card, count, systems, usual)
+    usual = Arranged(tool, precision, leanest(architecture, count, case, tool, card))
+    return Asked(case, architecture, given.calibration, catalog, card, count, systems, usual)
 
 
 def _inside(option: Option, system: System) -> bool:
@@ -155,7 +126,7 @@ def _inside(option: Option, system: System) -> bool:
     return option.layout.tensor <= max(system.node.accelerators, system.node.intra_domain)
 
 
-def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:
+def _best(asked: Asked, options: Sequence[Option]) -> Option | None:
     """Return the best option, within the limits if one is."""
     limits = asked.case.limits
     # If replicas can use all accelerators, none stays idle.
@@ -166,7 +137,7 @@ def _best(asked: _Asked, options: Sequence[Option]) -> Option | None:
     return best_option(within or options, asked.case.objective)
 
 
-def _placed(asked: _Asked, system: System, count: int, how: Arranged) -> Placement:
+def _placed(asked: Asked, system: System, count: int, how: Arranged) -> Placement:
     """Return the placement on a system at its cheapest offer.
 
     Raises InputError if the accelerators hold no spare replica beside those of the layout.
@@ -241,7 +212,7 @@ def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accele
     )
 
 
-def _searched(asked: _Asked, search: Search) -> Found:
+def _searched(asked: Asked, search: Search) -> Found:
     """Search the machines, and a standard one if none to rent joins all cards and it does more."""
 
     def found(systems: Sequence[System]) -> Found:
@@ -256,73 +227,26 @@ def _searched(asked: _Asked, search: Search) -> Found:
         return rented
     card, [count] = asked.systems[0].accelerator, asked.systems[0].counts
     standard = found([replace(owned_system(card, count), counts=(count,))])
-    ours, theirs = (
-        max((one.kept for one in found.options), default=(False, 0.0))
-        for _, found in (rented, standard)
-    )
-    return standard if theirs > ours else rented
+    places = [_places(asked, systems, result.options) for systems, result in (rented, standard)]
+    ours, others = (min(place, default=math.inf) for place in places)
+    return standard if others < ours else rented
 
 
-def _unsearched(asked: _Asked, system: System, *, short: bool) -> Arranged:
-    """Return tool, format and layout where the search has no layout for all accelerators.
-
-    Serving takes the largest weight format that fits in the leanest layout, or else the narrowest.
-
-    ``short``: the search has layouts, and none of them fits or carries the load.
-    """
-    if not asked.serving:
-        return asked.usual
-    case, architecture = asked.case, asked.architecture
+def _places(asked: Asked, systems: Sequence[System], options: Sequence[Option]) -> list[int]:
+    """Return the place of each served option among the ways that a plan tries one by one."""
     many = asked.count > LAYER_DEGREES[-1]
-    rules = ToolRules.of(case, architecture)
-    ways = [way for way in rules.ways(system.accelerator, many=many) if not way.hosted]
-    if not architecture.generates:
-        ways = ways[:1]
-    # Only a tool that divides layers' matrices puts many cards to use.
-    dividing = [way for way in ways if way.tool.divides(system.accelerator, "tensor")]
-    arranged = [
-        Arranged(
-            way.tool,
-            way.weight_format,
-            _leanest(architecture, asked.count, case, way.tool, system.accelerator),
-            way.cache,
-        )
-        for way in (dividing if many else ()) or ways
+    ways = [
+        (way.tool.name, way.weight_format, way.hosted)
+        for way in ToolRules.of(asked.case, asked.architecture).ways(asked.card, many=many)
     ]
-    if not arranged:
-        return asked.usual
-    first = None
-    for how in arranged:
-        found = _tried(asked, system, how)
-        if found and found.crowded:
-            return how  # smaller weights let no more requests run at once
-        if found and found.memory.fits:
-            first = how
-            break
-    if first is not None and not short:
-        return first
-    # Where the memory holds the model, but too few requests, no other tool takes the work over.
-    rest = [how for how in arranged if first is None or how.tool is first.tool]
-    return min(rest, key=lambda how: WEIGHT_FORMATS[how.precision].bytes_per_parameter)
+    taken = [
+        (systems[one.system].tool_name, one.precision, bool(one.layout.host_options))
+        for one in options
+    ]
+    return [ways.index(way) if way in ways else len(ways) for way in taken]
 
 
-def _tried(asked: _Asked, system: System, how: Arranged) -> Estimate | None:
-    """Return the estimate; None if the network does not run in this layout."""
-    place = Placement(
-        system.accelerator,
-        system.node,
-        how.layout.accelerators,
-        how.layout,
-        how.precision,
-        tool=how.tool,
-        cache=how.cache,
-    )
-    with suppress(InputError):
-        return estimate_configuration(asked, place)
-    return None
-
-
-def _timed(asked: _Asked) -> list[Option]:
+def _timed(asked: Asked) -> list[Option]:
     """Return the asked layout on each system, to compare their training times.
 
     Empty for serving, where the price decides, and if the layout has another count or contradicts
@@ -358,43 +282,3 @@ def _timed(asked: _Asked) -> list[Option]:
         found,
         [Price.of(system, case.limits.price_kind, interruptions) for system in asked.systems],
     )
-
-
-def _leanest(
-    architecture: ModelArchitecture, count: int, case: Case, tool: Tool, card: Accelerator
-) -> ParallelLayout:
-    """Return the stated fields with the least memory in all others that the tool offers."""
-    stated = {} if case.layout is None else case.layout.model_dump(exclude_unset=True)
-    workload = case.workload
-    others = math.prod(stated.get(name, 1) for name in ("pipeline", "context"))
-    samples = architecture.unit is not Unit.TOKEN
-    if isinstance(workload, Serving):
-        offer: ServingOffer | TrainingOffer | None = tool.serving
-    else:
-        offer = offer_for(tool, workload, architecture)
-    serves = isinstance(offer, ServingOffer)
-    able = tool.divides(card, "tensor") if serves else offer is None or "tensor" in offer.divides
-    splits = not samples and able
-    # A stated degree of data parallelism leaves the others to the rest of the accelerators.
-    free = splits and not stated.keys() & {"tensor", "data"}
-    degrees = (1, 2, 4, 8) if free else (1,)
-    divided = [degree for degree in degrees if count % (degree * others) == 0]
-    heads = architecture.num_attention_heads
-    even = (degree for degree in divided if heads % degree == 0)
-    tensor = stated.get("tensor") or max(even, default=1)
-    least: dict[str, object] = {"tensor": tensor}
-    if serves and tool.divides(card, "pipeline") and not stated:
-        depths = PIPELINE_DEGREES if splits else LAYER_DEGREES
-        stages = (depth for depth in depths if count // tensor % depth == 0)
-        others = max(min(degree, architecture.num_hidden_layers) for degree in stages)
-        least["pipeline"] = others
-    data = stated.get("data") or max(1, count // (tensor * others))
-    least["data"] = data
-    if isinstance(offer, TrainingOffer):
-        blocks = not samples or any(op.segment for op in architecture.operators)
-        four_bit = isinstance(workload, FineTuning) and workload.four_bit
-        ranks = data * stated.get("context", 1)
-        least["sharding"] = offer.shardings(four_bit=four_bit)[-1] if ranks > 1 else Sharding.DDP
-        least["recompute"] = offer.recompute[-1] if blocks else Recompute.NONE
-    # Contradictions are refused where the layout is estimated.
-    return ParallelLayout().changed(**(least | stated))

@@ -197,7 +197,12 @@ def test_the_spot_price_of_azure_is_that_of_the_day(instance: str, region: str, 
 
 @pytest.mark.parametrize(("provider", "card", "usd"), LOWEST)
 def test_the_lowest_price_is_that_of_the_feed(provider: str, card: str, usd: float) -> None:
-    [offer] = [item for item in load_catalog().offers_for(card) if item.provider == provider]
+    offers = [item for item in load_catalog().offers_for(card) if item.provider == provider]
+    offer = offers[0]
+    # A pod of several cards costs as many times the price of one.
+    assert all(
+        item.on_demand_usd_per_hour == pytest.approx(usd * item.accelerators) for item in offers
+    )
     assert offer.accelerators == 1
     assert offer.on_demand_usd_per_hour == pytest.approx(usd)
 
@@ -223,13 +228,15 @@ def test_a_price_of_october_is_that_of_the_page(
 )
 def test_pods_have_the_size_of_runpods_page(card: str, vcpus: int, memory_gib: int) -> None:
     """The page of 2026-10-10 states it beside the price: "80 GB VRAM 188 GB RAM 16 vCPUs"."""
-    [offer] = [
+    pods = [
         item
         for item in load_catalog().offers_for(card)
         if (item.provider, item.tier) == ("RunPod", "secure")
     ]
-    assert offer.vcpus == vcpus
-    assert offer.host_memory_bytes == memory_gib * 2**30
+    assert [pod.accelerators for pod in pods] == [1, 2, 4, 8]
+    for pod in pods:
+        assert pod.vcpus == vcpus * pod.accelerators
+        assert pod.host_memory_bytes == memory_gib * pod.accelerators * 2**30
 
 
 def test_latitude_asks_its_price_of_a_month_for_a_month() -> None:

@@ -107,7 +107,7 @@ def test_buying_takes_the_plan_of_those_who_own_the_card() -> None:
     owned = best({"owned": [{"accelerator": "rtx-4090"}]}, **model, **work)
     assert owned.layout.offload
     assert owned.time is not None
-    bought = advisor.own({**model, **work, "hardware": {"accelerator": "rtx-4090"}})
+    bought = advisor.own({**model, **work, "hardware": {"accelerator": "rtx-4090", "count": 1}})
     first = next(item for item in bought.processors if item.accelerator == "rtx-4090")
     assert first.hours == owned.time.run_hours
     told = {

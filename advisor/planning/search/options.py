@@ -21,7 +21,6 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import Billing, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
-from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from advisor.planning.balancer import balancer_usd_per_month
 from advisor.planning.search.systems import System, price_usd_per_hour
@@ -106,11 +105,6 @@ class Option:
         return self.judged[1] if self.judged else self.first_token_s or 0.0
 
     @property
-    def kept(self) -> tuple[bool, float]:
-        """Serving: whether all weights are on the cards, and their bytes for a parameter."""
-        return not self.layout.host_options, WEIGHT_FORMATS[self.precision].bytes_per_parameter
-
-    @property
     def value(self) -> float:
         """Cost x time at their upper ends, the smaller the better.
 
@@ -129,12 +123,6 @@ RANKED_BY: Final[Mapping[Objective, Callable[[Option], tuple[float, float]]]] = 
 Ranked by the upper ends of the ranges: what comparable runs seldom exceed. An accelerator without
 measurements has a wide range and so has to win clearly.
 """
-
-
-def most_kept(options: Sequence[Option]) -> Sequence[Option]:
-    """Return those of a server that keep the most of its weights: other machines may hold less."""
-    most = max((option.kept for option in options), default=None)
-    return [option for option in options if option.kept == most]
 
 
 def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
