@@ -15,7 +15,7 @@ from advisor.estimate.tools.software import ToolRules
 from advisor.export.checks.guide import Run, guide
 from advisor.export.checks.steps import Platform, check_platform, platform_named, usual_platform
 from advisor.export.engines.choice import expressed, program_for
-from advisor.export.engines.launches import server_launch
+from advisor.export.engines.launches import published, server_launch
 from advisor.export.engines.programs import Program, programs
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import ENGINES, GUIDES, REPORTS, SERVES, TRAINS, Export, Format, cannot
@@ -234,7 +234,10 @@ class _Writer:
         differences: tuple[str, ...] = (note,) if note else ()
         if isinstance(workload, Serving):
             program = self._program(card, plan)
-            as_told = expressed(program, self.asked.case, self.asked.architecture, plan, card)
+            machine = self.plain(plan).machine_size
+            as_told = expressed(
+                program, self.asked.case, self.asked.architecture, plan, card, machine
+            )
             workload = as_told.case.workload
             rentable = _rentable(as_told.case, self.to)
             elsewhere = plan.cost.provider not in rentable.limits.providers
@@ -242,8 +245,16 @@ class _Writer:
                 plan = self.estimate(rentable)
             if as_told.differences:
                 differences += (*as_told.differences, "The figures above are of this file.")
+        plain = self.plain(plan)
+        found = published(program, plain) if program else None
+        if found and self.checkpoint is None:
+            differences += (f"Loads {found}: published weights in {plan.precision}.",)
         return replace(
-            self.plain(plan), workload=workload, program=program, differences=differences
+            plain,
+            workload=workload,
+            program=program,
+            checkpoint=self.checkpoint or found,
+            differences=differences,
         )
 
     def plain(self, plan: Estimate) -> Setup:

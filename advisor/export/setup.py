@@ -19,16 +19,16 @@ from advisor.export.engines.programs import Program
 from advisor.export.formats import APART, SERVES, TRAINS, Format, cannot
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
-from advisor.export.versions import CudaBuild, cuda_build, version_of
+from advisor.export.versions import CudaBuild, cuda_build, torch_build, version_of
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, memory, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import TOGETHER, Accelerator, Offer
+from advisor.nouns.hardware import TOGETHER, Accelerator, Offer, Segment
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.software.tools import tool_named
+from advisor.nouns.software.tools import backends_of, tool_named
 from advisor.nouns.workload import Serving, Training
 
 if TYPE_CHECKING:
@@ -109,11 +109,14 @@ class Setup:
 
     def slurm_orders(self, time: str) -> list[str]:
         """Return the head of a Slurm job with one task on each machine, for at most ``time``."""
+        # A machine with TPUs is a node without generic resources (github SchedMD/slurm-gcp).
+        each = f"#SBATCH --gpus-per-node={self.per_machine}"
+        cards = [] if self.accelerator.segment is Segment.TPU else [each]
         return [
             f"#SBATCH --job-name={self.slug}",
             f"#SBATCH --nodes={self.machines}",
             "#SBATCH --ntasks-per-node=1",
-            f"#SBATCH --gpus-per-node={self.per_machine}",
+            *cards,
             "#SBATCH --exclusive",
             f"#SBATCH --time={time}",
         ]
@@ -225,7 +228,7 @@ class Setup:
                 "the figures above hold for this file."
             )
             lines += self._old_card()
-            if self.accelerator.vendor in ("AMD", "Intel"):
+            if self.accelerator.vendor in ("AMD", "Intel") and not self.torch_install:
                 lines.append(
                     "PyTorch must be built for this card, as in the image "
                     f"{self.tool.image(self)}; plain pip brings the one for CUDA."
@@ -268,6 +271,12 @@ class Setup:
         return (
             cuda_build(capability) if capability and self.accelerator.vendor == "NVIDIA" else None
         )
+
+    @property
+    def torch_install(self) -> tuple[str, ...]:
+        """What pip installs first, where plain pip brings PyTorch for other vendors' cards."""
+        build = torch_build(backends_of(self.accelerator)[0])
+        return build.install if build else ()
 
     def _old_card(self) -> list[str]:
         """Return a note on the last PyTorch that has kernels for an old card."""

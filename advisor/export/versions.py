@@ -63,11 +63,20 @@ class CudaBuild(Package):
     """What pip installs first, to have it."""
 
 
+class TorchBuild(Package):
+    """PyTorch for cards that plain pip leaves out."""
+
+    install: tuple[str, ...]
+    """What pip installs first, to have it."""
+
+
 class Versions(Noun):
     """The whole of ``launch_versions.yaml``."""
 
     cuda_builds: dict[str, CudaBuild]
     """Highest capability first."""
+    torch_builds: dict[str, TorchBuild]
+    """By backend of ``data/tool_choice.yaml``."""
     packages: Annotated[dict[str, Requirement], Field(min_length=1)]
     images: Annotated[dict[str, Image], Field(min_length=1)]
 
@@ -108,6 +117,11 @@ def cuda_build(capability: str) -> CudaBuild | None:
     builds = _versions().cuda_builds.values()
     fits = (one for one in builds if float(one.capability) <= float(capability))
     return next(fits, None)
+
+
+def torch_build(backend: str) -> TorchBuild | None:
+    """Return the PyTorch that pip installs first for a backend; None if plain pip brings it."""
+    return _versions().torch_builds.get(backend)
 
 
 def git_clone(repository: str, package: str, *, tag: str = "v") -> tuple[str, ...]:

@@ -88,6 +88,15 @@ def test_text_encoder_and_latents_stand_apart() -> None:
     assert any("123,060,480" in note and "83,653,863" in note for note in notes)
 
 
+def test_stable_diffusion_3_attends_to_both_and_in_some_blocks_to_the_image_alone() -> None:
+    """1024 pixels are 64 x 64 tokens, with 77 of CLIP and 256 of T5; 13 blocks attend twice."""
+    rows = [op for op in load_preset("sd-3.5-medium").operators if op.keys]
+    both = [op for op in rows if op.keys == 4096 + 77 + 256]
+    image = [op for op in rows if op.keys == 4096]
+    assert sum(op.layers for op in both) == 2 * 24
+    assert sum(op.layers for op in image) == 13
+
+
 def test_flux_attends_to_image_and_text_together() -> None:
     """1024 pixels are 64 x 64 tokens, with 512 of the text."""
     rows = {op.name: op for op in load_preset("flux.1-dev").operators if op.keys}

@@ -59,11 +59,12 @@ def case_of(model: str, card: str, count: int) -> dict[str, Any]:
 
 @cache
 def plan(model: str, card: str) -> tuple[dict[str, Any], advisor.Estimate]:
-    """The smallest number of cards that holds a model, and the estimate."""
+    """The smallest number of cards that holds a model in 8 bits or more, and the estimate."""
     for count in (1, 2, 4, 8, 16, 32):
         case = case_of(model, card, count)
         found = advisor.estimate(case)
-        if found.memory.fits and found.precision not in ("w4a16", "nvfp4") and not hosted(found):
+        wide = found.precision not in ("w4a16", "nvfp4", "q4_k_m")
+        if found.memory.fits and wide and not hosted(found):
             return case, found
     return case, found
 
@@ -834,3 +835,75 @@ def test_windows_of_sound_are_encoded_in_batches_that_fit() -> None:
         "hardware": {"accelerator": "t4", "count": 1},
     }
     assert "--batch 16 " in advisor.export(case, "faster-whisper").content
+
+
+QWEN_32B = {
+    "model": {"preset": "qwen3-32b"},
+    "workload": {"kind": "serving", "concurrency": 8},
+}
+
+
+def test_two_cards_serve_in_8_bits_behind_every_door() -> None:
+    """32.8 GB in fp8 fill 61 % of two RTX 5090 of 32 GB; no offer joins two of them."""
+    stated = QWEN_32B | {"hardware": {"accelerator": "rtx-5090", "count": 2}}
+    owned = QWEN_32B | {"limits": {"owned": [{"accelerator": "rtx-5090", "count": 2}]}}
+    assert advisor.recommend(owned).plans[0].estimate.precision == "fp8"
+    assert advisor.estimate(stated).precision == "fp8"
+    assert "--quantization fp8" in advisor.export(stated, "vllm").content
+
+
+@pytest.mark.parametrize(
+    ("model", "card", "to", "weights"),
+    [  # huggingface.co/nvidia and huggingface.co/RedHatAI
+        ("qwen3-32b", "rtx-5090", "vllm", "nvidia/Qwen3-32B-NVFP4"),
+        ("qwen3-32b", "rtx-5090", "tensorrt-llm", "nvidia/Qwen3-32B-NVFP4"),
+        (
+            "llama-3.3-70b",
+            "a100-sxm-80gb",
+            "sglang",
+            "RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16",
+        ),
+    ],
+)
+def test_a_plan_in_4_bits_loads_weights_that_are_published(
+    model: str, card: str, to: str, weights: str
+) -> None:
+    workload = {"kind": "serving", "concurrency": 8}
+    hardware = {"accelerator": card, "count": 1}
+    case = {"model": {"preset": model}, "workload": workload, "hardware": hardware}
+    assert weights in advisor.export(case, to).content.replace("Loads ", "", 1).split()
+
+
+def test_copies_on_chips_of_several_hosts_each_stay_on_one() -> None:
+    """Hosts of TPU v6e have 4 chips of 32 GB; Qwen3-32B in bf16 is 65.5 GB."""
+    hardware = {"accelerator": "tpu-v6e", "count": 16}
+    workload = {"kind": "serving", "concurrency": 128}
+    case = {"model": {"preset": "qwen3-32b"}, "workload": workload, "hardware": hardware}
+    text = advisor.export(case, "vllm").content
+    assert "--tensor-parallel-size 4" in text
+    assert "4 servers, one on each machine" in text
+    stated = {**case, "layout": {"tensor": 8, "data": 2}}
+    with pytest.raises(InputError, match="cannot join machines"):
+        advisor.export(stated, "vllm")
+
+
+@pytest.mark.parametrize("card", ["rtx-a6000", "radeon-pro-w7900", "v100-sxm2-32gb", "rtx-4090"])
+def test_one_user_of_an_own_card_gets_llama_cpp_and_many_do_not(card: str) -> None:
+    hardware = {"accelerator": card, "count": 1}
+    for users, engines in ((1, {"llama-cpp"}), (16, {"vllm", "lmdeploy"})):
+        workload = {"kind": "serving", "concurrency": users}
+        case = {"model": {"preset": "qwen3-8b"}, "workload": workload, "hardware": hardware}
+        used = advisor.estimate(case).software
+        assert used is not None
+        assert used.name in engines
+
+
+def test_docker_gets_infiniband_only_where_a_machine_has_it() -> None:
+    """An AWS g4dn has none: docker run --device fails on a device that is absent."""
+    hardware = {"accelerator": "t4", "count": 4}
+    workload = {"kind": "serving", "concurrency": 32}
+    layout = {"pipeline": 4}
+    case = {"model": {"preset": "phi-4"}, "workload": workload, "hardware": hardware}
+    text = advisor.export({**case, "layout": layout}, "vllm").content
+    assert "--nnodes" in text
+    assert "$([ -d /dev/infiniband ] && echo --device /dev/infiniband)" in text

@@ -1036,3 +1036,30 @@ def test_a_recipe_that_the_card_lacks_is_no_remedy() -> None:
     case = tuned("llama-3.2-3b", "lora", tokens=10e6)
     with pytest.raises(InputError, match="Choose --to torchrun or llama-factory"):
         advisor.export({**case, "hardware": {"accelerator": "t4", "count": 1}}, "axolotl")
+
+
+def test_an_arc_card_gets_pytorch_of_its_own() -> None:
+    """docs.pytorch.org, Getting Started on Intel GPU: wheels of an index of their own."""
+    case = tuned("qwen2.5-7b", "qlora", tokens=5e6)
+    case["hardware"] = {"accelerator": "arc-b580", "count": 1}
+    text = advisor.export(case, "torchrun").content
+    assert "pip install torch==2.15.0 --index-url https://download.pytorch.org/whl/xpu; " in text
+    assert "trl.scripts.sft" in text
+    assert "ZE_FLAT_DEVICE_HIERARCHY" not in text
+    halves = {**tuned("llama-3.1-8b", "lora", tokens=5e6)}
+    halves["hardware"] = {"accelerator": "max-1550", "count": 4}
+    made = advisor.export(halves, "torchrun").content
+    assert "export ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE" in made
+    with pytest.raises(InputError, match="images for training"):
+        advisor.export(case, "compose")
+
+
+@pytest.mark.parametrize(
+    ("card", "instead"), [("trainium2", "NeuronSFTTrainer"), ("ascend-910b", "torch-npu")]
+)
+def test_cards_without_files_are_told_what_trains_there(card: str, instead: str) -> None:
+    case = tuned("llama-3.1-8b", "lora", tokens=5e6)
+    case["hardware"] = {"accelerator": card, "count": 8}
+    with pytest.raises(InputError, match=instead) as refused:
+        advisor.export(case, "torchrun")
+    assert "does not run" not in str(refused.value)

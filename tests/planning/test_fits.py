@@ -200,3 +200,24 @@ def test_of_models_that_do_not_fit_the_nearest_miss_comes_first(desktop: Fits) -
     assert missed == sorted(missed, reverse=True)
     fitting = [model.parameters for model in desktop.having(Verdict.FITS)]
     assert fitting == sorted(fitting, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("card", "lacks"),
+    [
+        # Optimum Habana has no 4-bit training; Pascal 6.1 has next to no fp16 (1/64 of fp32, CUDA
+        # C++ Programming Guide, throughput of arithmetic instructions), and no bf16.
+        ("gaudi2", {FineTuningMethod.QLORA}),
+        ("p40", {FineTuningMethod.QLORA}),
+        ("rtx-4090", set()),
+    ],
+)
+def test_only_methods_that_software_offers_on_the_card_are_told(
+    card: str, lacks: set[FineTuningMethod]
+) -> None:
+    found = {item.method for item in model(advisor.fits(card, count=1), "llama-3.2-3b").trained}
+    assert found == {*FineTuningMethod} - lacks
+    case = tune("llama-3.2-3b", method="qlora", tokens=5e6)
+    owned = {"owned": [{"accelerator": card, "count": 1}]}
+    plans = advisor.recommend({**case, "limits": owned}).plans
+    assert bool(plans) == (FineTuningMethod.QLORA in found)

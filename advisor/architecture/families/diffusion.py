@@ -1,4 +1,4 @@
-"""Diffusion networks: U-Nets of Stable Diffusion, DiT, and Flux-class transformers.
+"""Diffusion networks: U-Nets of Stable Diffusion, DiT, Stable Diffusion 3 and Flux.
 
 Fields follow the classes of Hugging Face diffusers 0.35 (Apache-2.0), and for DiT its paper's code
 (Peebles and Xie 2022, arXiv:2212.09748). One "image" is one pass of the network over the latent of
@@ -276,6 +276,48 @@ def flux(fields: ConfigFields) -> Stack:
     )
 
 
+def stable_diffusion_3(fields: ConfigFields) -> Stack:
+    """Stable Diffusion 3: image and text in two streams that attend to each other."""
+    heads, depth = fields.count("num_attention_heads"), fields.count("num_layers")
+    hidden = heads * fields.count("attention_head_dim")
+    latent, patch = _latent(fields), fields.count("patch_size", maximum=64)
+    places = fields.count("pos_embed_max_size") ** 2
+    text, length = fields.count("joint_attention_dim"), fields.count("text_length")
+    twice = min(fields.length("dual_attention_layers") or 0, depth - 1)
+    stream, alone = _two_streams(hidden, heads), _image_alone(heads)
+    vectors = (*_vector("pooled", hidden), *_vector("timestep", hidden))
+    return Stack(
+        unit=Unit.IMAGE,
+        input=latent,
+        others={
+            "text": StackInput(width=text, length=length),
+            "timestep": StackInput(width=SINUSOIDS),
+            "pooled": StackInput(width=fields.count("pooled_projection_dim")),
+        },
+        layers=(
+            nn.section(
+                "condition",
+                *(nn.Save(name="latent"), *vectors, nn.Save(name="time")),
+                *(nn.Take(name="text"), nn.Linear(out=hidden), nn.Save(name="words")),
+                nn.Take(name="latent"),
+            ),
+            nn.section(
+                "stem",
+                nn.Convolution(out=hidden, kernel=patch, stride=patch, padding=0),
+                nn.Learned(elements=places * hidden),
+            ),
+            *((nn.section("twice", nn.repeat(twice, *alone, *stream)),) if twice else ()),
+            nn.section("double", nn.repeat(depth - 1 - twice, *stream)),
+            nn.section("last", *_read_only(hidden, heads)),
+            _modulated_head(patch * patch * fields.count("out_channels", maximum=65_536)),
+        ),
+        blocks=depth,
+        hidden_size=hidden,
+        guided=True,
+        notes=_beside(fields),
+    )
+
+
 def _two_streams(hidden: int, heads: int) -> nn.Layers:
     """Return a block of the image and one of the text, each of which attends to both."""
 
@@ -285,6 +327,23 @@ def _two_streams(hidden: int, heads: int) -> nn.Layers:
     return (
         *(*stream("words"), nn.Save(name="pixels"), nn.Take(name="words")),
         *(*stream("pixels"), nn.Save(name="words"), nn.Take(name="pixels")),
+    )
+
+
+def _image_alone(heads: int) -> nn.Layers:
+    """Return the attention of the image to itself beside that to both."""
+    attention = nn.Attention(heads=heads, head_norm=True)
+    return (nn.residual(PLAIN_NORM, nn.Condition(source="time", chunks=3), attention),)
+
+
+def _read_only(hidden: int, heads: int) -> nn.Layers:
+    """Return the last block, after which nothing reads the text."""
+    words = nn.Attention(heads=heads, joint="pixels", head_norm=True, output=False)
+    image = nn.Attention(heads=heads, joint="words", head_norm=True)
+    return (
+        *(nn.Save(name="pixels"), nn.Take(name="words"), PLAIN_NORM),
+        *(nn.Condition(source="time", chunks=2), words, nn.Take(name="pixels")),
+        *_modulated_block(hidden, image),
     )
 
 

@@ -179,9 +179,8 @@ class ToolRules:
     def _first(self, card: Accelerator) -> Tool | Lack:
         misses: list[tuple[Tool, str]] = []
         for tool, support in self._candidates(card):
-            miss = self._miss(tool, support, card)
-            if not miss:
-                return tool
+            if not (miss := self._miss(tool, support, card)):
+                return tool.on(card)
             misses.append((tool, miss))
         return self._lack(card, misses)
 
@@ -250,8 +249,8 @@ class ToolRules:
         if not self._knows(support, card):
             return f"does not serve {self.architecture.family} models there"
         if not self._own_ways((tool, support), card, workload):
-            name = workload.weight_format
-            name = name or stored_format(card, self.architecture.weight_format)
+            own = stored_format(card, self.architecture.weight_format)
+            name = workload.weight_format or own
             return f"does not serve {name} weights there"
         offer, pools = tool.serving or ServingOffer(), workload.disaggregated
         layout = self.case.layout
@@ -283,19 +282,20 @@ class ToolRules:
         optimizer = workload.optimizer or usual(self.architecture, tuned).optimizer
         if optimizer not in offer.optimizers:
             return f"has no {optimizer.label}"
-        if isinstance(workload, FineTuning):
-            method = workload.method
-            adapts = method is not FineTuningMethod.FULL
-            able = method in offer.methods and support.tunes(card, method)
-            if (adapts or text) and not able:
-                return f"offers no {method.value} there"
-            if workload.four_bit and self.architecture.num_experts > 1:
-                family = self.architecture.family
-                if not tool.reaches_experts(method, family):
-                    return f"keeps the experts of {family} in 16 bits"
-            if text and workload.preference and workload.preference not in offer.preference:
-                return f"offers no {workload.preference.value.upper()}"
-        return ""
+        if not isinstance(workload, FineTuning):
+            return ""
+        method, wish, model = workload.method, workload.preference, self.architecture
+        able = method in offer.methods and support.tunes(card, method)
+        four, adapts = workload.four_bit, text or method is not FineTuningMethod.FULL
+        halves = card.compute_capability is None or {"fp16", "bf16"} & {*card.peak_flops_per_s}
+        apart = model.num_experts > 1 and not tool.reaches_experts(method, model.family)
+        lacks = {
+            f"offers no {method.value} there": adapts and not able,
+            "computes 4-bit weights in fp16 or bf16, which the card lacks": four and not halves,
+            f"keeps the experts of {model.family} in 16 bits": four and apart,
+            f"offers no {(wish or method).upper()}": text and wish not in (None, *offer.preference),
+        }
+        return next((told for told, lacking in lacks.items() if lacking), "")
 
     def _beyond(self, tool: Tool) -> str:
         """Return what the stated fields of a layout ask beyond a tool."""
@@ -338,11 +338,11 @@ class ToolRules:
             formats = ", ".join(self._formats(tools[0], card))
             return f"Use {tools[0].title} with weights in {formats}."
         if tools and isinstance(workload, FineTuning) and (offer := tools[0].training):
-            methods = ", ".join(offer.methods)
+            _, support = tools[0].support(card) or ("", Support())
+            methods = ", ".join(each for each in offer.methods if support.tunes(card, each))
             return f"Use {tools[0].title} with {methods}, or choose another accelerator."
-        if tools:
-            return f"Use {tools[0].title}, or change what it does not offer."
-        return "Choose another accelerator."
+        used = f"Use {tools[0].title}, or change what it does not offer." if tools else ""
+        return used or "Choose another accelerator."
 
     def _knows(self, support: Support, card: Accelerator) -> bool:
         model = self.architecture

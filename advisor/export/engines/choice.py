@@ -70,9 +70,9 @@ def program_for(
     if named is not None and named in able:
         return named
     who = f"{named.title} does not serve" if named else "no file can serve"
-    if named is not None and named.does(duty, card):
+    if named is not None and named.does(duty, None) and (not card or named.tool.support(card)):
         who = f"no file starts {named.title} for"
-        if named.knows(duty, model, card):
+        if named.does(duty, card) and named.knows(duty, model, card):
             who = f"{named.title} loads no weights that predict masked tokens, as those of"
     if named is None and workload.engine is not None:
         who = f"no file starts {known_tools()[workload.engine].title} for"
@@ -130,9 +130,17 @@ def _with_plugin(tool: Tool, card: Accelerator) -> str:
 
 
 def expressed(
-    program: Program, case: Case, model: ModelArchitecture, plan: Estimate, card: Accelerator
+    program: Program,
+    case: Case,
+    model: ModelArchitecture,
+    plan: Estimate,
+    card: Accelerator,
+    machine: int,
 ) -> Expressed:
-    """Return a plan as a program can state it, with the differences."""
+    """Return a plan as a program can state it, with the differences.
+
+    ``machine``: accelerators of one machine.
+    """
     workload = case.workload
     assert isinstance(workload, Serving)
     differences: list[str] = []
@@ -142,7 +150,8 @@ def expressed(
         wanted = plan.kv_cache_format or cache_format(workload, card)
         cache = _cache(program, wanted, differences)
         caches = {"kv_cache_format": cache}
-    layout = _layout(program, card, plan.layout, differences)
+    free = case.layout is None
+    layout = _layout(program, card, plan, differences, reach=machine if free else 0)
     techniques = _techniques(program, workload, model, card, differences)
     techniques |= _load(program, workload, model, layout.data, differences)
     update: dict[str, object] = {
@@ -248,9 +257,19 @@ def _techniques(
 
 
 def _layout(
-    program: Program, card: Accelerator, wanted: ParallelLayout, differences: list[str]
+    program: Program, card: Accelerator, plan: Estimate, differences: list[str], *, reach: int
 ) -> ParallelLayout:
+    """Return the layout that a file states; ``reach``: accelerators to which a copy may shrink."""
+    wanted, held = plan.layout, plan.memory
     update: dict[str, int | None] = {}
+    build, together = program.build_for(card), wanted.replica_cards
+    spans = bool(reach and build and build.alone) and together > reach and together % reach == 0
+    if spans and held.total_bytes.high * together <= held.usable_bytes * reach:
+        update |= {"tensor": reach, "pipeline": 1, "data": wanted.accelerators // reach}
+        differences.append(
+            f"Each copy stays on one machine of {reach}, not {together} accelerators: no file "
+            f"joins machines for {program.title} there."
+        )
     if wanted.host_options and not program.reads_gguf:
         update = {"gpu_layers": None, "cpu_expert_layers": 0}
         differences.append(f"{program.title} keeps no layers in the host's memory.")

@@ -13,12 +13,13 @@ from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines import gguf, neuron, speech
-from advisor.export.engines.programs import predicts_tokens
+from advisor.export.engines.programs import Program, predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
 from advisor.export.formats import cannot
 from advisor.export.quoting import shell_word, yaml_text
 from advisor.export.script import Launch, Options
+from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
 from advisor.export.versions import image_source, pip_install
@@ -331,6 +332,15 @@ def _file(content: str | dict[str, object]) -> str:
     if isinstance(content, str):
         return content
     return yaml_text({name: value for name, value in content.items() if value is not None})
+
+
+def published(program: Program, setup: Setup) -> str | None:
+    """Return the hub id of published weights in the plan's format that the program reads."""
+    wanted = setup.estimate.precision
+    stated = program.states(wanted)
+    if setup.named is None or stated is None or not stated.published:
+        return None
+    return launch_models().quantized.names.get(setup.named, {}).get(wanted)
 
 
 def _check(servers: Servers) -> None:

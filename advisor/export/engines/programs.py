@@ -78,6 +78,8 @@ class Weights(Noun):
     options: tuple[str, ...] = ()
     stored: bool = False
     """Whether the checkpoint must hold the format already."""
+    published: bool = False
+    """Whether it reads the published weights in this format that are known here."""
     whole: bool = False
     """Whether it is made of 16-bit weights that lie on the cards first."""
     extra: tuple[str, ...] = ()

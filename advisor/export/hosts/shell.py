@@ -24,9 +24,12 @@ from advisor.export.setup import Setup
 
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""
-FABRIC: Final = "--device /dev/infiniband --cap-add IPC_LOCK --ulimit memlock=-1"
-"""Options of ``docker run`` that let NCCL use InfiniBand or RoCE, with locked memory without limit
-(NCCL 2.26.2 user guide, troubleshooting.rst, shared memory)."""
+FABRIC: Final = (
+    "$([ -d /dev/infiniband ] && echo --device /dev/infiniband) --cap-add IPC_LOCK "
+    "--ulimit memlock=-1"
+)
+"""Options of ``docker run`` that let NCCL use InfiniBand or RoCE, if a machine has it, with locked
+memory without limit (NCCL 2.26.2 user guide, troubleshooting.rst, shared memory)."""
 HUB: Final = '-e HF_TOKEN -v "$HOME/.cache/huggingface:/root/.cache/huggingface"'
 """Options of ``docker run`` that pass the rights to gated weights, and keep what was loaded."""
 JOB: Final = "job.sh"

@@ -41,7 +41,6 @@ GAUDI: Final = Tool(
     facts={
         "data": lambda setup: "tatsu-lab/alpaca" if setup.run.frozen else "Salesforce/wikitext",
         "gaudi_deepspeed": lambda setup: version_of("gaudi-deepspeed"),
-        "gaudi": lambda setup: setup.accelerator.key.startswith("gaudi"),
         "script": lambda setup: "run_lora_clm.py" if setup.run.frozen else "run_clm.py",
         "shared": _shared,
         "spawn": _spawn,

@@ -23,10 +23,11 @@ from advisor.export.setup import Setup
 from advisor.export.training.samples import folder_bytes
 from advisor.export.training.starts import launch_of, machines_of, start
 from advisor.foundation.units import GB, GIB
+from advisor.nouns.software.tools import backends_of
 from advisor.nouns.training_choices import Preference
 
-BACKENDS: Final = {"NVIDIA": "cuda", "AMD": "rocm", "Intel": "gaudi"}
-"""What carries kernels to the cards that containers reach, by vendor."""
+BACKENDS: Final = ("cuda", "rocm", "gaudi")
+"""What carries kernels to the cards for which there are images."""
 FOLDER: Final = "/training"
 """Folder of the volume that keeps downloads and checkpoints."""
 BUCKET: Final = "/checkpoints"
@@ -71,15 +72,15 @@ def _script(setup: Setup, launch: Launch, *further: str, **where: Variable | str
 
 def _backend(setup: Setup) -> str:
     """Return what carries kernels to the card; raise ``InputError`` if no container reaches it."""
-    vendor = setup.accelerator.vendor
-    if vendor not in BACKENDS:
+    backend = backends_of(setup.accelerator)[0]
+    if backend not in BACKENDS:
         raise cannot(
-            "containers reach only NVIDIA's and AMD's cards and Gaudi",
+            "there are images for training on NVIDIA's and AMD's cards and Gaudi alone",
             value=setup.accelerator.name,
             allowed=", ".join(BACKENDS),
             remedy=setup.native,
         )
-    return BACKENDS[vendor]
+    return backend
 
 
 def kubernetes_file(setup: Setup) -> str:

@@ -14,7 +14,7 @@ from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Fact, Parts, Tool
-from advisor.export.versions import CudaBuild, git_clone, pip_install
+from advisor.export.versions import git_clone, pip_install
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.resources import data_path
@@ -166,7 +166,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
     return Launch(
         program=_texts(plan.words(says.program)),
         options=plan.options(says.options),
-        install=_installation(tool, plan, setup.cuda),
+        install=_installation(tool, plan, setup),
         image=tool.image(setup),
         variables={
             name: (plan.filled(default), meaning)
@@ -187,10 +187,11 @@ def launch(tool: Tool, setup: Setup) -> Launch:
     )
 
 
-def _installation(tool: Tool, plan: _Plan, cuda: CudaBuild | None) -> tuple[tuple[str, ...], ...]:
+def _installation(tool: Tool, plan: _Plan, setup: Setup) -> tuple[tuple[str, ...], ...]:
     says, commands = tool.says, []
-    if says.pip and cuda and cuda.install:
-        commands.append(("pip", "install", *cuda.install))
+    first = setup.cuda.install if setup.cuda else setup.torch_install
+    if says.pip and first:
+        commands.append(("pip", "install", *first))
     if says.clone:
         commands.append(git_clone(says.clone.repository, says.clone.package, tag=says.clone.tag))
     if says.pip:

@@ -18,10 +18,11 @@ from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.stacks import DEGREES
 from advisor.nouns.software.tools import Tool as Software
-from advisor.nouns.software.tools import known_tools
+from advisor.nouns.software.tools import backends_of, known_tools, tool_choice
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
@@ -79,7 +80,8 @@ class Description(Noun):
     optimizers: dict[Optimizer, object]
     sharding: dict[Sharding, Sharding]
     stack: str = ""
-    vendors: tuple[str, ...] = ("NVIDIA", "AMD")
+    backends: tuple[str, ...] = ("cuda", "rocm")
+    """Cards for which it has files: backends of ``data/tool_choice.yaml``."""
     resumes: bool = False
     """Whether a file that starts again goes on from its last checkpoint."""
     units: tuple[Unit, ...] = (Unit.TOKEN,)
@@ -120,6 +122,16 @@ class Description(Noun):
     body: Lines = ()
     files: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
     """Name -> condition and content."""
+
+    @property
+    def vendors(self) -> tuple[str, ...]:
+        """Vendors of its cards."""
+        known = tool_choice().backends
+        return tuple(dict.fromkeys(each for name in self.backends for each in known[name].vendors))
+
+    def reaches(self, card: Accelerator) -> bool:
+        """Whether it has files for a card."""
+        return bool({*self.backends} & {*backends_of(card)})
 
     @property
     def beyond(self) -> tuple[str, ...]:
@@ -185,9 +197,10 @@ class Tool:
         return known_tools().get(self.key)
 
     def image(self, setup: Setup) -> str:
-        """Return the container image with its libraries, built for the card of a plan."""
-        vendor = setup.accelerator.vendor.lower()
-        return image_named(f"{self.says.image}-{vendor}") if self.says.image else ""
+        """Return the container image with its libraries for a plan's card; empty without one."""
+        if not self.says.image or setup.torch_install:
+            return ""
+        return image_named(f"{self.says.image}-{setup.accelerator.vendor.lower()}")
 
     def precision(self, setup: Setup) -> str:
         """Return the recipe that the file means; a card without TF32 takes fp32 as it is."""

@@ -73,7 +73,7 @@ def tool_for(setup: Setup, to: Format) -> Tool:
         return OWN[to]
     assert not isinstance(setup.workload, Serving)
     asked, pretrains = setup.workload.software or "", setup.run.method is None
-    text, gpu = setup.model.unit is Unit.TOKEN, setup.accelerator.vendor in MASKED.says.vendors
+    text, gpu = setup.model.unit is Unit.TOKEN, MASKED.says.reaches(setup.accelerator)
     if text and gpu and not setup.model.generates:
         return MASKED
     if text and asked in known_tools() and asked not in known_stacks():
@@ -109,7 +109,7 @@ def _for_samples(setup: Setup, *, gaudi: bool) -> Tool:
 def trains_on(to: Format, card: Accelerator) -> bool:
     """Whether a training format has files for a card."""
     tools = (OWN[to],) if to in OWN else (*NAMED.values(),)
-    return any(card.vendor in tool.says.vendors for tool in tools)
+    return any(tool.says.reaches(card) for tool in tools)
 
 
 def most_cards(to: Format, limit: int) -> int:

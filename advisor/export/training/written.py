@@ -22,6 +22,7 @@ from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.stacks import DEGREES
+from advisor.nouns.software.tools import backends_of, tool_choice
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving, Training
 
@@ -113,11 +114,12 @@ _Problem = tuple[bool, str, object, str, str]
 def _network(setup: Setup, tool: Tool) -> Iterator[_Problem]:
     """Yield what card and network may have that the program does not run."""
     unit, elsewhere = setup.model.unit, launch_models().elsewhere
+    known = tool_choice().backends
     yield (
-        setup.accelerator.vendor not in tool.says.vendors,
-        f"does not run on {setup.accelerator.vendor} cards",
+        not tool.says.reaches(setup.accelerator),
+        f"has no file for {known[backends_of(setup.accelerator)[0]].title}",
         setup.accelerator.name,
-        " or ".join(tool.says.vendors),
+        ", ".join(known[name].title for name in tool.says.backends),
         setup.native,
     )
     yield (

@@ -95,15 +95,13 @@ class FewUsers(Noun):
     users: Annotated[int, Field(ge=1)]
     """Most requests at the same time."""
     segments: tuple[Segment, ...]
-    shared_memory: tuple[Segment, ...]
-    """Segments of which only cards that share the host's memory count."""
+    architectures: tuple[str, ...]
     tools: tuple[str, ...]
     """Tools that come first."""
 
     def on(self, card: Accelerator) -> bool:
         """Whether a card is one of them."""
-        shared = card.shares_host_memory and card.segment in self.shared_memory
-        return shared or card.segment in self.segments
+        return card.segment in self.segments or card.architecture in self.architectures
 
 
 class FormatLadder(Noun):

@@ -105,6 +105,13 @@ class Tool(Noun):
         """Return the backend under which the tool runs on a card, or None."""
         return _support(self.name, Kind.of(card))
 
+    def on(self, card: Accelerator) -> "Tool":
+        """Return the tool as it runs on a card: without fused kernels that do not."""
+        kernels = known_tools().get(self.fused_stack or "")
+        if not self.fused or kernels is None or kernels.support(card):
+            return self
+        return self.changed(fused=())
+
     def release_on(self, card: Accelerator) -> str:
         """Return the release that runs on a card; empty where its plugin's is not known."""
         _, support = self.support(card) or ("", Support())
@@ -351,6 +358,11 @@ def usual_tools(card: Accelerator, duty: Duty, parameters: float | None = None) 
         if parameters is not None and each.least <= parameters <= each.most
     )
     return _usual(Kind.of(card), duty, sizes)
+
+
+def backends_of(card: Accelerator) -> tuple[str, ...]:
+    """Return the backends that reach a card, the first counting first."""
+    return _backends(Kind.of(card))
 
 
 def tools_on(card: Accelerator) -> tuple[Tool, ...]:

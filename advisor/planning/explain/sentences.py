@@ -217,7 +217,8 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     beside = f", and {memory(host)} of its host's memory" if host.expected else ""
     fill = f"Uses {memory(total)} of {memory(usable)}{estimate.memory_of}{beside}."
     if estimate.memory.tight:
-        most = memory_against(total.high, usable)[0]
+        most = memory(total.high)
+        most = "a little more than there is" if most == memory(usable) else most
         fill += f" Tight: measure one step; a run unlike the published ones may take {most}."
     if estimate.software is not None:
         fill += f" Software: {estimate.software.named}."

@@ -285,8 +285,9 @@ def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
     if single and run.recipe.compute == "bf16" and placement.accelerator.vendor == "NVIDIA":
         # The recipe of torchtune for 8B on one card of 24 GB.
         yield _Change(
-            "torchtune's single-device recipe (release 0.6.1, no longer developed: paged 8-bit "
-            "AdamW, update in the backward pass, bf16 weights without a master copy)",
+            "torchtune's recipe full_finetune_single_device (tune ls shows its files; release "
+            "0.6.1, no longer developed: paged 8-bit AdamW, update in the backward pass, bf16 "
+            "weights without a master copy)",
             replace(
                 run,
                 software="plain",

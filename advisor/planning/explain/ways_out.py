@@ -13,6 +13,7 @@ from advisor.estimate.fold import fold_adapters
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
 from advisor.estimate.tools.serving_formats import ladder_of, ways_of
+from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.run import offer_for, resolve_training
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
@@ -76,12 +77,14 @@ class _Tight:
         return None
 
     def _beyond(self, case: Case, place: Placement) -> tuple[str, ...]:
-        """Return what a layout asks that its tool does not offer."""
+        """Return what a case asks that no tool, or a layout that its own tool does not offer."""
         workload = case.workload
         if isinstance(workload, Serving):
             return ()
         offer = offer_for(place.tool, workload, self.asked.architecture)
         four_bit = isinstance(workload, FineTuning) and workload.four_bit
+        if lack := ToolRules.of(case, self.asked.architecture).lack(place.accelerator):
+            return (lack.reason,)
         return () if offer is None else offer.lacking(place.layout, four_bit=four_bit)
 
     def placed(self, case: Case) -> Estimate | None:

@@ -239,6 +239,7 @@ def _trainer(case: Case, card: Accelerator, catalog: Catalog, model: ModelArchit
     joined = hardware_systems(card, count, catalog, case, together=count)
     hosts = by_host_memory(joined, case.host, serving=False)
     return Trainer(
+        case=case.changed(hardware=None, layout=None),
         card=card,
         count=count,
         precisions=on_cards,

@@ -9,10 +9,12 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.terms import shape_widening
+from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import evaluate_memory, memory_interval, usual_total
 from advisor.estimate.training.run import TrainingRun, offer_for, resolve_training, takes_adapters
 from advisor.foundation.record import record
+from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import recipe_named
@@ -33,6 +35,7 @@ LENGTHS: Final = (1, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 class Trainer:
     """Fine-tunes models on some cards, one sequence per card at a time."""
 
+    case: Case
     card: Accelerator
     count: int
     precisions: Mapping[FineTuningMethod, str]
@@ -48,7 +51,9 @@ class Trainer:
             return
         for method in FineTuningMethod:
             if method is FineTuningMethod.FULL or takes_adapters(architecture, LORA_TARGETS):
-                yield self._longest(architecture, method, context)
+                case = self.case.changed(workload=FineTuning(method=method))
+                if ToolRules.of(case, architecture).lack(self.card) is None:
+                    yield self._longest(architecture, method, context)
 
     def _longest(
         self, architecture: ModelArchitecture, method: FineTuningMethod, context: int
