@@ -146,7 +146,7 @@ SOURCE: Final = "aiconfigurator-core 0.12.0, measured kernel tables (Apache-2.0)
 
 HEADER: Final = """\
 # Constants fitted on data/measurements/kernels, and software and intervals on
-# data/measurements/training_runs.csv. Written by 'make calibrate': do not edit.
+# training_runs.csv and mlperf_training.csv beside it. Written by 'make calibrate': do not edit.
 # Stated constants are in calibration_facts.yaml. SI units: seconds, fractions.
 # best_shares: best 16-bit matmul over the dense peak, matmul_achievable.csv, matmul_best_*.csv.
 """

@@ -31,6 +31,8 @@ from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.stacks import fitted_stacks, known_stacks, stack_named
 
 TABLE: Final = "training_runs.csv"
+TABLES: Final = (TABLE, "mlperf_training.csv")
+"""Tables with the speeds that the stacks' slowdowns are fitted on."""
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
 TIMES: Final = ("step_time_s",)
 TAILS: Final = (0.1, 0.9)
@@ -131,20 +133,23 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
 
     ``engine``: the slowdowns of its constants are not used.
     """
-    rows = shipped_rows(TABLE)
-    timed = [row for row in rows if cell(row, "primary_quantity") in (*RATES, *TIMES)]
     plain = Engine(
         catalog=engine.catalog,
         calibration=without_slowdown(engine.calibration),
         configs=engine.configs,
     )
-    report = score(timed, recognise(timed[0]), plain, table=TABLE)
+    return tuple(run for name in TABLES for run in _timed_rows(name, plain))
+
+
+def _timed_rows(name: str, plain: Engine) -> list[TimedRun]:
+    timed = [row for row in shipped_rows(name) if cell(row, "primary_quantity") in (*RATES, *TIMES)]
+    report = score(timed, recognise(timed[0]), plain, table=name)
     by_id = {cell(row, "id"): row for row in timed}
-    return tuple(
+    return [
         _timed(found, by_id[found.id], plain)
         for found in report.rows
         if found.quantity in (*RATES, *TIMES)
-    )
+    ]
 
 
 def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
