@@ -30,7 +30,7 @@ def burst_s(
     running : float or ndarray
         Requests that run at the same time at most, :math:`R`.
     rate_per_s : float or ndarray
-        Rate with :math:`R` requests in flight, :math:`X`. [requests/s]
+        Rate with :math:`R` requests running, :math:`X`: :func:`backlog_rate_per_s`. [requests/s]
     prompt_s : float or ndarray
         Time for which one prompt occupies the engine, :math:`s`. [s]
     output_tokens : float or ndarray
@@ -64,6 +64,34 @@ def burst_s(
     12.5
     """
     return running * prompt_s + (requests - running) / rate_per_s + output_tokens * draining_s
+
+
+def backlog_rate_per_s(*, running: Number, answer_s: Number, service_s: Number) -> Number:
+    r"""Requests that an engine ends in a second while others wait outside. [requests/s]
+
+    Parameters
+    ----------
+    running : float or ndarray
+        Requests that hold a place, :math:`R`.
+    answer_s : float or ndarray
+        From the start of a request's prompt to its last token, :math:`L`. [s]
+    service_s : float or ndarray
+        Time for which one prompt occupies the engine, :math:`s`. [s]
+
+    Notes
+    -----
+    .. math:: X = \min\left(\frac{R}{L}, \frac{1}{s}\right)
+
+    A request takes its place when its prompt starts, so no place waits. In a closed loop without
+    others, requests wait for prompts among those that run, and the rate is lower.
+
+    Examples
+    --------
+    >>> backlog_rate_per_s(running=8.0, answer_s=2.0, service_s=0.125).item()
+    4.0
+    """
+    rate: Number = np.minimum(running / answer_s, 1 / service_s)
+    return rate
 
 
 def burst_first_token_s(

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.equations.serving.bursts import burst_first_token_s, burst_s
+from advisor.equations.serving.bursts import backlog_rate_per_s, burst_first_token_s, burst_s
 from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
@@ -81,8 +81,13 @@ def burst_times(
     pieces = [(one + other) / 2 for one, other in pairwise(steps)]
     ends = (steps[0] / running + steps[-1]) / 2
     draining = np.asarray(sum(pieces)) * np.log(running) / HALVINGS + ends
-    rate = full.requests_per_s / layout.data
-    taken_s = asked * engine.admission_s
+    rate = backlog_rate_per_s(
+        running=running,
+        answer_s=full.first_token_s + (load.output_tokens - 1) * full.tpot_s,
+        service_s=full.prompt_service_s,
+    )
+    # The host takes in later requests while the engine runs the first ones.
+    taken_s = running * engine.admission_s
     common = {
         "requests": asked,
         "running": running,
