@@ -27,6 +27,7 @@ KEPT_BYTES: Final = 31 * 2**20
 # would allocate its pages again, which takes a third of its time.
 np.empty(KEPT_BYTES, dtype=np.uint8)
 
+LEVELS, SCHEDULES, POLICIES = tuple(Sharding), tuple(Schedule), tuple(Recompute)
 SHARDING_LEVEL = {level: index for index, level in enumerate(Sharding)}
 OFFLOAD_BITS = {what: float(2**place) for place, what in enumerate(Offload)}
 SCHEDULE_LEVEL = {schedule: index for index, schedule in enumerate(Schedule)}
@@ -153,24 +154,23 @@ class LayoutArrays(Columns):
 
     def layout(self, index: int) -> ParallelLayout:
         """Return element ``index`` as a noun."""
-        sharding = list(Sharding)[int(self.sharding[index])]
-        recompute = list(Recompute)[int(self.recompute[index])]
         # The search makes thousands of these, from values that need no validation.
+        offload = self.offload[index]
         return ParallelLayout.model_construct(
             data=int(self.data[index]),
             tensor=int(self.tensor[index]),
             pipeline=int(self.pipeline[index]),
             context=int(self.context[index]),
             expert=int(self.expert[index]),
-            sharding=sharding,
+            sharding=LEVELS[int(self.sharding[index])],
             micro_batch=int(self.micro_batch[index]),
-            recompute=recompute,
+            recompute=POLICIES[int(self.recompute[index])],
             sequence_parallel=bool(self.sequence_parallel[index]),
             virtual_stages=int(self.virtual_stages[index]),
-            offload=tuple(
-                what for what, bit in OFFLOAD_BITS.items() if self.offload[index] // bit % 2
-            ),
-            schedule=list(Schedule)[int(self.schedule[index])],
+            offload=tuple(what for what, bit in OFFLOAD_BITS.items() if offload // bit % 2)
+            if offload
+            else (),
+            schedule=SCHEDULES[int(self.schedule[index])],
             gpu_layers=int(layers) if np.isfinite(layers := self.gpu_layers[index]) else None,
             cpu_expert_layers=int(self.cpu_expert_layers[index]),
         )
@@ -281,12 +281,13 @@ class HardwareArrays(Columns):
         cls, systems: Sequence[tuple[Accelerator, Node, KernelEfficiency, str]]
     ) -> HardwareArrays:
         """Return systems one after the other, each with the format of its matmuls."""
-        rates = [
-            card_rates(card, kernels, compute) | node_rates(card, node, kernels)
+        rows = [
+            (card_rates(card, kernels, compute), node_rates(card, node, kernels))
             for card, node, kernels, compute in systems
         ]
-        table = np.array([[*one.values()] for one in rates], dtype=np.float64)
-        return cls(**dict(zip(rates[0], np.ascontiguousarray(table.T), strict=True)))
+        table = np.array([[*one.values(), *other.values()] for one, other in rows])
+        names = [name for part in rows[0] for name in part]
+        return cls(**dict(zip(names, np.ascontiguousarray(table.T), strict=True)))
 
     def in_16_bits(self) -> HardwareArrays:
         """Return the same systems for matmuls in their 16-bit format."""

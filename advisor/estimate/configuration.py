@@ -42,6 +42,7 @@ from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_nam
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import beyond_stack
 from advisor.nouns.software.tools import tool_choice
+from advisor.nouns.techniques import in_words
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
 
@@ -224,6 +225,7 @@ def describe_workload(
     lengths = f"of {workload.input_tokens:,} tokens in, {workload.output_tokens:,} out"
     if workload.beam_size > 1:
         lengths += f", {workload.beam_size} beams"
+    lengths += in_words(workload)
     if workload.requests_per_s is not None:
         how = workload.arrivals.label
         what = f"serve {_asked(workload.requests_per_s)} that arrive {how}"

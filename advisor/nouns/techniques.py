@@ -7,6 +7,7 @@ from pydantic import Field
 
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
+from advisor.foundation.formatting import percent
 from advisor.foundation.names import HubId
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
@@ -202,6 +203,20 @@ class TechniqueFacts(Noun):
 def technique_facts() -> TechniqueFacts:
     """Return what is published of the techniques."""
     return read_record(data_path(TECHNIQUES), TechniqueFacts)
+
+
+def in_words(stated: Techniques) -> str:
+    """Return what a case states, e.g. ``, 70 % of each prompt in the cache``; empty if nothing."""
+    hits, shared, speculation = stated.prefix_hit_share, stated.shared_prefix_tokens, ""
+    if stated.speculation:
+        speculation = technique_facts().speculation[stated.speculation].title
+    parts = {
+        f"{percent(hits or 0.0)} of each prompt in the cache": hits,
+        f"{shared or 0:,} tokens of each prompt the same": shared,
+        f"drafts by {speculation}": speculation,
+        f"{stated.adapters} LoRA adapters": stated.adapters,
+    }
+    return "".join(f", {words}" for words, said in parts.items() if said)
 
 
 def reserved_rank(stated: Techniques) -> int:

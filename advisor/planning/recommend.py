@@ -7,17 +7,19 @@ from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.report import parameters_of
+from advisor.foundation.formatting import money, percent
 from advisor.nouns.case import Hardware
 from advisor.nouns.hardware import JOIN
-from advisor.nouns.limits import Constraints
+from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.devices import buying_advice, devices_to_buy
-from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence
+from advisor.planning.explain.rejections import REQUESTS_UNIT
+from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence, title
 from advisor.planning.placed import explained
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
-from advisor.planning.search.options import best_option
+from advisor.planning.search.options import best_option, meets_time
 from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement
 
@@ -55,7 +57,7 @@ def recommend(
     bought = devices_to_buy(asked.of(searched.case))
     lost = best is None or not brief
     rejections = searched.rejections(rankings, best, bought) if lost else ()
-    answer = _answer(rankings[0].plans, rejections, case.limits)
+    answer = _answer(rankings[0].plans, rejections, case.limits, _scaled(searched))
     if best is None:
         on_sentence(answer)
     candidates = searched.candidates()
@@ -92,20 +94,43 @@ def recommend(
     )
 
 
-def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Constraints) -> str:
+def _scaled(searched: Searched) -> list[str]:
+    """Say that the cheapest plan, over a budget all day, is within it where it follows the day."""
+    limits, options = searched.case.limits, searched.result.options
+    if searched.feasible or limits.budget_usd is None:
+        return []
+    best = best_option([one for one in options if meets_time(one, limits)], Objective.CHEAPEST)
+    day = None if best is None else searched.estimate(best).day
+    if best is None or day is None or day.cheapest.usd_per_month > limits.budget_usd:
+        return []
+    way, name = day.cheapest, title(best, searched.systems[best.system])
+    bills = f"{money(best.cost_usd)} a month for the peak all day, but {money(way.usd_per_month)}"
+    late = percent(way.late_share)
+    return [f"{name}: {bills} {way.title.lower()}, with {late} of requests late."]
+
+
+def _answer(
+    plans: Sequence[Plan],
+    rejections: Sequence[Rejection],
+    limits: Constraints,
+    scaled: Sequence[str],
+) -> str:
     if plans:
         return plans[0].sentence
     codes = {"deadline", "budget", "latency", "memory"}
     if limits.accelerators:
         codes |= {"not_offered", "format", "inference_only", "software"}
     found = [item for item in rejections if item.code.value in codes]
+    if any(item.code is RejectionCode.BUDGET for item in found):
+        # More cards than a search takes are no nearer to the budget.
+        found = [item for item in found if item.unit != REQUESTS_UNIT]
     # Without any nearer miss, software is what is missing.
     found = found or [item for item in rejections if item.code is RejectionCode.SOFTWARE]
     nearest = sorted(found, key=lambda item: item.miss)[:2]
     # What would make it fit has lines of its own, each with what it costs.
     mending = [item.remedy for item in nearest[:1] if item.code in MENDED]
     return nothing_works(
-        [*(item.message for item in nearest), *mending],
+        [*scaled, *(item.message for item in nearest), *mending],
         deadline_hours=limits.deadline_hours,
         budget_usd=limits.budget_usd,
     )
@@ -114,11 +139,11 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
 def nearest(asked: PricedCase, rejections: Sequence[Rejection]) -> Estimate | None:
     """Return the estimate of the card that lacks the least memory, with its ways out.
 
-    On as many cards as are owned, else on one. None if no card failed for its memory, or nothing
-    would make it fit.
+    On as many cards as are owned, else on one. None if no card failed for its memory, nothing
+    would make it fit, or money is what lacks.
     """
     short = [item for item in rejections if item.code is RejectionCode.MEMORY]
-    if not short:
+    if not short or any(item.code is RejectionCode.BUDGET for item in rejections):
         return None
     key = min(short, key=lambda item: (item.miss, item.accelerator)).accelerator
     owned = {item.accelerator: item.count for item in asked.case.limits.owned}

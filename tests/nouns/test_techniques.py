@@ -10,6 +10,7 @@ from advisor.estimate.serving.demand import ServingLoad
 from advisor.nouns.techniques import (
     Speculation,
     TextKind,
+    in_words,
     reserved_rank,
     speculated,
     technique_facts,
@@ -40,6 +41,13 @@ MEASURED = [
     ("eagle3", "maths", 1.72),
     ("eagle3", None, 2.36),
 ]
+
+
+def test_the_work_names_what_is_stated():
+    stated = {"prefix_hit_share": 0.7, "speculation": "eagle3", "adapters": 8}
+    words = in_words(Serving.model_validate(STREAM | stated))
+    assert words == ", 70 % of each prompt in the cache, drafts by EAGLE-3 heads, 8 LoRA adapters"
+    assert in_words(Serving.model_validate(STREAM)) == ""
 
 
 def test_servers_draft_a_chain_for_eagle_3():

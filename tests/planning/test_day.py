@@ -52,6 +52,32 @@ def test_a_day_has_bills_of_which_scaling_is_the_cheapest_but_not_free_of_waits(
     assert max(hour.needed for hour in day.hours) <= plan.replicas
 
 
+def test_a_budget_that_only_a_scaled_fleet_meets_is_said() -> None:
+    case = asked(day_shape="office", peak_requests_per_s=60)
+    plan = advisor.recommend(case).plans[0].estimate
+    assert plan.day is not None
+    fixed, scaled = plan.day.ways[0].usd_per_month, plan.day.cheapest.usd_per_month
+    between, below = (fixed + scaled) / 2, 0.9 * scaled
+    answers = [
+        advisor.recommend({**case, "limits": {**case["limits"], "budget_usd": budget}}).answer
+        for budget in (between, below)
+    ]
+    for answer in answers:
+        assert answer.startswith("Nothing works under")
+    assert f"but ${scaled:,.0f} {plan.day.cheapest.title.lower()}" in answers[0]
+    assert plan.day.cheapest.title.lower() not in answers[1]
+
+
+def test_cards_that_carry_too_little_are_not_nearest_to_a_budget() -> None:
+    # Eight T4 rent for more than the budget, and carry less than the rate.
+    limits = {"accelerators": ["t4", "h100-sxm"], "max_accelerators": 8, "budget_usd": 500}
+    case = serve("llama-3.1-8b", requests_per_s=20, limits=limits)
+    found = advisor.recommend(case)
+    assert {item.unit for item in found.rejections if item.accelerator == "t4"} == {"requests/s"}
+    assert "H100" in found.answer
+    assert "T4" not in found.answer
+
+
 def test_kubernetes_scales_between_the_bounds_of_the_day() -> None:
     case = asked(day_shape="office", peak_requests_per_s="60/s")
     day = advisor.recommend(case).plans[0].estimate.day

@@ -141,6 +141,7 @@ class ModelArchitecture(Noun):
         return self.vocab_size == 1 and channels >= LATENT_CHANNELS
 
     @property
+    @by_identity(64)
     def generates(self) -> bool:
         """Whether the network writes token after token, with a cache or a state."""
         return self.unit is Unit.TOKEN and any(

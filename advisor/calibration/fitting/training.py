@@ -196,6 +196,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
         "trained": {
             generation: _trained([run for run in runs if run.generation == generation])
             for generation in sorted({run.generation for run in runs})
+            if generation in calibration.kernels or generation in calibration.relatives
         },
     }
     fitted = join_calibration(kernels | provisional | sections, data_path(FITTED))

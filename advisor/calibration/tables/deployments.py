@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -13,12 +14,14 @@ from advisor.calibration.tables.reading import Row, built, cell, choice, integer
 from advisor.catalog.nodes import owned_node
 from advisor.catalog.usual_machines import usual_machines
 from advisor.equations.serving.bursts import start_burst_s
+from advisor.equations.serving.queueing import gamma_quantile
+from advisor.equations.serving.shared_steps import token_time_variance
 from advisor.errors import InputError
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.arrivals import BenchmarkTimes, burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.times import serving_times
+from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
 from advisor.foundation.units import GB
@@ -55,6 +58,8 @@ PERCENTILE: Final = {"": None, "mean": None, "p50": 0.5, "p95": 0.95, "p99": 0.9
 """Words of the column ``percentile``, with the share of the requests that are faster."""
 BURST_REQUESTS: Final = 1000
 """Requests of a burst if the row states none: the default of ``vllm bench serve``."""
+LATE: Final = 0.9
+"""Share of the requests from which a percentile is one of the tail."""
 FIXED: Final = ("llm_static_batch", "llm_prefill")
 """Kinds without arrivals."""
 SINGLE: Final = "llm_single_stream"
@@ -276,7 +281,7 @@ def benchmark_times(
 
     Requests that wait for the prompts of their wave do not wait for them again: the time that the
     wave adds to the first token is taken from the later ones. A percentile of the first token is
-    that of the wave; later tokens of like requests take about the same time.
+    that of the wave, one of the later tokens that of the prompts that answers meet.
     """
     engine, candidates, at = deployment.engine, deployment.candidates, deployment.percentile
     if kind == BURST:
@@ -302,9 +307,35 @@ def benchmark_times(
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
     if at is not None:
         wave = np.maximum(wave, waves(share=at))
+        later = later + (_token_beyond_s(times, load, candidates, at) if at >= LATE else 0.0)
     met_s = engine.prompts_in_step * times.prompt_service_s * (1 - 1 / requests)
     return BenchmarkTimes(
         first_s=times.ttft_s + wave + met_s,
         token_s=np.maximum(later, times.decode_step_s),
         whole_s=times.request_latency_s,
     )
+
+
+def _token_beyond_s(
+    times: ServingTimes, load: ServingLoad, candidates: Candidates, at: float
+) -> Floats:
+    """Return by how much a percentile of the time per token in a closed loop exceeds its mean. [s]
+
+    Prompts of others come at random. Short answers meet few or many of them for each token: of
+    exponentially distributed lengths, the mean of 1 / O is ln O / (O - 1).
+    """
+    requests, answer = load.per_engine(candidates.layout), load.output_tokens
+    unlike = np.log(answer) * answer / np.maximum(answer - 1, 1.0)
+    alike = ~np.isnan(load.prompt_scv)
+    variance = token_time_variance(
+        step_s=times.decode_step_s,
+        prompt_s=times.prompt_extra_s,
+        rate_per_s=times.requests_per_s / candidates.layout.data * (1 - 1 / requests),
+        waited_variance=0.0,
+        prompt_scv=np.where(alike, load.prompt_scv, 1.0),
+        arrival_scv=1.0,
+        output_tokens=answer / np.where(alike, 1.0, unlike),
+    )
+    added = np.maximum(times.tpot_s - times.decode_step_s, 1e-12)
+    late = gamma_quantile(added, np.maximum(variance, 1e-24), NormalDist().inv_cdf(at))
+    return np.asarray(late - added)

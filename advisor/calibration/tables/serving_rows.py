@@ -15,6 +15,7 @@ from advisor.calibration.tables.deployments import (
     BURST,
     BURST_REQUESTS,
     KINDS,
+    LATE,
     ONLINE,
     SINGLE,
     Deployment,
@@ -134,8 +135,6 @@ QUANTITIES: Final = (
 )
 BURST_TIME: Final = "serving_burst"
 """Name of the interval for the times of finite bursts."""
-LATE: Final = 0.9
-"""Share of the requests from which a percentile is one of the tail."""
 OTHER: Final = "_other"
 FIRST: Final = "first"
 """Time to the first token, or of a whole prompt."""

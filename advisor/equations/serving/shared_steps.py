@@ -99,9 +99,9 @@ def token_time_variance(
     prompt_s: Number,
     rate_per_s: Number,
     waited_variance: Number,
-    prompt_scv: float,
+    prompt_scv: Number,
     arrival_scv: float,
-    output_tokens: float,
+    output_tokens: Number,
 ) -> Number:
     r"""Variance of the time per token between answers that start alike. [s^2]
 
@@ -111,7 +111,7 @@ def token_time_variance(
         As for :func:`added_time_s`.
     waited_variance : float or ndarray
         Of the time to the first token. [s^2]
-    prompt_scv : float
+    prompt_scv : float or ndarray
         Squared coefficient of variation of :math:`E`, :math:`C_s`.
 
     Notes

@@ -92,7 +92,8 @@ def burst_times(
         "requests": asked,
         "running": running,
         "rate_per_s": rate,
-        "prompt_s": full.prompt_service_s,
+        # The first steps are full of prompts: what runs beside them is counted where it ends.
+        "prompt_s": first.shared_prompt_s(running),
     }
     waits = burst_first_token_s(**common, share=percentile)
     before = 0.5 if percentile is None else percentile

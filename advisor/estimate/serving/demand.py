@@ -223,9 +223,8 @@ class ServedModel:
         """Return a model in formats of one kind as one, each for a number of configurations."""
         if all(other is models[0] for other in models):
             return models[0]
-        rows = len(models[0].sizes)
         pairs = zip(models, numbers, strict=True)
-        sizes = [np.broadcast_to(one.sizes, (rows, number)) for one, number in pairs]
+        sizes = [one.sizes.repeat(number // one.sizes.shape[1], axis=1) for one, number in pairs]
         return replace(models[0], sizes=np.hstack(sizes))
 
     def take(self, index: NDArray[np.intp]) -> ServedModel:

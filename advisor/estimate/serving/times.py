@@ -73,6 +73,11 @@ class ServingTimes(Columns):
     feasible: NDArray[np.bool_]
     """Whether the cache of the asked concurrency fits and every group has its links."""
 
+    def shared_prompt_s(self, most: Floats) -> Floats:
+        """Return the time of each prompt in steps that hold as many of ``most`` as fit. [s]"""
+        alone, further = self.prompt_service_s, self.further_prompt_s
+        return further + (alone - further) / np.clip(self.prompts_per_step, 1.0, most)
+
 
 @record
 class _Engine:

@@ -15,6 +15,7 @@ from pydantic import Field
 from advisor.errors import InputError
 from advisor.foundation.data_files import kept, read_yaml
 from advisor.foundation.data_records import checked, read_record, refuse
+from advisor.foundation.identity import by_identity
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
@@ -101,6 +102,7 @@ class Tool(Noun):
     """Source and date of each fact, by column; ``all`` covers the rest. A source that starts with
     ``recalled`` was not read."""
 
+    @by_identity(2048)
     def support(self, card: Accelerator) -> tuple[str, Support] | None:
         """Return the backend under which the tool runs on a card, or None."""
         return _support(self.name, Kind.of(card))
@@ -164,6 +166,7 @@ class Tool(Noun):
             return self.fused_stack
         return (master and self.stack_with_master) or self.stack
 
+    @by_identity(4096)
     def divides(self, card: Accelerator, degree: Degree) -> bool:
         """Whether it divides a served model this way on a card."""
         _, support = self.support(card) or ("", Support())

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from advisor.catalog import Catalog
 from advisor.estimate.tools.software import Lack
@@ -21,6 +21,9 @@ from advisor.planning.explain.why_not import Contest, reason_it_lost
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.search.options import Miss, Option
 from advisor.planning.search.systems import only_lowest_asks
+
+REQUESTS_UNIT: Final = "requests/s"
+"""Of what a card carries on all cards that a search takes."""
 
 
 @record
@@ -213,7 +216,7 @@ def _slow(accelerator: Accelerator, case: Case, carried: float, most: int) -> Re
         "weights, or lower the rate.",
         actual=work.requests_per_s,
         limit=carried,
-        unit="requests/s",
+        unit=REQUESTS_UNIT,
     )
 
 

@@ -122,6 +122,7 @@ class _Served:
     _variants: dict[tuple[int, str, str | None], int] = field(default_factory=dict)
     _prices: dict[int, Price] = field(default_factory=dict)
     _points: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    _tried: dict[tuple[int, str, str | None], System] = field(default_factory=dict)
 
     @cached_property
     def _spreads(self) -> TimeSpreads:
@@ -343,17 +344,25 @@ class _Served:
 
     def _variant(self, item: _Try) -> int:
         """Return the index of the try's system with its tool and cache; others are a new system."""
-        system, (tool, cache) = self.systems[item.place], (item.way.tool, item.way.cache)
-        key = item.place, tool.name, cache
+        system, way = self.systems[item.place], item.way
+        key = item.place, way.tool.name, way.cache
         if system.tool is None:
-            self.systems[item.place] = replace(system, tool=tool, cache=cache)
+            self.systems[item.place] = self._under(item)
             self._variants[key] = item.place
-        elif system.tool is tool and system.cache == cache:
+        elif system.tool is way.tool and system.cache == way.cache:
             return item.place
         elif key not in self._variants:
             self._variants[key] = len(self.systems)
-            self.systems.append(replace(system, tool=tool, cache=cache))
+            self.systems.append(self._under(item))
         return self._variants[key]
+
+    def _under(self, item: _Try) -> System:
+        """Return the system of a try with its tool and cache."""
+        tool, cache = item.way.tool, item.way.cache
+        key = item.place, tool.name, cache
+        if key not in self._tried:
+            self._tried[key] = replace(self.systems[item.place], tool=tool, cache=cache)
+        return self._tried[key]
 
     def _judged(self, card: Accelerator, precision: str) -> tuple[float, float]:
         """Return at which point of their ranges the limits judge the latencies."""
@@ -369,10 +378,12 @@ class _Served:
         """Search the systems of tries that share a search."""
         asked, way, forms = self.asked, alike[0].way, [item.form for item in alike]
         members = []
-        for place, (tool, _, _, _, _, cache) in alike:
-            system = self.systems[place]
-            most = None if isinf(most_usd) else self._affordable(place, most_usd) + 1
-            members.append(replace(system, counts=system.counts[:most], tool=tool, cache=cache))
+        for item in alike:
+            member = self._under(item)
+            if not isinf(most_usd):
+                most = self._affordable(item.place, most_usd) + 1
+                member = replace(member, counts=member.counts[:most])
+            members.append(member)
         cards = [one.accelerator for one in members]
         constants = constants_of(asked.calibration, way.tool, cards[0], self._duty)
         layout = asked.case.layout
