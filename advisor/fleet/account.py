@@ -76,9 +76,7 @@ class Account:
             lines["purchase"] += bought
             kind = "commitments" if supply.way is Way.COMMIT else "upkeep"
             lines[kind] += whole - bought
-        for supply in problem.supplies:
-            for period, number in enumerate(supply.owned):
-                lines["owned"] += number * supply.month_usd * self.present(period)
+        lines["owned"] = problem.owned_usd
         for use, value in self.solution.used():
             rented = self.mode(use).supply is None
             usd = self.month_usd(use, value) * self.present(use.period)
@@ -183,11 +181,11 @@ class Account:
             found[supply, period] = found.get((supply, period), 0.0) + hours
         return found
 
-    def use(self) -> float:
-        """Return the share of the hours of all cards that are bought in which they work."""
+    def use(self, way: Way) -> float:
+        """Return in which share of the hours the cards work that came about in a way."""
         problem, busy, whole = self.problem, 0.0, 0.0
         for place, item in enumerate(problem.supplies):
-            for period, number in enumerate(self.there[place] if item.way is Way.BUY else ()):
+            for period, number in enumerate(self.there[place] if item.way is way else ()):
                 busy += self.busy.get((place, period), 0.0) * problem.months[period]
                 whole += number * item.cards * HOURS_PER_MONTH * problem.months[period]
         return busy / whole if whole else 0.0

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from advisor.fleet.account import Account
-from advisor.fleet.platforms import choose, used_platforms
+from advisor.fleet.platforms import Chosen, choose, used_platforms
 from advisor.fleet.portfolio import Means
 from advisor.fleet.results import WORTH_TELLING, Alternative, ConstraintPrice
 from advisor.fleet.sentences import FASTER, MIXED, MORE, ONE_KIND, counted, none_found
@@ -117,6 +117,29 @@ class Variant:
         )
 
 
+def cheapest(chosen: Chosen, ways: Iterable[Variant]) -> Chosen:
+    """Return a plan with what costs less, where its search ended on a dearer one.
+
+    Another way on its platforms is a plan too.
+    """
+    problem, found = chosen.problem, chosen.solution
+    allowed = {*chosen.platforms}
+    others = [
+        item.solution
+        for item in ways
+        if item.solution.feasible and used_platforms(item.problem, item.solution) <= allowed
+    ]
+
+    def usd(item: Solution) -> float:
+        return Account(problem, item).total_usd
+
+    best = min((item for item in [found, *others] if item.feasible), key=usd, default=found)
+    if best is found:
+        return chosen
+    gap = max(0.0, 1 - usd(found) * (1 - found.gap) / usd(best))
+    return replace(chosen, solution=replace(best, gap=gap, timed_out=found.timed_out))
+
+
 def without(problem: Problem, barred: Callable[[Way | None], bool]) -> Problem:
     """Return a problem without some ways of getting machines; None stands for on demand."""
     return problem.only("way", lambda supply: not barred(supply.way), lambda _: not barred(None))
@@ -136,18 +159,20 @@ def beside(
     whole: Problem,
     best: Account,
     programs: Programs,
+    mixed: Programs,
     *,
     bounded: bool,
 ) -> Beside:
     """Return other ways to do the work of a plan, budgets and looser limits.
 
-    ``ways``: of ``other_ways``. ``whole``: the problem on all platforms. ``bounded``: the budget
+    ``ways``: of ``other_ways``. ``whole``: the problem on all platforms, and ``mixed`` its
+    programs. ``bounded``: the budget
     alone decides how much work is done.
     """
     problem, total = best.problem, cents.rounded(best.total_usd)
     more: list[Task] = []
     if problem is not whole:
-        more.append(partial(all_platforms, whole, best, programs))
+        more.append(partial(all_platforms, whole, best, mixed))
     if problem.limits.purchase_usd is not None:
         more.append(partial(faster, problem, best, programs))
     if not is_large(problem) and len({buy.supply for buy, _ in best.solution.bought()}) > 1:
@@ -169,10 +194,13 @@ def beside(
         )
 
 
-def other_ways(problem: Problem, means: Means, programs: Programs) -> tuple[Variant, ...]:
+def other_ways(
+    problem: Problem, means: Means, programs: Programs, mixed: Programs
+) -> tuple[Variant, ...]:
     """Solve the problem by renting everything, and by buying everything, on any one platform.
 
-    Neither is another way where the question allows only one of them.
+    Neither is another way where the question allows only one of them. ``mixed``: programs of the
+    problem on all platforms, which learn its bound while the plan is looked for.
     """
     ways = {}
     if means.rent and means.buy:
@@ -184,6 +212,8 @@ def other_ways(problem: Problem, means: Means, programs: Programs) -> tuple[Vari
     for name, (title, changed) in ways.items():
         chosen = choose(changed, means, programs, rough=True)
         found.append(Variant(name, title, chosen.problem, chosen.solution))
+    if is_large(problem) and not means.mixed_vendors:
+        least_cost(problem, mixed)
     return tuple(found)
 
 
@@ -194,10 +224,10 @@ def all_platforms(problem: Problem, best: Account, programs: Programs) -> Varian
     the relaxed program leaves too little to tell, it is the plan, and what may still be less is
     told beside it.
     """
-    title, total, own = "Several platforms", best.total_usd, Programs(programs)
-    least = least_cost(problem, own)
+    title, total = "Several platforms", best.total_usd
+    least = least_cost(problem, programs)
     if least < (1 - WIDE) * total:
-        found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=own))
+        found = Variant(MIXED, title, problem, solve(problem, rough=True, programs=programs))
         if found.solution.feasible:
             usd = found.account.total_usd
             if usd <= total:

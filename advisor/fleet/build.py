@@ -1,7 +1,7 @@
 """From a portfolio to a problem in numbers: periods, supplies, jobs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,6 +10,7 @@ from advisor.catalog.economy import Economy
 from advisor.fleet.demand import Demand
 from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.sizing import MANY, Tell, sized
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import Job, Limits, Problem, Way
 from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
@@ -18,11 +19,8 @@ from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import FineTuning, Serving
 
-Tell = Callable[[float, str], object]
-
 QUARTER, HALF_YEAR, YEAR = 3, 6, 12
 FEW: Final = 12
-MANY: Final = 40
 """Up to ``FEW`` workloads are planned by quarter, up to ``MANY`` by half-year, more by year."""
 
 
@@ -36,6 +34,8 @@ class Built:
 
     problem: Problem
     machines: tuple[Machine | None, ...]
+    sized: Sequence[Job] = ()
+    """The workloads with every way to do them, for another problem with the same periods."""
 
 
 def untold(share: float, text: str) -> None:
@@ -58,13 +58,15 @@ def build(
     *,
     length: int | None = None,
     rents: float = 1.0,
+    like: Built | None = None,
     tell: Tell = untold,
 ) -> Built:
     """Return the problem of a portfolio.
 
     Without a ``length`` of the periods [months], the number of workloads chooses it. ``rents`` on
-    demand are at most so many times today's. ``tell`` receives the share that is done and what is
-    done next. Raises InputError if a machine is unknown, or nothing can do one of the workloads.
+    demand are at most so many times today's. ``like``: of the same portfolio. ``tell`` receives the
+    share that is done and what is done next. Raises InputError if a machine is unknown, or nothing
+    can do one of the workloads.
     """
     months = periods(portfolio, length)
     there = owned_supplies(portfolio, catalog, economy, months)
@@ -89,10 +91,8 @@ def build(
         growing=portfolio.bounded and len(portfolio.workloads) <= FEW,
         kits={item.machine for item in portfolio.owned} | {*portfolio.means.machines},
     )
-    jobs = []
-    for at, item in enumerate(portfolio.workloads):
-        tell(at / len(portfolio.workloads), f"Sizing {item.name}")
-        jobs.append(demand.job(item, months))
+    alike = like is not None and like.problem.months == months
+    jobs = like.sized if like and alike else sized(demand, portfolio.workloads, months, tell)
     default = economy.default("discount_rate").expected
     given = portfolio.owning.discount_rate
     site, budget = portfolio.site, portfolio.budget
@@ -113,7 +113,7 @@ def build(
         ),
     )
     machines = [machine for machine, _ in there] + [None] * len(committed)
-    return _reduced(*_joined(problem, machines, economy), rents)
+    return replace(_reduced(*_joined(problem, machines, economy), rents), sized=jobs)
 
 
 def _joined(

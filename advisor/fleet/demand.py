@@ -4,7 +4,7 @@ All numbers come from the search that ``recommend`` uses.
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
@@ -19,7 +19,9 @@ from advisor.fleet.modes import (
     awaited,
     by_platform,
     doubt,
+    growth_of,
     hosted_mode,
+    levels,
     rented_replicas,
     rented_runs,
     replica_mode,
@@ -28,7 +30,7 @@ from advisor.fleet.modes import (
     worthwhile,
 )
 from advisor.fleet.portfolio import FleetWorkload, Hours, Means
-from advisor.fleet.solving.problem import Job, Mode, starts_of
+from advisor.fleet.solving.problem import Job, Mode
 from advisor.fleet.weights import (
     AS_STATED,
     EIGHT_BIT_SAVES,
@@ -37,7 +39,7 @@ from advisor.fleet.weights import (
     ServedWay,
     large,
 )
-from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.software.efficiency import Calibration
@@ -46,15 +48,12 @@ from advisor.planning.prepared import resolved
 from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
+from advisor.planning.search.tries import Tried
 from advisor.planning.serving_defaults import at_reading_speed
 from advisor.planning.spanning import spanning
 
 MORE: Final = (8, 4, 2)
 """Multiples of the peak that a replica is tried with where more work is asked about."""
-LEVELS, STEP = 5, 2
-"""Sizes of a replica that are tried: the peak load, its half, and so on."""
-COARSE_LEVELS, COARSE_STEP = 2, 4
-"""The same in large portfolios, so that their plan stays within its time."""
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
 SERVER_CARDS: Final = 8
@@ -84,6 +83,9 @@ class Demand:
     runs on a computer."""
     _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
     _rules: dict[str, tuple[ToolRules, ...]] = field(default_factory=dict)
+    _asked: Any = (None,)
+    """The last search: its key, case, systems, and what it tried."""
+    _owned: dict[Hashable, list[System]] = field(default_factory=dict)
     _parts: dict[str, Slice] = field(default_factory=dict)
     """Slices of cards by the mark of their systems."""
 
@@ -92,7 +94,7 @@ class Demand:
 
         Raise ``InputError`` if no machine and no rental can do it.
         """
-        growth = _growth(workload, months)
+        growth = growth_of(workload, months)
         asked: dict[str, Any] = {}
         if workload.runs_per_month is not None:
             modes = self._batch_modes(workload)
@@ -179,7 +181,7 @@ class Demand:
         """
         by_supply: dict[int | str, list[Mode]] = {}
         carried: dict[tuple[int, float, str], int] = {}
-        way = self._way(workload, _levels(peak, coarse=self.coarse))
+        way = self._way(workload, levels(peak, coarse=self.coarse))
         for level in (math.ceil(peak * times) for times in MORE if self.growing):
             options, systems = self._options(workload, concurrency=level, way=way)
             for place, there in self._by_supply(options, systems).items():
@@ -189,7 +191,7 @@ class Demand:
                         carried.setdefault((place, mode.cards, mode.detail), level)
         stops = self.means.serverless and self._rents(workload) and least < 1
         stops = stops and workload.case.limits.max_ttft_ms is None
-        for level in _levels(peak, coarse=self.coarse):
+        for level in levels(peak, coarse=self.coarse):
             options, systems = self._options(workload, concurrency=level, way=way)
             serves = partial(_served, workload, level)
             for place, there in self._by_supply(options, systems).items():
@@ -219,7 +221,8 @@ class Demand:
         opened = isinstance(serving, Serving) and serving.weight_format is None
         for paced, level in product((True, False), levels):
             ways = [ServedWay(paced, narrow) for narrow in (False, True)[: 1 + opened]]
-            found = (self._options(workload, concurrency=level, way=way) for way in ways)
+            ask = partial(self._options, workload, concurrency=level, also=ways[-1])
+            found = (ask(way=way) for way in ways)
             usd = [self._least_usd(*each) for each in found]
             if min(usd) < math.inf:
                 return ways[-1] if usd[-1] <= (1 - EIGHT_BIT_SAVES) * usd[0] else ways[0]
@@ -243,26 +246,38 @@ class Demand:
         kind: PriceKind = PriceKind.ON_DEMAND,
         concurrency: int | None = None,
         way: ServedWay = AS_STATED,
+        also: ServedWay | None = None,
     ) -> tuple[list[Option], Sequence[System]]:
-        """Search a workload on all machines and rentals that it may use."""
+        """Search a workload on all machines and rentals that it may use.
+
+        ``also``: the way of the next search, which shares this one.
+        """
         case, limits = _asked(workload.case, kind, concurrency), workload.case.limits
         if limits.deadline_hours is not None and limits.deadline_hours <= HOURS_PER_MONTH:
             # What is late is left out below: runs that differ in this alone are searched once.
             case = case.changed(limits=case.limits.changed(deadline_hours=None))
         rents = self._rents(workload)
         many = workload.sites > 1
-        key = f"{way}{rents}{many}{case.model_dump_json(exclude_unset=True)}"
+        alike = f"{way.paced}{rents}{many}{case.model_dump_json(exclude_unset=True)}"
+        key = f"{way.narrow}{alike}"
         if key not in self._found:
-            case, architecture = resolved(case)
-            if way.paced:
-                case = at_reading_speed(case, architecture)
             training = not isinstance(case.workload, Serving)
-            systems = [] if kind is PriceKind.SPOT else self._owned_systems(case, training, many)
-            if rents:
-                systems += find_systems(self.catalog, case.limits, training=training)
-            asked = ResolvedCase(case, architecture, self.calibration)
+            if self._asked[0] != alike:
+                case, architecture = resolved(case)
+                if way.paced:
+                    case = at_reading_speed(case, architecture)
+                owned = [] if kind is PriceKind.SPOT else self._owned_systems(case, training, many)
+                offered = (
+                    find_systems(self.catalog, case.limits, training=training) if rents else ()
+                )
+                asked = ResolvedCase(case, architecture, self.calibration)
+                then = () if also is None else self._rules_of(asked, also)[:1]
+                self._asked = alike, asked, (*owned, *offered), Tried(then)
+            _, asked, systems, tried = self._asked
             for rules in self._rules_of(asked, way):
-                searched, result = search_and_host(asked, systems, advising=False, rules=rules)
+                searched, result = search_and_host(
+                    asked, systems, advising=False, rules=rules, tried=tried
+                )
                 if training or (result.options and not result.lowered):
                     break
             found = [*result.options]
@@ -273,7 +288,7 @@ class Demand:
             ]
             options = spanning(asked, searched, found, fewer=True)
             if way.paced:
-                options = [item for item in options if meets_time(item, case.limits)]
+                options = [item for item in options if meets_time(item, asked.case.limits)]
             self._found[key] = options, searched
         options, searched = self._found[key]
         return [item for item in options if meets_time(item, limits)], searched
@@ -300,8 +315,11 @@ class Demand:
         return self.means.rent and not workload.on_premises
 
     def _owned_systems(self, case: Case, training: bool, many: bool) -> list[System]:
-        allowed = {self.catalog.accelerator(key).key for key in case.limits.accelerators}
         vendors = case.limits.vendors
+        key = case.limits.accelerators, vendors, training, many
+        if key in self._owned:
+            return self._owned[key]
+        allowed = {self.catalog.accelerator(key).key for key in case.limits.accelerators}
         systems = {}
         for _, machine in self.machines:
             card = machine.card
@@ -314,14 +332,14 @@ class Demand:
             if training or not self.sharing:
                 continue
             for part in slices():
-                key = f"{card.key} {part.title}"
-                if key not in systems and (small := part.card(card, self.catalog)):
+                name = f"{card.key} {part.title}"
+                if name not in systems and (small := part.card(card, self.catalog)):
                     node = machine.node.changed(
-                        accelerators=1, intra_domain=1, inter_bytes_per_s=None, assumptions=(key,)
+                        accelerators=1, intra_domain=1, inter_bytes_per_s=None, assumptions=(name,)
                     )
-                    systems[key] = System(small, node, (), (1,), owned=True)
-                    self._parts[key] = part
-        return list(systems.values())
+                    systems[name] = System(small, node, (), (1,), owned=True)
+                    self._parts[name] = part
+        return self._owned.setdefault(key, list(systems.values()))
 
     def _part(self, system: System) -> Slice | None:
         """The slice of a card that a system is; None for whole cards."""
@@ -363,30 +381,6 @@ def _served(workload: FleetWorkload, level: int, option: Option) -> float:
     """Requests in flight that a replica with ``level`` of them counts as."""
     pace = workload.output_per_s
     return option.tokens_per_s / pace if pace and option.tokens_per_s else level
-
-
-def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]:
-    """Demand in the middle of each period over that of today."""
-    yearly = 1 + workload.growth_per_year
-    return tuple(
-        yearly ** ((start + length / 2) / MONTHS_PER_YEAR)
-        for start, length in zip(starts_of(months), months, strict=True)
-    )
-
-
-def _levels(peak: float, *, coarse: bool = False) -> list[int]:
-    """Return the loads of a replica to try, the largest first.
-
-    Examples
-    --------
-    >>> _levels(12.0)
-    [12, 6, 3, 2, 1]
-    >>> _levels(12.0, coarse=True)
-    [12, 3]
-    """
-    number, step = (COARSE_LEVELS, COARSE_STEP) if coarse else (LEVELS, STEP)
-    sizes = (math.ceil(peak / step**power - 1e-9) for power in range(number))
-    return list(dict.fromkeys(max(1, size) for size in sizes))
 
 
 def _asked(case: Case, kind: PriceKind, concurrency: int | None) -> Case:

@@ -11,8 +11,8 @@ from advisor.errors import InputError
 from advisor.fleet.machines import platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.solving.covers import SLACK
-from advisor.fleet.solving.problem import OFFICE_DAY_HOURS, Mode, Pauses
-from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND
+from advisor.fleet.solving.problem import OFFICE_DAY_HOURS, Mode, Pauses, starts_of
+from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
@@ -28,10 +28,10 @@ from advisor.planning.spot import aged_factor
 Serves = Callable[[Option], float]
 MODES_KEPT: Final = 3
 """Sizes of a replica that a plan may choose from, on one kind of machine."""
-READ_S: Final = 0.05
-"""Time between the tokens of an answer where no target is stated: 20 tokens a second, faster than
-people read. Assumed. [s]"""
-
+LEVELS, STEP = 5, 2
+"""Sizes of a replica that are tried: the peak load, its half, and so on."""
+COARSE_LEVELS, COARSE_STEP = 2, 4
+"""The same in large portfolios, so that their plan stays within its time."""
 AWAITED_H: Final = 72.0
 """Longest run of people who state no deadline, where some machine is as fast: they wait for it at
 work. Assumed. [h]"""
@@ -43,8 +43,32 @@ def awaited(options: list[Option]) -> list[Option]:
 
 
 def token_s(limits: Constraints) -> float:
-    """Return the time between the tokens of an answer at the pace of the target. [s]"""
-    return READ_S if limits.max_tpot_ms is None else limits.max_tpot_ms * MILLISECOND
+    """Return the time between the tokens of an answer: that of the target, or of a reader. [s]"""
+    return (limits.max_tpot_ms or serving_defaults().patience.token_ms) * MILLISECOND
+
+
+def levels(peak: float, *, coarse: bool = False) -> list[int]:
+    """Return the loads of a replica to try, the largest first.
+
+    Examples
+    --------
+    >>> levels(12.0)
+    [12, 6, 3, 2, 1]
+    >>> levels(12.0, coarse=True)
+    [12, 3]
+    """
+    number, step = (COARSE_LEVELS, COARSE_STEP) if coarse else (LEVELS, STEP)
+    sizes = (math.ceil(peak / step**power - 1e-9) for power in range(number))
+    return list(dict.fromkeys(max(1, size) for size in sizes))
+
+
+def growth_of(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]:
+    """Demand in the middle of each period over that of today."""
+    yearly = 1 + workload.growth_per_year
+    return tuple(
+        yearly ** ((start + length / 2) / MONTHS_PER_YEAR)
+        for start, length in zip(starts_of(months), months, strict=True)
+    )
 
 
 def hosted_mode(workload: FleetWorkload) -> Mode | None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from advisor.architecture.resolve import resolve_model
@@ -12,8 +12,8 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
-from advisor.fleet.alternatives import Beside, beside, obstacles, other_ways
-from advisor.fleet.build import Built, Tell, build, untold
+from advisor.fleet.alternatives import Beside, beside, cheapest, obstacles, other_ways
+from advisor.fleet.build import Built, build, untold
 from advisor.fleet.modes import by_concurrency
 from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio
@@ -22,6 +22,7 @@ from advisor.fleet.reasons import machine_reasons
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
+from advisor.fleet.sizing import Tell
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
 from advisor.fleet.solving.solver import Programs
 from advisor.fleet.supplies import Upkeep
@@ -76,9 +77,13 @@ def plan_fleet(
     )
     tell(SIZING, "Choosing machines and rentals")
     whole, programs = built.problem, Programs()
+    mixed = Programs(programs)
     with ThreadPoolExecutor(1) as pool:
-        ways = pool.submit(other_ways, whole, portfolio.means, programs) if alternatives else None
+        other = partial(other_ways, whole, portfolio.means, programs, mixed)
+        beyond = pool.submit(other) if alternatives else None
         chosen = choose(whole, portfolio.means, programs)
+        ways = beyond.result() if beyond else ()
+    chosen = cheapest(chosen, ways)
     feasible = chosen.solution.feasible
     if not feasible:
         chosen = replace(most_work(whole, portfolio.means), obstacles=obstacles(whole, programs))
@@ -86,19 +91,26 @@ def plan_fleet(
     tell(SOLVED, "Comparing other ways")
     planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
     others = Beside()
-    if ways is not None and feasible:
+    if alternatives and feasible:
         others = beside(
-            ways.result(),
+            ways,
             whole,
             planned.account,
             chosen.programs,
+            mixed,
             bounded=portfolio.bounded,
         )
     plan = planned.result(others, feasible=feasible)
     more: dict[str, object] = {}
     if regret:
         more["regret"] = regret_table(
-            portfolio, catalog, calibration, economy, platforms=chosen.platforms
+            portfolio,
+            catalog,
+            calibration,
+            economy,
+            built=built,
+            platforms=chosen.platforms,
+            tell=tell,
         )
     if queue:
         more["waiting"] = planned.waiting()

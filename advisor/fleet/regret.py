@@ -1,7 +1,8 @@
 """Which plan is least wrong: the first year's purchases under other futures."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -13,15 +14,17 @@ from advisor.catalog.economy import Economy
 from advisor.errors import InputError
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import without
-from advisor.fleet.build import NETWORK, YEAR, build
+from advisor.fleet.build import FEW, NETWORK, YEAR, Built, build, untold
 from advisor.fleet.platforms import on_platforms
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import WORTH_TELLING, Regret, RegretTable
+from advisor.fleet.sizing import Tell
 from advisor.fleet.solving.columns import Buy
 from advisor.fleet.solving.problem import Job, Problem, Way
-from advisor.fleet.solving.solver import Programs, solve
+from advisor.fleet.solving.solver import Numbers, Programs, least_cost, solve
 from advisor.foundation import cents
 from advisor.foundation.formatting import money, percent
+from advisor.foundation.processes import usable_cores
 from advisor.nouns.case import AssumedShape, ModelSource
 from advisor.nouns.software.efficiency import Calibration
 
@@ -37,6 +40,12 @@ the last generations came every two years."""
 
 First = Mapping[str, int]
 """Machines bought in the first year, by key."""
+Fixed = Mapping[Buy, Numbers]
+Cost = Callable[[Problem, Fixed | None, Programs], float | None]
+RELAXED: Final = (
+    "Machines bought later, and all of the best plans, count in fractions here, since there are "
+    "many workloads: a difference of a few percent of the cost says nothing."
+)
 
 
 def regret_table(
@@ -45,49 +54,49 @@ def regret_table(
     calibration: Calibration,
     economy: Economy,
     *,
+    built: Built,
     platforms: Collection[str],
+    tell: Tell = untold,
 ) -> RegretTable:
     """Return what each plan on some software platforms costs in each future beyond the best for it.
 
+    ``built``: the problem of the plan. ``tell`` receives the share that is done and what is next.
+
     Notes
     -----
-    Periods are years. A plan is what it buys in the first year; everything later, rents included,
-    is chosen again in each future. The regret of a plan in a future is its cost there less that of
-    the best plan, and the least wrong plan has the smallest largest regret.
+    Periods are years. A plan is what it buys in the first year, and more where that cannot do the
+    work of a future; everything later, rents included, is chosen again in each future. The regret
+    of a plan in a future is its cost there less that of the best plan, and the least wrong plan has
+    the smallest largest regret. Of more than ``FEW`` workloads, costs are those of the relaxed
+    program.
 
     References
     ----------
     .. [1] Savage, The theory of statistical decision, 1951, doi:10.1080/01621459.1951.10500768.
     """
     ask = partial(build, length=YEAR, rents=max(RENTS))
-    problem = on_platforms(ask(portfolio, catalog, calibration, economy).problem, platforms)
-    plans = dict(_plans(problem))
+    known = (catalog, calibration, economy)
+    problem = on_platforms(ask(portfolio, *known, like=built).problem, platforms)
+    tell(0.0, "Comparing other futures")
+    large = len(portfolio.workloads) > FEW
+    cost = _least if large else _cost
+    plans = dict(_plans(problem, cost))
     futures = dict(_futures(problem))
     note, doubled = "", _doubled(portfolio)
     try:
         if doubled != portfolio:
-            built = ask(doubled, catalog, calibration, economy)
-            futures["models twice as large"] = on_platforms(built.problem, platforms)
+            larger = ask(doubled, *known).problem
+            futures["models twice as large"] = on_platforms(larger, platforms)
     except InputError as error:
         note = f" With models twice as large, {error.what}."
-    rows = []
-    for future, changed in futures.items():
-        programs = Programs()
-        best = _cost(changed, None, programs)
-        if best is None:
-            continue
-        costs = {name: _cost(changed, first, programs) for name, first in plans.items()}
-        best = min(best, *(usd for usd in costs.values() if usd is not None), best)
-        for name, usd in costs.items():
-            more = None if usd is None else cents.rounded(max(0.0, usd - best))
-            rows.append(
-                Regret(
-                    plan=name,
-                    future=future,
-                    usd=None if usd is None else cents.rounded(usd),
-                    regret_usd=more,
-                )
-            )
+    if large:
+        note += f" {RELAXED}"
+    rows: list[Regret] = []
+    with ThreadPoolExecutor(usable_cores()) as pool:  # HiGHS lets go of Python's lock
+        found = pool.map(partial(_future, plans, cost), futures, futures.values())
+        for at, some in enumerate(found, start=1):
+            tell(at / len(futures), "Comparing other futures")
+            rows += some
     least, worst = _least_wrong(plans, rows)
     if not least:
         lost = [row.future for row in rows if row.usd is None and row.plan == next(iter(plans), "")]
@@ -103,6 +112,35 @@ def regret_table(
     return RegretTable(rows=tuple(rows), least_wrong=least, sentence=sentence + note)
 
 
+def _future(plans: Mapping[str, First], cost: Cost, future: str, problem: Problem) -> list[Regret]:
+    """Return what each plan costs in one future; nothing if nobody can do the work in it."""
+    programs = Programs()
+    best = cost(problem, None, programs)
+    if best is None:
+        return []
+    costs = {
+        name: next(
+            (
+                usd
+                for fixed in _fixed(problem, first)
+                if (usd := cost(problem, fixed, programs)) is not None
+            ),
+            None,
+        )
+        for name, first in plans.items()
+    }
+    best = min(best, *(usd for usd in costs.values() if usd is not None), best)
+    return [
+        Regret(
+            plan=name,
+            future=future,
+            usd=None if usd is None else cents.rounded(usd),
+            regret_usd=None if usd is None else cents.rounded(max(0.0, usd - best)),
+        )
+        for name, usd in costs.items()
+    ]
+
+
 def _least_wrong(plans: Mapping[str, First], rows: list[Regret]) -> tuple[str, float]:
     worst: dict[str, float] = {}
     for name in plans:
@@ -115,8 +153,11 @@ def _least_wrong(plans: Mapping[str, First], rows: list[Regret]) -> tuple[str, f
     return least, worst[least]
 
 
-def _plans(problem: Problem) -> Iterator[tuple[str, First]]:
-    """Yield plans by name: the best one, and what would be done on principle."""
+def _plans(problem: Problem, cost: Cost) -> Iterator[tuple[str, First]]:
+    """Yield plans by name: the best one, and what would be done on principle.
+
+    Half of the best one only if it does the work as planned.
+    """
     ways = {
         "the cheapest plan": problem,
         "rent everything": without(problem, lambda way: way is Way.BUY),
@@ -134,7 +175,8 @@ def _plans(problem: Problem) -> Iterator[tuple[str, First]]:
             yield name, first
             if name == "the cheapest plan" and sum(first.values()) > 1:
                 half = {key: number // 2 for key, number in first.items() if number // 2}
-                yield "half of it first", half
+                if cost(problem, next(_fixed(problem, half)), programs) is not None:
+                    yield "half of it first", half
 
 
 def _futures(problem: Problem) -> Iterator[tuple[str, Problem]]:
@@ -216,18 +258,27 @@ def _doubled(portfolio: Portfolio) -> Portfolio:
     return portfolio.changed(workloads=tuple(workloads))
 
 
-def _cost(problem: Problem, first: First | None, programs: Programs) -> float | None:
+def _fixed(problem: Problem, first: First) -> Iterator[Fixed]:
+    """Yield the purchases of the first year: those of a plan alone, and with more beside them."""
+    places: dict[str, int] = {
+        supply.key: place
+        for place, supply in enumerate(problem.supplies)
+        if supply.way is Way.BUY and not supply.barred and supply.first_period == 0
+    }
+    numbers = dict.fromkeys(places, 0)
+    for key, number in first.items():  # where no run needs a network, its machines have none
+        numbers[key if key in places else key.removesuffix(NETWORK)] += number
+    for more in (0.0, math.inf):
+        yield {Buy(at, 0): (float(numbers[key]), numbers[key] + more) for key, at in places.items()}
+
+
+def _cost(problem: Problem, fixed: Fixed | None, programs: Programs) -> float | None:
     """Return the least cost after some purchases of the first year; None if it cannot be done."""
-    fixed: dict[Buy, float] | None = None
-    if first is not None:
-        places: dict[str, int] = {
-            supply.key: place
-            for place, supply in enumerate(problem.supplies)
-            if supply.way is Way.BUY and not supply.barred and supply.first_period == 0
-        }
-        numbers = dict.fromkeys(places, 0)
-        for key, number in first.items():  # where no run needs a network, its machines have none
-            numbers[key if key in places else key.removesuffix(NETWORK)] += number
-        fixed = {Buy(place, 0): float(numbers[key]) for key, place in places.items()}
     solution = solve(problem, fixed=fixed, rough=True, programs=programs)
     return Account(problem, solution).total_usd if solution.feasible else None
+
+
+def _least(problem: Problem, fixed: Fixed | None, programs: Programs) -> float | None:
+    """Return the same of the relaxed program, which takes a second where the other takes ten."""
+    usd = least_cost(problem, programs, fixed, whole_loads=True)
+    return usd if math.isfinite(usd) else None

@@ -17,7 +17,7 @@ FASTER, MIXED, ONE_KIND, MORE = "faster", "mixed", "kind", "times "
 WORTH_TELLING = 0.005
 """Smallest share of the cost that is stated as a difference."""
 LITTLE_USE = 0.1
-"""Share of the hours of cards that are bought below which their use is told."""
+"""Share of the hours of cards below which their use is told."""
 LONG_S = 60.0
 """Longer answers are told where no limit on latency is stated. [s]"""
 MUCH_LEFT = 0.25
@@ -65,8 +65,9 @@ def answer(
     kept = account.lines["upkeep"] + account.lines["power"]
     if bought and kept > WORTH_TELLING * account.total_usd:
         text += f" It includes {money(kept)} for power, place and staff."
-    if bought and (use := account.use()) < LITTLE_USE:
-        text += f" Its machines are in use {percent(use)} of the time."
+    for way, some, whose in ((Way.BUY, bought, "Its"), (Way.OWNED, there, "Your")):
+        if some and (use := account.use(way)) < LITTLE_USE:
+            text += f" {whose} machines are in use {percent(use)} of the time."
     text += _spares(account) + _latencies(portfolio, account)
     if account.caution_usd > WORTH_TELLING * account.total_usd:
         text += (

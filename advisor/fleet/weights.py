@@ -24,9 +24,8 @@ def large(weights: str) -> bool:
 class LargeWeights(ToolRules):
     """Rules of a case without small weights that nobody asked for, and without hosts' memory."""
 
-    def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
-        """Return the ways to serve on a card that a plan takes where it has a choice."""
-        found = super().ways(card, many=many)
+    def _found_ways(self, card: Accelerator, many: bool) -> tuple[Way, ...]:
+        found = super()._found_ways(card, many)
         return tuple(
             one for one in found if one.usual or (large(one.weight_format) and not one.hosted)
         )
@@ -48,8 +47,7 @@ AS_STATED: Final = ServedWay()
 class EightBits(LargeWeights):
     """The same with weights of 8 bits first, where their published loss is next to none."""
 
-    def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
-        """Return the ways to serve on a card."""
-        found = super().ways(card, many=many)
+    def _found_ways(self, card: Accelerator, many: bool) -> tuple[Way, ...]:
+        found = super()._found_ways(card, many)
         narrow = [one._replace(usual=True) for one in found if loses_little(one.weight_format)]
         return (*narrow, *(one for one in found if not loses_little(one.weight_format)))

@@ -27,16 +27,17 @@ def exchanged(worker: subprocess.Popen[bytes], message: object) -> Any:
     return pickle.load(worker.stdout)
 
 
-def started(module: str) -> subprocess.Popen[bytes]:
-    """Start a module of this package as a worker.
+def started(answer: bytes) -> subprocess.Popen[bytes]:
+    """Start a worker (:mod:`advisor.foundation.worker`) with its pickled function.
 
-    A worker of ``multiprocessing`` would run the user's script again, up to its ``__main__`` guard.
+    One that died at once is seen when it is asked. A worker of ``multiprocessing`` would run the
+    user's script again, up to its ``__main__`` guard.
     """
     root = str(Path(__file__).resolve().parent.parent.parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return subprocess.Popen(
+    worker = subprocess.Popen(
         # Without -P, a folder `advisor` where the command runs would be imported.
-        [sys.executable, "-P", "-m", module],
+        [sys.executable, "-P", "-m", "advisor.foundation.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={
@@ -46,6 +47,9 @@ def started(module: str) -> subprocess.Popen[bytes]:
             "PYDANTIC_DISABLE_PLUGINS": "__all__",
         },
     )
+    with contextlib.suppress(OSError):
+        worker.stdin.write(answer)  # type: ignore[union-attr]
+    return worker
 
 
 def ended(worker: subprocess.Popen[bytes]) -> None:

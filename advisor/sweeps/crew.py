@@ -1,12 +1,12 @@
 """Who answers the chunks of a sweep: this process, worker processes beside it, or Dask."""
 
-import contextlib
 import pickle
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -63,7 +63,7 @@ class LocalCrew:
 
     def __call__(self, chunks: Iterator[Chunk], catalog: Catalog) -> Iterator[Answered]:
         """Answer chunks, one at a time in each worker."""
-        ahead, packed = 2 * self.workers, pickle.dumps(catalog)
+        ahead, packed = 2 * self.workers, pickle.dumps(partial(answer_rows, catalog=catalog))
         with ThreadPoolExecutor(self.workers) as pool:
 
             def asked(most: int) -> set[Future[Answered]]:
@@ -96,8 +96,6 @@ class LocalCrew:
         return chunk, lost(chunk)
 
     def _started(self, thread: int, packed: bytes) -> subprocess.Popen[bytes]:
-        worker = self._running[thread] = started("advisor.sweeps.worker")
+        worker = self._running[thread] = started(packed)
         self.on_start(worker.pid)
-        with contextlib.suppress(OSError):  # it died at once: seen when it is asked
-            worker.stdin.write(packed)  # type: ignore[union-attr]
         return worker

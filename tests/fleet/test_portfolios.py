@@ -125,7 +125,7 @@ def test_a_service_without_limits_keeps_up_with_a_reader_in_eight_bits() -> None
     fp8 halves what has to be held and read and loses 0.47 % of a published score.
     """
     case = {"model": {"preset": "qwen3-32b"}, "workload": {"kind": "serving", "concurrency": 40}}
-    row = {"workloads": [{"name": "chat", "case": case}]}
+    row = {"workloads": [{"name": "chat", "case": case}], "means": {"api": False}}
     plan = plan_fleet(row, alternatives=False)
 
     assert {item.detail.split()[-1] for item in plan.assignments} == {"fp8"}

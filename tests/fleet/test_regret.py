@@ -1,12 +1,15 @@
 """Plans under other futures."""
 
+from typing import Any
+
 import pytest
 
 from advisor import plan_fleet
+from advisor.fleet import regret
 from advisor.fleet.results import RegretTable
 from tests.cases import serve
 
-PORTFOLIO = {
+PORTFOLIO: dict[str, Any] = {
     "owning": {"months": 36},
     "workloads": [
         {
@@ -44,6 +47,46 @@ def test_the_least_wrong_plan_has_the_smallest_largest_regret(table: RegretTable
         worst[row.plan] = max(worst.get(row.plan, 0.0), regret)
     assert worst[table.least_wrong] == min(worst.values())
     assert table.least_wrong in table.sentence
+
+
+def test_plans_of_many_workloads_are_compared_by_a_bound_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thirteen wards with one assistant each: whole machines cost as much or little more."""
+    case = serve("llama-3.1-8b", concurrency=8, limits={"max_tpot_ms": 50})
+    rows = [
+        {"name": f"ward {number}", "case": case, "on_premises": True, "growth_per_year": 0.5}
+        for number in range(13)
+    ]
+    content = {"workloads": rows, "means": {"machines": ["desktop-1/rtx-5090"]}}
+    relaxed = plan_fleet(content, alternatives=False, regret=True).regret
+    monkeypatch.setattr(regret, "FEW", len(rows))
+    exact = plan_fleet(content, alternatives=False, regret=True).regret
+
+    assert relaxed is not None
+    assert exact is not None
+    assert "count in fractions" in relaxed.sentence
+    assert "count in fractions" not in exact.sentence
+    for one, other in zip(relaxed.rows, exact.rows, strict=True):
+        assert (one.plan, one.future) == (other.plan, other.future)
+        assert one.usd is not None
+        assert other.usd is not None
+        assert 0.9 * other.usd <= one.usd <= 1.001 * other.usd
+
+
+def test_a_plan_that_cannot_do_the_work_of_a_future_buys_more_then() -> None:
+    """A model of 16 billion parameters in 16 bits does not fit one card of 24 GB."""
+    content = {
+        **PORTFOLIO,
+        "workloads": [{**PORTFOLIO["workloads"][0], "on_premises": True}],
+        "means": {"machines": ["desktop-1/rtx-pro-4000-blackwell", "desktop-1/rtx-5090"]},
+    }
+    found = plan_fleet(content, alternatives=False, regret=True).regret
+
+    assert found is not None
+    larger = [row for row in found.rows if row.future == "models twice as large"]
+    assert larger
+    assert all(row.usd is not None for row in larger)
 
 
 def test_dear_rents_never_favour_renting(table: RegretTable) -> None:

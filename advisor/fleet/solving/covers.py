@@ -19,9 +19,12 @@ Replicas = tuple[tuple[int, int], ...]
 
 def coverable(job: Job, need: float) -> bool:
     """Whether few replicas serve a load, so that one choice can stand for all of them."""
-    whole = all(float(mode.serves).is_integer() for mode in job.modes)
     most = max((mode.serves for mode in job.modes), default=0.0)
-    return whole and 0 < need <= min(FINEST, FEW * most)
+    return 0 < need <= FEW * most and (need <= FINEST or not _whole(job))
+
+
+def _whole(job: Job) -> bool:
+    return all(float(mode.serves).is_integer() for mode in job.modes)
 
 
 def covers(job: Job, platforms: Sequence[str], need: float) -> Iterator[Replicas]:
@@ -44,29 +47,35 @@ def covers(job: Job, platforms: Sequence[str], need: float) -> Iterator[Replicas
         rents[""] = anywhere
     usd = {}
     for name, places in rents.items():
-        cover = _cover(job, places, need)
-        usd[name] = sum(number * job.modes[at].rent_usd(need) for at, number in cover)
-        yield cover
+        if cover := _cover(job, places, need):
+            usd[name] = sum(number * job.modes[at].rent_usd(need) for at, number in cover)
+            yield cover
     cheapest = min(usd, key=lambda name: usd[name], default="")
     for supply, places in by_supply.items():
-        alone = _cover(job, places, need)
-        yield alone
+        if alone := _cover(job, places, need):
+            yield alone
         best = max(places, key=lambda at: job.modes[at].serves / job.modes[at].cards)
         beside = dict.fromkeys((platforms[supply], cheapest, "")) if rents else ()
         for number in range(1, sum(count for _, count in alone)):
             rest = need - number * job.modes[best].serves
             if rest > SLACK:
                 for name in beside:
-                    if name in rents:
-                        yield ((best, number), *_cover(job, rents[name], rest))
+                    if name in rents and (more := _cover(job, rents[name], rest)):
+                        yield ((best, number), *more)
 
 
 def _cover(job: Job, places: Sequence[int], need: float) -> Replicas:
-    """Return the cheapest replicas of some modes, all on one supply or all on demand."""
+    """Return the cheapest replicas of some modes, all on one supply or all on demand.
+
+    Loads that are no whole numbers count in parts of the need; none if it takes too many replicas.
+    """
     modes = [job.modes[at] for at in places]
     prices = [mode.rent_usd(need) if mode.supply is None else float(mode.cards) for mode in modes]
-    sizes = tuple(int(mode.serves) for mode in modes)
-    _, numbers = cheapest_cover(sizes, tuple(prices), need)
+    unit = 1.0 if _whole(job) else need / FINEST
+    sizes = tuple(int(mode.serves / unit + SLACK) for mode in modes)
+    if not any(sizes):
+        return ()
+    _, numbers = cheapest_cover(sizes, tuple(prices), need / unit)
     return tuple((at, number) for at, number in zip(places, numbers, strict=True) if number)
 
 

@@ -285,6 +285,15 @@ class Problem:
         start, length = self.starts[period], self.months[period]
         return sum(self.factor(start + month + 1) for month in range(length)) / length
 
+    @property
+    def owned_usd(self) -> float:
+        """Present cost of keeping the machines that are there, whatever the plan. [USD]"""
+        return sum(
+            number * supply.month_usd * self.months[period] * self.period_factor(period)
+            for supply in self.supplies
+            for period, number in enumerate(supply.owned)
+        )
+
     def worth_at_end(self, supply: Supply, period: int) -> float:
         """Worth at the horizon of a machine bought in a period, over its price."""
         age = float(self.horizon - self.starts[period])

@@ -1,7 +1,10 @@
 """The least present cost of a fleet, by mixed-integer programming."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -33,6 +36,10 @@ IMPOSSIBLE: Final = 2
 """Statuses of ``scipy.optimize.milp``; every other means that it stopped early."""
 
 
+Numbers = tuple[float, float]
+"""Fewest and most machines of a purchase."""
+
+
 class Stage(NamedTuple):
     """What a large program may use at first, and later."""
 
@@ -62,7 +69,7 @@ class Programs:
     about its columns and rows helps the others.
     """
 
-    def __init__(self, base: "Programs | None" = None) -> None:
+    def __init__(self, base: Programs | None = None) -> None:
         self._base = base
         self._built: dict[tuple[bool, bool], Program] = {}
         self._lock = Lock()
@@ -86,7 +93,7 @@ class Programs:
 def solve(
     problem: Problem,
     *,
-    fixed: Mapping[Buy, float] | None = None,
+    fixed: Mapping[Buy, Numbers] | None = None,
     leave_out: bool = False,
     gap: float = GAP,
     rough: bool = False,
@@ -94,10 +101,10 @@ def solve(
 ) -> Solution:
     """Return the plan of least present cost; without values if no plan meets the limits.
 
-    Purchases of ``fixed`` are decided; all others are free. With ``leave_out``, work that the
-    limits do not allow is left out, the least important first. ``gap`` is the share of the cost
-    within which a program is solved, COVER_GAP at least for a large one; ``rough`` solves a large
-    one quickly, with a wider gap.
+    Purchases of ``fixed`` are between two numbers; all others are free. With ``leave_out``, work
+    that the limits do not allow is left out, the least important first. ``gap`` is the share of the
+    cost within which a program is solved, COVER_GAP at least for a large one; ``rough`` solves a
+    large one quickly, with a wider gap.
     ``programs``: of a problem that differs in its limits only.
 
     References
@@ -110,7 +117,7 @@ def solve(
         program = programs.of(problem, leave_out=leave_out, whole_loads=True)
         found = _by_covers(program, gap=gap, fixed=fixed or {}, rough=rough)
         if found is not None or program.impossible:
-            return found or Solution()
+            return _solution(program, *found) if found else Solution()
     program = programs.of(problem, leave_out=leave_out, whole_loads=False)
     if program.impossible or not program.columns:
         return Solution(feasible=not program.impossible)
@@ -119,12 +126,30 @@ def solve(
         # What covers cannot do, single replicas hardly can: proven at once, or left open.
         return Solution(timed_out=_relaxed(program, fixed or {}) is not None)
     best = _best(program, lower, upper, gap=gap)
+    if best.timed_out:
+        # Covers reach a good plan soon, but prove nothing of the plans that they leave out.
+        covers = programs.of(problem, leave_out=leave_out, whole_loads=True)
+        covered = _by_covers(covers, gap=gap, fixed=fixed or {}, rough=rough)
+        if covered is not None and covered[0].cost < best.cost:
+            return _solution(covers, replace(covered[0], timed_out=True), best.bound)
     return _solution(program, best, best.bound)
 
 
-def least_cost(problem: Problem, programs: Programs) -> float:
-    """Return a cost that no plan stays under; infinite if nothing meets the limits. [USD]"""
-    return _bound(programs.of(problem, leave_out=False, whole_loads=is_large(problem)))
+def least_cost(
+    problem: Problem,
+    programs: Programs,
+    fixed: Mapping[Buy, Numbers] | None = None,
+    *,
+    whole_loads: bool = False,
+) -> float:
+    """Return a cost that no plan stays under; infinite if nothing meets the limits. [USD]
+
+    That of the relaxed program. Purchases of ``fixed`` are between two numbers. ``whole_loads``:
+    no plan of whole loads, which is closer to the least cost.
+    """
+    whole_loads = whole_loads or is_large(problem)
+    program = programs.of(problem, leave_out=False, whole_loads=whole_loads)
+    return _bound(program, fixed) + problem.owned_usd
 
 
 def least_purchase(problem: Problem, programs: Programs) -> float:
@@ -139,11 +164,11 @@ def least_purchase(problem: Problem, programs: Programs) -> float:
     return _best(program, *_bounds(program, {}), gap=GAP).cost * THOUSAND
 
 
-def _bound(program: Program) -> float:
+def _bound(program: Program, fixed: Mapping[Buy, Numbers] | None = None) -> float:
     """Return what the relaxed program costs at least. [USD]"""
     if program.impossible or not program.columns:
         return math.inf if program.impossible else 0.0
-    found = _relaxed(program, {})
+    found = _relaxed(program, fixed or {})
     return math.inf if found is None else found.cost * THOUSAND
 
 
@@ -153,19 +178,19 @@ def is_large(problem: Problem) -> bool:
     return len(problem.months) * sum(ways) > MANY
 
 
-def _bounds(program: Program, fixed: Mapping[Buy, float]) -> tuple[Floats, Floats]:
-    """Return the bounds of the columns; those of decided purchases are their number."""
+def _bounds(program: Program, fixed: Mapping[Buy, Numbers]) -> tuple[Floats, Floats]:
+    """Return the bounds of the columns."""
     lower, upper = np.zeros(len(program.columns)), np.array(program.upper)
-    for column, number in fixed.items():
-        if column in program.places:
-            lower[program.places[column]] = upper[program.places[column]] = number
+    for column, (least, most) in fixed.items():
+        if (place := program.places.get(column)) is not None:
+            lower[place], upper[place] = least, max(least, min(most, upper[place]))
     return lower, upper
 
 
 def _by_covers(
-    program: Program, *, gap: float, fixed: Mapping[Buy, float], rough: bool
-) -> Solution | None:
-    """Return a plan of a large problem, or None if covers find none.
+    program: Program, *, gap: float, fixed: Mapping[Buy, Numbers], rough: bool
+) -> tuple[_Found, float] | None:
+    """Return a plan of a large problem with its bound, or None if covers find none.
 
     The relaxed program prices every way to do the work. The plan comes from the ways and machines
     that it likes best; the bound from all of them, with whole machines and fractions of services.
@@ -190,7 +215,7 @@ def _by_covers(
         # A few large machines decide: the relaxed program says little about which.
         more = _best(program, lower, upper, gap=max(gap, COVER_GAP))
         bound, found = max(bound, more.bound), min(found, more, key=lambda item: item.cost)
-    return None if found.values is None else _solution(program, found, bound)
+    return None if found.values is None else (found, bound)
 
 
 @record
@@ -250,7 +275,7 @@ class _Relaxed:
     """What one more of each column adds to the cost at the program's prices. [thousand USD]"""
 
 
-def _relaxed(program: Program, fixed: Mapping[Buy, float]) -> _Relaxed | None:
+def _relaxed(program: Program, fixed: Mapping[Buy, Numbers]) -> _Relaxed | None:
     """Solve the relaxed program, with the rows that it breaks; None if nothing meets the limits."""
     if fixed:
         return _cut(program, *_bounds(program, fixed))

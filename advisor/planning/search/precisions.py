@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.resolved_case import ResolvedCase
@@ -31,6 +32,9 @@ from advisor.planning.search.training import search_training, with_range
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
 
+if TYPE_CHECKING:
+    from advisor.planning.search.tries import Tried
+
 PROVEN_RECIPES = ("bf16_mixed", "fp16_mixed", "fp32")
 """Tried in this order; a card uses the first that it supports."""
 SAMPLE_RECIPES = ("bf16_amp", "fp16_amp", "fp32")
@@ -45,6 +49,7 @@ def search_and_host(
     *,
     advising: bool = True,
     rules: ToolRules | None = None,
+    tried: Tried | None = None,
 ) -> tuple[Sequence[System], SearchResult]:
     """Evaluate a case on all systems; if nothing fits, use the hosts' memory too.
 
@@ -60,7 +65,7 @@ def search_and_host(
     if isinstance(workload, Serving):
         from advisor.planning.search.served import search_served
 
-        return search_served(asked, workload, systems, rules, advising=advising)
+        return search_served(asked, workload, systems, rules, advising=advising, tried=tried)
     systems = equipped(rules, systems)
     result = search(asked, workload, systems, advising=advising)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload

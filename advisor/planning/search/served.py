@@ -1,10 +1,10 @@
 """The search for serving over tools and weight formats: for each system, the first that fits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Objective
-from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
+from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.quality import loses_little
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.workload import Serving
@@ -37,31 +37,11 @@ from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
 from advisor.planning.search.served_rows import ServedWork, Strain
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
 from advisor.planning.search.systems import System, by_host_memory
+from advisor.planning.search.tries import Found, Tried, Try
 from advisor.planning.time_ranges import TimeSpreads
 
 SMALLEST_FILE: Final = 0.8
 """Weights of a whole model over its parameters times the format's size, at least."""
-
-
-class _Try(NamedTuple):
-    """One way to serve on one of the searched systems."""
-
-    place: int
-    way: Way
-
-    @property
-    def form(self) -> WeightFormat:
-        """The weight format."""
-        return WEIGHT_FORMATS[self.way.weight_format]
-
-
-class _Found(NamedTuple):
-    """What the search of a try found, beside other tries."""
-
-    item: _Try
-    search: ServingSearch
-    at: int
-    """The place of its system in the search."""
 
 
 def search_served(
@@ -71,6 +51,7 @@ def search_served(
     rules: ToolRules,
     *,
     advising: bool,
+    tried: Tried | None = None,
 ) -> tuple[list[System], SearchResult]:
     """Evaluate serving on all systems, each in the first of its ways that fits.
 
@@ -79,20 +60,15 @@ def search_served(
     ``SearchResult.smaller``.
 
     ``advising``: also try formats that are worth naming where a larger one fits, as
-    ``alternatives``.
+    ``alternatives``. ``tried``: what other searches found that differ in their rules only.
 
     The systems with their tools; one with another tool or another host is separate.
     """
     check_context(workload, asked.architecture)
-    ways = [
-        rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
-        for system in systems
-    ]
-    ladders = [
-        [way for way in found if serves_in(system.accelerator, way.weight_format)]
-        for system, found in zip(systems, ways, strict=True)
-    ]
-    search = _Served(asked, workload, list(systems))
+    ladders = _ladders(rules, systems)
+    search = _Served(asked, workload, list(systems), tried=tried)
+    if tried is not None and not tried.found:
+        search.try_first([ladders, *(_ladders(one, systems) for one in tried.also)])
     steps = search.climb([[way for way in found if not way.hosted] for found in ladders])
     unsolved = [place for place, step in enumerate(steps) if step is None]
     found = bool(search.options or search.smaller)
@@ -104,6 +80,15 @@ def search_served(
     if advising:
         search.beside(ladders, steps)
     return search.systems, search.result(ladders)
+
+
+def _ladders(rules: ToolRules, systems: Sequence[System]) -> list[list[Way]]:
+    """Return the ways to serve on each system in formats that its card has, the first first."""
+    found = []
+    for system in systems:
+        ways = rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
+        found.append([way for way in ways if serves_in(system.accelerator, way.weight_format)])
+    return found
 
 
 @dataclass
@@ -119,6 +104,7 @@ class _Served:
     misses: dict[str, Miss] = field(default_factory=dict)
     carried: dict[str, float] = field(default_factory=dict)
     searched: int = 0
+    tried: Tried | None = None
     _variants: dict[tuple[int, str, str | None], int] = field(default_factory=dict)
     _prices: dict[int, Price] = field(default_factory=dict)
     _points: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
@@ -135,6 +121,14 @@ class _Served:
     @cached_property
     def _parameters(self) -> int:
         return self.asked.architecture.total_parameters
+
+    def try_first(self, ladders: Iterable[Sequence[Sequence[Way]]]) -> None:
+        """Evaluate the first way of each system on each of several ladders, for ``tried``."""
+        first = [
+            (place, way) for each in ladders for place, one in enumerate(each) for way in one[:1]
+        ]
+        tries = [Try(place, way) for place, way in first if not way.hosted]
+        self._evaluated([*{item.key: item for item in tries}.values()])
 
     def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
         """Find each system's first way that fits; return its place in the ladder.
@@ -153,7 +147,7 @@ class _Served:
                 for step in steps[:most]
                 if ladders[place][step].tool is ladders[place][steps[0]].tool
             ]
-            found = self._evaluated([_Try(place, ladders[place][step]) for place, step in tries])
+            found = self._evaluated([Try(place, ladders[place][step]) for place, step in tries])
             for (place, step), one in zip(tries, found, strict=True):
                 if solved[place] is not None:
                     continue
@@ -195,7 +189,7 @@ class _Served:
         """
         most = self._least_usd()
         tries = [
-            _Try(place, way)
+            Try(place, way)
             for place, (ladder, step) in enumerate(zip(ladders, steps, strict=True))
             if step is not None and self._affordable(place, most)
             for way in ladder[step + 1 :]
@@ -273,22 +267,28 @@ class _Served:
             lowered=bool(self.smaller and not self.options),
         )
 
-    def _evaluated(self, tries: Sequence[_Try], *, most_usd: float = inf) -> list[_Found]:
+    def _evaluated(self, tries: Sequence[Try], *, most_usd: float = inf) -> list[Found]:
         """Search the systems of tries, those that share a search together.
 
         ``most_usd``: dearer numbers of accelerators are left out, but for the next one, below which
         the fewest that suffice may be. [USD/month]
         """
+        known = self.tried.found if self.tried is not None and isinf(most_usd) else {}
+        found: dict[int, Found] = {}
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, item in enumerate(tries):
-            groups.setdefault(self._kind(item), []).append(number)
-        found: dict[int, _Found] = {}
+            if item.key in known and not item.way.hosted:
+                found[number] = known[item.key]._replace(item=item)
+            else:
+                groups.setdefault(self._kind(item), []).append(number)
         for numbers in groups.values():
             search = self._searched([tries[number] for number in numbers], most_usd)
-            found |= {one: _Found(tries[one], search, at) for at, one in enumerate(numbers)}
+            found |= {one: Found(tries[one], search, at) for at, one in enumerate(numbers)}
+        # The places of hosts' systems differ between searches.
+        known |= {one.item.key: one for one in found.values() if not one.item.way.hosted}
         return [found[number] for number in range(len(tries))]
 
-    def _kind(self, item: _Try) -> tuple[object, ...]:
+    def _kind(self, item: Try) -> tuple[object, ...]:
         """Return what tries have in common that share a search: kind of format, and engine."""
         tool, card = item.way.tool, self.systems[item.place].accelerator
         engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
@@ -297,7 +297,7 @@ class _Served:
         served = ServedModel.of(self.asked.architecture, weight_format=item.form, cache_bytes=0.0)
         return *served.kind, *engine, item.way.hosted
 
-    def _taken(self, found: _Found, *, missing: bool = True) -> list[Option]:
+    def _taken(self, found: Found, *, missing: bool = True) -> list[Option]:
         """Return the priced options of a try.
 
         ``missing``: also note what its system lacks.
@@ -342,7 +342,7 @@ class _Served:
             self._prices[place] = Price.of(self.systems[place], kind)
         return self._prices[place]
 
-    def _variant(self, item: _Try) -> int:
+    def _variant(self, item: Try) -> int:
         """Return the index of the try's system with its tool and cache; others are a new system."""
         system, way = self.systems[item.place], item.way
         key = item.place, way.tool.name, way.cache
@@ -374,7 +374,7 @@ class _Served:
             self._points[key] = later.at(1.0 - limits.risk), first.at(1.0 - limits.risk)
         return self._points[key]
 
-    def _searched(self, alike: Sequence[_Try], most_usd: float) -> ServingSearch:
+    def _searched(self, alike: Sequence[Try], most_usd: float) -> ServingSearch:
         """Search the systems of tries that share a search."""
         asked, way, forms = self.asked, alike[0].way, [item.form for item in alike]
         members = []

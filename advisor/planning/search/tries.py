@@ -1,0 +1,45 @@
+"""One way to serve on one system: what a search tries, and what it found."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from advisor.estimate.tools.serving_formats import Way
+from advisor.estimate.tools.software import ToolRules
+from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
+from advisor.planning.search.serving import ServingSearch
+
+
+class Try(NamedTuple):
+    """One way to serve on one of the searched systems."""
+
+    place: int
+    way: Way
+
+    @property
+    def form(self) -> WeightFormat:
+        """The weight format."""
+        return WEIGHT_FORMATS[self.way.weight_format]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What decides its figures."""
+        return self.place, self.way.tool.name, self.way.weight_format, self.way.cache
+
+
+class Found(NamedTuple):
+    """What the search of a try found, beside other tries."""
+
+    item: Try
+    search: ServingSearch
+    at: int
+    """The place of its system in the search."""
+
+
+@dataclass
+class Tried:
+    """What is known of tries on the same systems, of searches that differ in their rules only."""
+
+    also: tuple[ToolRules, ...] = ()
+    """Rules of later searches: the first way of each is tried together with that of the first."""
+    found: dict[tuple[object, ...], Found] = field(default_factory=dict)
+    """By what decides the figures."""
