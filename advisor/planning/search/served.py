@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from advisor.estimate.hardware.card_formats import serves_in
 from advisor.estimate.refusals import check_context
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.serving.demand import ServedModel
@@ -33,11 +32,11 @@ from advisor.planning.search.options import (
     meets_time,
     priced_options,
 )
-from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
+from advisor.planning.search.replicas import replica_table
 from advisor.planning.search.served_rows import ServedWork, Strain
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
 from advisor.planning.search.systems import System, by_host_memory
-from advisor.planning.search.tries import Found, Tried, Try
+from advisor.planning.search.tries import Found, Tried, Try, ladders_of
 from advisor.planning.time_ranges import TimeSpreads
 
 SMALLEST_FILE: Final = 0.8
@@ -65,10 +64,10 @@ def search_served(
     The systems with their tools; one with another tool or another host is separate.
     """
     check_context(workload, asked.architecture)
-    ladders = _ladders(rules, systems)
+    ladders = ladders_of(rules, systems)
     search = _Served(asked, workload, list(systems), tried=tried)
     if tried is not None and not tried.found:
-        search.try_first([ladders, *(_ladders(one, systems) for one in tried.also)])
+        search.try_first([ladders, *(ladders_of(one, systems) for one in tried.also)])
     steps = search.climb([[way for way in found if not way.hosted] for found in ladders])
     unsolved = [place for place, step in enumerate(steps) if step is None]
     found = bool(search.options or search.smaller)
@@ -80,15 +79,6 @@ def search_served(
     if advising:
         search.beside(ladders, steps)
     return search.systems, search.result(ladders)
-
-
-def _ladders(rules: ToolRules, systems: Sequence[System]) -> list[list[Way]]:
-    """Return the ways to serve on each system in formats that its card has, the first first."""
-    found = []
-    for system in systems:
-        ways = rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
-        found.append([way for way in ways if serves_in(system.accelerator, way.weight_format)])
-    return found
 
 
 @dataclass
@@ -211,8 +201,7 @@ class _Served:
 
     def _affordable(self, place: int, most_usd: float) -> int:
         """Return how many of a system's numbers of accelerators cost less than a monthly bill."""
-        system = self.systems[place]
-        price = self._price(place)
+        system, price = self.systems[place], self._price(place)
         month = price.usd_per_hour * price.factor * HOURS_PER_MONTH
         machines = (-(-count // price.accelerators) for count in system.counts)
         return sum(number * month < most_usd for number in machines)
@@ -356,7 +345,7 @@ class _Served:
             self.systems.append(self._under(item))
         return self._variants[key]
 
-    def _under(self, item: _Try) -> System:
+    def _under(self, item: Try) -> System:
         """Return the system of a try with its tool and cache."""
         tool, cache = item.way.tool, item.way.cache
         key = item.place, tool.name, cache

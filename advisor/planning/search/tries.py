@@ -1,12 +1,16 @@
 """One way to serve on one system: what a search tries, and what it found."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from advisor.estimate.hardware.card_formats import serves_in
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
+from advisor.planning.search.replicas import LAYER_DEGREES
 from advisor.planning.search.serving import ServingSearch
+from advisor.planning.search.systems import System
 
 
 class Try(NamedTuple):
@@ -43,3 +47,12 @@ class Tried:
     """Rules of later searches: the first way of each is tried together with that of the first."""
     found: dict[tuple[object, ...], Found] = field(default_factory=dict)
     """By what decides the figures."""
+
+
+def ladders_of(rules: ToolRules, systems: Sequence[System]) -> list[list[Way]]:
+    """Return the ways to serve on each system in formats that its card has, the first first."""
+    found = []
+    for system in systems:
+        ways = rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
+        found.append([way for way in ways if serves_in(system.accelerator, way.weight_format)])
+    return found
