@@ -63,7 +63,7 @@ def plan(model: str, card: str) -> tuple[dict[str, Any], advisor.Estimate]:
     for count in (1, 2, 4, 8, 16, 32):
         case = case_of(model, card, count)
         found = advisor.estimate(case)
-        wide = found.precision not in ("w4a16", "nvfp4", "q4_k_m")
+        wide = found.precision not in ("w4a16", "nvfp4", "q4_k_m", "iq4_xs")
         if found.memory.fits and wide and not hosted(found):
             return case, found
     return case, found
@@ -429,12 +429,15 @@ def test_a_cluster_starts_the_engine_that_the_case_names(stubs: Stubs) -> None:
 def test_sglang_needs_room_for_the_weights_of_which_it_makes_fp8() -> None:
     """Its fp8 layers hold params_dtype until all are loaded (0.5.21, quantization/fp8.py): 141 GB
     of Llama 3.3 70B do not lie on one H200 of 141 GB; of two, each holds half."""
-    case = serve("llama-3.3-70b", "h200-sxm", 1, weight_format="fp8")
+    # The table names published fp8 weights of Llama 3.3 alone.
+    case = serve("llama-3.1-70b", "h200-sxm", 1, weight_format="fp8")
     with pytest.raises(InputError, match="16-bit weights whole"):
         advisor.export(case, "sglang")
     assert "--quantization fp8" in advisor.export(case, "vllm").content
     case |= {"hardware": {"accelerator": "h200-sxm", "count": 2}, "layout": {"tensor": 2}}
     assert "--quantization fp8" in advisor.export(case, "sglang").content
+    original = serve("llama-3.3-70b", "h200-sxm", 1, weight_format="fp8")
+    assert "70B-Instruct-FP8-dynamic" in advisor.export(original, "sglang").content
 
 
 def test_the_file_names_the_release_whose_options_it_uses() -> None:
