@@ -12,6 +12,7 @@ import yaml
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, list_presets, load_preset, preset_takes
 from advisor.architecture.table.model import Unit
+from advisor.architecture.weights.gguf_bytes import LAYER_INPUTS, file_bytes
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
@@ -149,6 +150,28 @@ def test_models_for_embeddings(name: str, parameters: int, tokens: int) -> None:
     rounded = parameters % 100_000 == 0
     assert model.total_parameters == pytest.approx(parameters, rel=2e-3 if rounded else 0.0)
     assert model.max_position_embeddings == tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "billions", "effective", "gib"),
+    [
+        # Google's model cards: 5.1 and 8 billion with the encoders for images and sound, 2.3 and
+        # 4.5 billion effective ones, which leave out the per-layer embeddings. llama-bench counts
+        # 4.65 and 7.52 billion, with keys and values that no layer reads, in files of 3.18 and
+        # 5.03 GiB (Q4_K_M, gist of selfup, 2026-05-11).
+        ("gemma-4-e2b", 4.65, 2.3, 3.18),
+        ("gemma-4-e4b", 7.52, 4.5, 5.03),
+    ],
+)
+def test_per_layer_embeddings_are_counted_and_stored_in_few_bits(
+    name: str, billions: float, effective: float, gib: float
+) -> None:
+    model = load_preset(name)
+    tables = sum(row.parameters for row in model.operators if row.name == LAYER_INPUTS)
+
+    assert model.total_parameters / 1e9 == pytest.approx(billions, rel=0.01)
+    assert (model.total_parameters - tables) / 1e9 == pytest.approx(effective, rel=0.04)
+    assert file_bytes(model, "q4_k_m") / 2**30 == pytest.approx(gib, rel=0.03)
 
 
 @pytest.mark.parametrize("asked", ["sdxl", "SDXL", "sd-1.5"])

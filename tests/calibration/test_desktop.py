@@ -21,6 +21,7 @@ TABLES = (
     "desktop_runs",
     "outside_desktop",
     "outside_desktop_2",
+    "outside_desktop_3",
     "offload_runs",
     "outside_offload",
     "outside_offload_2",
@@ -48,6 +49,9 @@ def report(table: str) -> ValidationReport:
         ("2026-03", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp"),
         ("2025-07", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp_2025"),
         ("2025-07", ("RDNA3 gfx1100", "RDNA3"), "llama_cpp"),
+        # Attention tuned for ROCm on RDNA4 (pull 28102, 2026-09).
+        ("2026-06", ("RDNA4 gfx1201", "RDNA4"), "llama_cpp_mid_2026"),
+        ("2026-09", ("RDNA4 gfx1201", "RDNA4"), "llama_cpp"),
         # No CUDA graphs on Volta until ggml-org/llama.cpp, pull 25749 (2026-07-16).
         ("2025-06", ("Volta 7.0", "Volta"), "whisper_cpp_2025"),
         ("2026-08", ("Volta 7.0", "Volta"), "whisper_cpp"),

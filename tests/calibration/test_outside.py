@@ -61,6 +61,9 @@ BOUNDS = (
     Bound("outside_desktop_2", "decode_tokens_per_s", 31, 19, 13),
     Bound("outside_desktop_2", "total_output_tokens_per_s", 6, 6, 6),
     Bound("outside_desktop_2", "prefill_tokens_per_s", 34, 21, 7),
+    # Its prompts are mostly one page of an Arc Pro B70, at a third of the rate of other pages.
+    Bound("outside_desktop_3", "decode_tokens_per_s", 80, 14, 6),
+    Bound("outside_desktop_3", "prefill_tokens_per_s", 22, 170, 170),
     Bound("outside_offload", "decode_tokens_per_s", 10, 9, 6),
     Bound("outside_offload", "prefill_tokens_per_s", 4, 19, 19),
     Bound("outside_offload_2", "decode_tokens_per_s", 4, 8, 8),

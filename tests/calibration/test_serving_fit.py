@@ -25,6 +25,8 @@ from advisor.calibration.tables.served_runs import Reading, predicted_s
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.engines import joined_engines
 
+HELD = {"step_overhead_s", "request_overhead_s"}
+
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
@@ -63,6 +65,18 @@ def test_constants_behind_generated_times_come_back(engine):
     found = fit_engine(fit, calibration.serving, known, calibration)
 
     assert found == pytest.approx(truth, rel=0.03)
+
+
+def test_a_constant_without_room_between_its_bounds_stays_there(engine):
+    free, held = (one for one in SERVERS[0].parameters if one.name in HELD)
+    held = replace(held, starts=(0.07,), low=0.07, high=0.07)
+    packs = engine_packs(EngineFit("sglang", ("llm_online",), ()), engine)
+    facts = engine.calibration.serving
+
+    found = fit_engine(EngineFit("sglang", (), (free, held)), facts, packs, engine.calibration)
+
+    assert found[held.name] == 0.07
+    assert found[free.name] != free.starts[0]
 
 
 def test_constants_of_kernels_stand_below_each_of_their_generations():

@@ -40,7 +40,7 @@ BANDWIDTH_GB_PER_S = {
     "HBM3 (shared)": (5000, 5400),
     "HBM3e": (4500, 8700),  # eight stacks of a TPU 8i: 8,601 GB/s, as Google states
     "HBM4": (13000, 24000),
-    "LPDDR (unified)": (100, 900),
+    "LPDDR (unified)": (60, 900),
     "LPDDR5 (shared)": (90, 210),
     "LPDDR5X (shared)": (250, 300),
 }
@@ -138,7 +138,7 @@ MATRIX_SPEED = {
     "12.1": (None, 4),
 }
 # Cut by NVIDIA (A10G, L20, L40), or without tensor cores.
-CUT = {"a10g": 20 / 9, "l20": 2, "l40": 2, "gtx-1650": 1}
+CUT = {"a10g": 20 / 9, "l20": 2, "l40": 2, "gtx-1650": 1, "gtx-1660": 1, "gtx-1660-super": 1}
 
 
 def test_a_generation_has_one_ratio_between_its_formats() -> None:

@@ -106,6 +106,11 @@ LARGE_GROUP: Final = 8
 """Layers and query group of Llama 70B, whose value projections get at least five bits."""
 EIGHT_EXPERTS: Final = 8
 TOKENS: Final = "embedding.tokens"
+LAYER_INPUTS: Final = "embedding.layer_inputs"
+"""Table of per-layer embeddings, which files give the type of the output matrix:
+gemma-4-E2B-it-Q4_K_M has 3.18 GiB and E4B 5.03 (llama-bench, gist of selfup, 2026-05-11). Its rows
+are whole blocks."""
+LARGEST_BLOCK: Final = 256
 FP32_BYTES: Final = 4.0
 _LOW_BASES: Final = frozenset({"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s"})
 
@@ -195,6 +200,8 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
     leaves them. The biases of a matrix count in its type.
     """
     if row.kind is OperatorKind.EMBEDDING:
+        if row.name == LAYER_INPUTS:
+            return head_bytes(name, LARGEST_BLOCK)
         if row.name != TOKENS:
             return FP32_BYTES
         size = head_bytes if model.tied_embeddings else embedding_bytes

@@ -165,7 +165,8 @@ def fit_engine(
 ) -> dict[str, float]:
     """Fit the constants of one engine, or those that several share.
 
-    By name, in the order of ``fit.parameters``. Every group of like runs weighs one, on average
+    By name, in the order of ``fit.parameters``; those without room between their bounds stay there.
+    Every group of like runs weighs one, on average
     over them where kin weigh less.
 
     ``facts``: everything that is not fitted; of several engines, by name. ``without``: part of the
@@ -185,11 +186,13 @@ def fit_engine(
         kin = Counter(machine for machine, _ in set(zip(machines, alike, strict=True)))
         less = weights / np.sqrt([kin[machine] for machine in machines])
         weights = less * (weights.sum() / less.sum())
-    names = [parameter.name for parameter in fit.parameters]
+    free = [parameter for parameter in fit.parameters if parameter.low < parameter.high]
+    found = {parameter.name: parameter.starts[0] for parameter in fit.parameters}
+    names = [parameter.name for parameter in free]
 
     def predict(points: Floats) -> Floats:
         """Return the times of all readings at all points."""
-        chosen = [dict(zip(names, point, strict=True)) for point in points.tolist()]
+        chosen = [found | dict(zip(names, point, strict=True)) for point in points.tolist()]
         times = [
             predicted_s(runs, calibration, [with_values(own, values) for values in chosen])
             for own, runs in engines
@@ -197,12 +200,11 @@ def fit_engine(
         return np.concatenate(times, axis=1)
 
     measured = np.array([one.measured_s for one in used])
-    found = fit_log_times(
-        predict, measured, fit.parameters, weights=weights, tolerance=tolerance, together=True
-    )
-    return {
-        name: rounded(value, 3) for name, value in zip(names, found.values.tolist(), strict=True)
-    }
+    best = fit_log_times(
+        predict, measured, free, weights=weights, tolerance=tolerance, together=True
+    ).values
+    fitted = zip(names, best.tolist(), strict=True)
+    return found | {name: rounded(value, 3) for name, value in fitted}
 
 
 def _without(packs: Sequence[Pack], part: int | None) -> list[Pack]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.operators import Division, OperatorKind, Part
+from advisor.architecture.weights.gguf_bytes import TOKENS
 from advisor.equations.serving.memory import (
     adapter_bytes,
     forward_peak_bytes,
@@ -265,12 +266,14 @@ def loaded_factor(factor: float, engine: ServingFacts) -> float:
 def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Floats:
     """Return the weights of the fullest pipeline stage's rank, in bytes.
 
-    ``on_host``: the embedding stays in the host's memory, unless it is the output matrix too.
+    ``on_host``: embeddings stay in the host's memory, except one that is the output matrix too.
     """
     model = served.model
     part_bytes = {part: np.zeros_like(layout.tensor) for part in Part}
     parts = host_parts(model, layout)
     for row, each in zip(model.operators, served.row_bytes, strict=True):
+        if on_host and row.kind is OperatorKind.EMBEDDING and row.name != TOKENS:
+            continue
         held = row.layers * row.parameters * each / model_parallel_ranks(row.division, layout)
         held = held * (1.0 - parts.share(row.part, routed=row.division is Division.EXPERT))
         part_bytes[row.part] = part_bytes[row.part] + held
