@@ -21,11 +21,11 @@ def width(found: Estimate) -> float:
 
 
 def test_more_accelerators_than_any_scored_run_on_the_generation_had() -> None:
-    # Megatron Bridge publishes B200 runs of up to 256 cards.
-    inside, outside = llama("b200-sxm", 256), llama("b200-sxm", 1024)
+    # MLPerf Training v5.1 has runs of up to 5,120 cards of the generation (GB200).
+    inside, outside = llama("b200-sxm", 1024), llama("b200-sxm", 8192)
 
     assert not [text for text in inside.assumptions if "was scored" in text]
-    assert [text for text in outside.assumptions if "256 accelerators" in text]
+    assert [text for text in outside.assumptions if "5,120 accelerators" in text]
     assert width(outside) > width(inside)
 
 
