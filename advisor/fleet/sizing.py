@@ -18,8 +18,7 @@ Tell = Callable[[float, str], object]
 Sizes = Callable[[Sequence[FleetWorkload]], list[Job | InputError]]
 
 MANY: Final = 40
-"""Portfolios of more workloads are sized in several processes: a process takes a second to start.
-"""
+"""Portfolios of more workloads are sized in several processes, which take a second to start."""
 MOST_HELPERS: Final = 3
 """Processes beside this one: each holds a catalog, and the longest share of the work remains."""
 SHARED: Final = {"workload": {"concurrency"}, "limits": {"deadline_hours", "max_tpot_ms"}}
