@@ -847,12 +847,12 @@ QWEN_32B = {
 
 
 def test_two_cards_serve_in_8_bits_behind_every_door() -> None:
-    """32.8 GB in fp8 fill 61 % of two RTX 5090 of 32 GB; no offer joins two of them."""
+    """32.8 GB in fp8 fill 61 % of two RTX 5090 of 32 GB; Qwen publishes them."""
     stated = QWEN_32B | {"hardware": {"accelerator": "rtx-5090", "count": 2}}
     owned = QWEN_32B | {"limits": {"owned": [{"accelerator": "rtx-5090", "count": 2}]}}
     assert advisor.recommend(owned).plans[0].estimate.precision == "fp8"
     assert advisor.estimate(stated).precision == "fp8"
-    assert "--quantization fp8" in advisor.export(stated, "vllm").content
+    assert "vllm serve Qwen/Qwen3-32B-FP8 " in advisor.export(stated, "vllm").content
 
 
 @pytest.mark.parametrize(
