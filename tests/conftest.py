@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -92,7 +93,7 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-def missing(reason: str, *, required_by: str) -> None:
+def missing(reason: str, *, required_by: str) -> NoReturn:
     """Skip, or fail where the named variable says that nothing may be skipped."""
     if os.environ.get(required_by, "0") not in {"", "0"}:
         pytest.fail(f"{reason}, and {required_by} is set", pytrace=False)

@@ -54,7 +54,8 @@ def read(text: str) -> Started:
     lines = [line.lstrip("# ").rstrip() for line in text.splitlines()]
     first = max(i for i, line in enumerate(lines) if line.startswith(STARTERS))
     last = next(i for i in range(first, len(lines)) if not lines[i].endswith("\\"))
-    words = shlex.split(" ".join(line.removesuffix("\\") for line in lines[first : last + 1]))
+    command = " ".join(line.removesuffix("\\") for line in lines[first : last + 1])
+    words = shlex.split(re.sub(r"\$\{\w+:\+[^}]*\}", "", command))  # holds nothing while unset
     program: list[str] = []
     options: dict[str, list[str]] = {}
     for word in words:

@@ -1,13 +1,14 @@
 """The tools' own parsers take the files that exports write.
 
 TRL, Accelerate and DeepSpeed need PyTorch, so a plain development environment skips these tests.
-They run with ``pip install torch trl accelerate deepspeed`` (a processor is enough) at the versions
-of ``data/launch_versions.yaml``.
+``.ci/run`` installs the tools at the versions of ``data/launch_versions.yaml``; a processor is
+enough.
 """
 
 import importlib
 import json
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,27 @@ import yaml
 
 import advisor
 from advisor.export.versions import version_of
+from tests.conftest import missing
 from tests.export.reading import Started, read
 from tests.export.test_tool_options import CASES, INSTRUCT, TORCHRUN, program_of
 
+REQUIRED_BY = "GPU_ADVISOR_REQUIRE_TORCH"
 SCRIPTS = {"trl sft": "trl.scripts.sft", "trl dpo": "trl.scripts.dpo"}
 STARTER = {*TORCHRUN, "config_file", "num_processes", "num_machines", "machine_rank"}
 
 
 def tool(name: str) -> Any:
     """Return a tool, or skip with the reason."""
-    found = pytest.importorskip(name, reason=f"{name} is not installed: it needs PyTorch")
-    if found.__version__ != version_of(name):
-        pytest.skip(f"{name} {found.__version__} is not {version_of(name)}, which files install")
-    return found
+    try:
+        installed = version(name)
+    except PackageNotFoundError:
+        missing(f"{name} is not installed: it needs PyTorch", required_by=REQUIRED_BY)
+    if installed != version_of(name):
+        missing(
+            f"{name} {installed} is not {version_of(name)}, which files install",
+            required_by=REQUIRED_BY,
+        )
+    return importlib.import_module(name)
 
 
 def written(name: str) -> tuple[str, str]:
@@ -41,6 +50,7 @@ def written(name: str) -> tuple[str, str]:
 
 OF_TRL = [name for name in CASES if written(name)[1] in SCRIPTS]
 OF_ACCELERATE = [name for name in CASES if written(name)[1] == "accelerate"]
+OF_DEEPSPEED = [name for name in OF_TRL if "deepspeed" in read(written(name)[0]).options]
 
 
 def arguments(found: Started) -> list[str]:
@@ -86,11 +96,9 @@ def test_trl_takes_the_options(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", OF_TRL)
+@pytest.mark.parametrize("name", OF_DEEPSPEED)
 def test_deepspeed_takes_its_configuration(name: str) -> None:
     found = read(written(name)[0])
-    if "deepspeed" not in found.options:
-        pytest.skip("this plan runs without DeepSpeed")
     tool("deepspeed")
     load: Callable[..., Any] = importlib.import_module("deepspeed.runtime.config").DeepSpeedConfig
     content = json.loads(found.files[found.options["deepspeed"][0]])
