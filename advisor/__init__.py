@@ -106,8 +106,7 @@ sys.modules[__name__].__class__ = _Package
 def __getattr__(name: str) -> Any:
     """Import public names on first use, so that ``import advisor`` stays instant."""
     if name not in _HOMES:
-        msg = f"module 'advisor' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'advisor' has no attribute {name!r}")
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)

@@ -108,8 +108,7 @@ if not TYPE_CHECKING:  # the type checker would take it for every name
     def __getattr__(name: str) -> Any:
         """Import a name of ``_LATER``."""
         if name not in _LATER:
-            msg = f"module 'advisor.api' has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"module 'advisor.api' has no attribute {name!r}")
         return getattr(import_module(_LATER[name]), name)
 
 

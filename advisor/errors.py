@@ -110,8 +110,6 @@ class ProbeError(AdvisorError):
 def shown(value: object) -> str:
     """Return a value as a message shows it, in at most ``MAX_SHOWN`` characters.
 
-    Examples
-    --------
     >>> shown("x" * 100) == "'" + "x" * 76 + "..."
     True
     >>> shown(10**5000)
@@ -126,8 +124,6 @@ def shortened(text: str, most: int, *, items: bool = False) -> str:
 
     A list of ``items`` keeps the first ones and states the number of the others.
 
-    Examples
-    --------
     >>> shortened("red, green, blue, yellow, black, white", 32, items=True)
     'red, green … and 4 more'
     """
@@ -177,8 +173,6 @@ class _Words(str):
 def without_options(text: str) -> str:
     """Return a message without the options of the command line, for the page and reports.
 
-    Examples
-    --------
     >>> without_options("sequences of 4,096 tokens (--sequence)")
     'sequences of 4,096 tokens'
     """

@@ -56,10 +56,6 @@ class ApiPrice(Record):
 def load_api_prices() -> tuple[ApiPrice, ...]:
     """Read and check the table.
 
-    Raises CatalogError if the table is missing or broken.
-
-    Examples
-    --------
     >>> min(item.output_usd for item in load_api_prices() if item.preset == "gpt-oss-120b")
     0.25
     """

@@ -97,8 +97,6 @@ def _compact(name: str) -> str:
 class Catalog(Noun):
     """Everything that can be bought or rented, with its sources.
 
-    Examples
-    --------
     >>> from advisor.catalog import load_catalog
     >>> load_catalog().accelerator("h100-sxm").memory_bandwidth_bytes_per_s
     3350000000000.0

@@ -30,8 +30,6 @@ def load_calibration(path: Path | None = None) -> Calibration:
     is missing, unknown or out of bounds. The message names file, entry and field. Raises
     ResourceError if the shipped files are missing.
 
-    Examples
-    --------
     >>> load_calibration().kernels["Hopper"].evidence.value
     'calibrated'
     """

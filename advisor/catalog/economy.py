@@ -146,11 +146,9 @@ class Default(Record):
     def _in_order(self) -> Default:
         told = f"{self.low:g}, {self.expected:g}, {self.high:g}"
         if not self.low <= self.expected <= self.high:
-            msg = f"Give low <= expected <= high, not {told}"
-            raise ValueError(msg)
+            raise ValueError(f"Give low <= expected <= high, not {told}")
         if self.low < 0 and self.unit != CHANGES:
-            msg = f"Only figures {CHANGES} may be negative, but these are {told}"
-            raise ValueError(msg)
+            raise ValueError(f"Only figures {CHANGES} may be negative, but these are {told}")
         return self
 
 
@@ -237,8 +235,6 @@ def load_balancers() -> dict[str, LoadBalancer]:
 def billing_of(provider: str, tier: str | None = None) -> Billing:
     """Return how a provider bills a kind of price; by the minute if that is not known.
 
-    Examples
-    --------
     >>> billing_of("Vultr").step_s
     3600.0
     >>> billing_of("AWS", "capacity block").minimum_s
@@ -256,8 +252,6 @@ def load_economy(directory: Path | None = None) -> Economy:
 
     ``directory``: the folder with the tables. Default: the shipped one.
 
-    Examples
-    --------
     >>> load_economy().place("deu").carbon_g_per_kwh
     380.95
     """

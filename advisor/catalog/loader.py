@@ -35,8 +35,6 @@ def load_catalog(directory: Path | None = None) -> Catalog:
     Raises CatalogError if a file is broken. The message names file, entry, field, value and remedy.
     Raises ResourceError if the shipped data are missing.
 
-    Examples
-    --------
     >>> catalog = load_catalog()
     >>> catalog is load_catalog()
     True

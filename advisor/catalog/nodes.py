@@ -17,8 +17,6 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
     ``inter_bytes_per_s`` is None if no network is stated. Raises ValueError if the offer is for
     another accelerator.
 
-    Examples
-    --------
     >>> from advisor.catalog import load_catalog
     >>> node = node_for(load_catalog().accelerator("h100-sxm"))
     >>> node.accelerators, node.intra_bytes_per_s, node.inter_bytes_per_s
@@ -27,8 +25,7 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
     if offer is None:
         return _standard_node(accelerator)
     if offer.accelerator != accelerator.key:
-        msg = f"offer {offer.key} is for {offer.accelerator}, not for {accelerator.key}"
-        raise ValueError(msg)
+        raise ValueError(f"offer {offer.key} is for {offer.accelerator}, not for {accelerator.key}")
     return _offered_node(accelerator, offer)
 
 
@@ -39,8 +36,6 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
     machine. Office Ethernet joins further machines, and chips that are machines of their own.
     ``assumptions`` says so.
 
-    Examples
-    --------
     >>> from advisor.catalog import load_catalog
     >>> node = owned_node(load_catalog().accelerator("rtx-4090"), 16)
     >>> node.accelerators, node.inter_bytes_per_s
@@ -68,8 +63,6 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
 def sold_together(accelerator: Accelerator) -> int:
     """Return how many accelerators are sold together: a baseboard of 8, a rack of 72, or 1.
 
-    Examples
-    --------
     >>> from advisor.catalog import load_catalog
     >>> [sold_together(load_catalog().accelerator(key)) for key in ("h100-sxm", "gb200", "l4")]
     [8, 72, 1]

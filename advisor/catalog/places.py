@@ -59,8 +59,6 @@ def grid_of(region: str, asked: Collection[str] = ()) -> str | None:
 
     Of a region that spans several, the first counts that lies in one of the ``asked`` places.
 
-    Examples
-    --------
     >>> grid_of("CANADA-1/US-1/NORWAY-1"), grid_of("CANADA-1/US-1/NORWAY-1", ["europe"])
     ('can', 'nor')
     """

@@ -50,8 +50,6 @@ class PastPrice(Record):
 def drifts() -> dict[str, Drift]:
     """Return the rows by kind.
 
-    Examples
-    --------
     >>> drifts()["spot"].sigma_per_sqrt_year > drifts()["hyperscaler"].sigma_per_sqrt_year
     True
     """

@@ -1,7 +1,5 @@
 """The base of the data files' rows, and types of their values: bounded, in human units."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from html import escape
+from itertools import product
 
 from advisor.foundation.record import record
 
@@ -16,14 +17,7 @@ ABOVE_PX = 4.0
 """Vertical distance from a point to its text. [px]"""
 EDGE_PX = 3.0
 """Background around a text. [px]"""
-PLACES = (
-    ("left", "bottom"),
-    ("left", "top"),
-    ("right", "bottom"),
-    ("right", "top"),
-    ("center", "bottom"),
-    ("center", "top"),
-)
+PLACES = tuple(product(("left", "right", "center"), ("bottom", "top")))
 """Anchors of the text: ``left`` puts it right of its point, ``bottom`` above it."""
 LIFTS_PX = (0.0, 40.0, 80.0)
 """How far a text may move up or down from its point, with a leader line. [px]"""

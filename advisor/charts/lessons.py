@@ -24,8 +24,7 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
     Raises ``ValueError`` if there are fewer than two: one point is no chart.
     """
     if len(figures.bars) < 2:
-        msg = "a chart needs two bars at least"
-        raise ValueError(msg)
+        raise ValueError("a chart needs two bars at least")
     shown = figures.bars
     rows = [*range(len(shown))]
     most = SHORT_LABEL if compact else LONGEST_LABEL

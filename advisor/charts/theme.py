@@ -1,7 +1,5 @@
 """Colours and scales of all charts: a light and a dark template, 1-2-5 ticks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from html import escape
@@ -76,14 +74,11 @@ def log_ticks(low: float, high: float, *, at_most: int) -> list[float]:
 
     With more than ``at_most``, only the powers of ten remain. ``ValueError`` for ends out of order.
 
-    Examples
-    --------
     >>> log_ticks(0.9, 60, at_most=9)
     [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
     """
     if not 0 < low <= high:
-        msg = f"log_ticks needs 0 < low <= high, got {low} and {high}"
-        raise ValueError(msg)
+        raise ValueError(f"log_ticks needs 0 < low <= high, got {low} and {high}")
     exponents = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
     slack = 1e-9
     for digits in ((1, 2, 5), (1,)):
@@ -231,8 +226,6 @@ def names_axis(theme: Theme, **more: object) -> Drawn:
 def faint(color: str, opacity: float) -> str:
     """Return a transparent colour for bands.
 
-    Examples
-    --------
     >>> faint("#1E64FA", 0.18)
     'rgba(30,100,250,0.18)'
     """

@@ -176,8 +176,6 @@ def _section(case: Mapping[str, object], name: str) -> dict[str, object]:
 def model_source(text: str) -> dict[str, object]:
     """Return the model that a text names: a file, a count, a hub id or a preset.
 
-    Examples
-    --------
     >>> model_source("7B")
     {'parameters': 7000000000.0}
     >>> model_source("mistralai/Mistral-7B-v0.1")

@@ -1,7 +1,5 @@
 """The commands that answer many cases: a fleet's workloads, a sweep's grid."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from pathlib import Path

@@ -28,8 +28,6 @@ _EXPANDED: Final = re.compile(r"\$(?=[$(])")
 def shell_word(text: str) -> str:
     """Return a text as one word of a shell command.
 
-    Examples
-    --------
     >>> shell_word("$(touch p)")
     "'$(touch p)'"
     """
@@ -51,8 +49,6 @@ def here_document(content: str) -> list[str]:
 def comments(lines: Iterable[str]) -> list[str]:
     r"""Return each text as one comment line of a shell script or of YAML.
 
-    Examples
-    --------
     >>> comments(["a model\ntouch p"])
     ['# a model\\x0atouch p']
     """
@@ -78,8 +74,6 @@ def json_text(content: Mapping[str, object]) -> str:
 def python_constants(values: Mapping[str, object]) -> list[str]:
     r"""Return one line of Python for each constant: numbers, switches, texts and lists of texts.
 
-    Examples
-    --------
     >>> python_constants({"MODEL": 'a"b', "STEPS": 3})
     ['MODEL = \'a"b\'', 'STEPS = 3']
     """
@@ -107,8 +101,6 @@ def compose_text(script: str) -> str:
 def markdown_text(text: str) -> str:
     r"""Return a text escaped for Markdown, in a paragraph, a heading or a cell.
 
-    Examples
-    --------
     >>> print(markdown_text("<b> [x](y) bf16_mixed"))
     \<b\> \[x\](y) bf16_mixed
     """
@@ -118,8 +110,6 @@ def markdown_text(text: str) -> str:
 def markdown_link(address: str) -> str:
     """Return an address as a Markdown link.
 
-    Examples
-    --------
     >>> markdown_link("https://example.org/?a=x_-y&b=<i>")
     '<https://example.org/?a=x_-y&b=%3Ci%3E>'
     """
@@ -134,8 +124,6 @@ def html_text(text: str) -> str:
 def csv_cell(value: object) -> object:
     """Return a cell that no spreadsheet computes: numbers unchanged, formulas as text.
 
-    Examples
-    --------
     >>> csv_cell("=1+1"), csv_cell(-1.5)
     ("'=1+1", -1.5)
     """

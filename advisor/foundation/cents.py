@@ -14,8 +14,6 @@ _WIDE: Final = Context(prec=400)
 def times(usd: float, number: float) -> float:
     """Return a price times a number, computed in exact decimal arithmetic.
 
-    Examples
-    --------
     >>> 3 * 1.1, times(1.1, 3)
     (3.3000000000000003, 3.3)
     """
@@ -25,8 +23,6 @@ def times(usd: float, number: float) -> float:
 def rounded(usd: float) -> float:
     """Return an amount in whole cents, halves away from zero.
 
-    Examples
-    --------
     >>> rounded(0.125)
     0.13
     """
@@ -36,8 +32,6 @@ def rounded(usd: float) -> float:
 def total(amounts: Iterable[float]) -> float:
     """Return the exact sum of amounts in whole cents, so that the lines of a bill add up.
 
-    Examples
-    --------
     >>> sum([0.1] * 3), total([0.1] * 3)
     (0.30000000000000004, 0.3)
     """

@@ -56,8 +56,6 @@ def kept(name: str, read: Callable[[], T], *files: Path) -> T:
     ``files``: all that ``read`` uses; any of the data folder by default. Raises what ``read``
     raises.
 
-    Notes
-    -----
     Reading and checking the shipped files takes a quarter of a short command. What they hold is
     therefore kept as Python keeps a compiled module: in the same folder, under the same rules for
     writing there, and only while files and code have the size and the time of their last change.

@@ -43,8 +43,6 @@ def first_day(iso: str) -> date:
 
     ``iso``: ``2026``, ``2026-10`` or ``2026-10-05``.
 
-    Examples
-    --------
     >>> first_day("2026-10")
     datetime.date(2026, 10, 1)
     """
@@ -55,8 +53,6 @@ def first_day(iso: str) -> date:
 def age_days(iso: str, *, today: date | None = None) -> int:
     """Return the age of a date, or the largest possible age if truncated; 0 in the future. [days]
 
-    Examples
-    --------
     >>> age_days("2026-10-05", today=date(2026, 11, 21))
     47
     """
@@ -71,8 +67,6 @@ def is_stale(iso: str, *, today: date | None = None) -> bool:
 def dated(iso: str | None, *, today: date | None = None) -> str:
     """Return a price's date, with its age if that needs a warning; empty if there is no date.
 
-    Examples
-    --------
     >>> dated("2026-10-05", today=date(2026, 11, 21))
     '2026-10-05'
     >>> dated("2026-07-20", today=date(2026, 11, 21))
@@ -92,8 +86,6 @@ def dated(iso: str | None, *, today: date | None = None) -> str:
 def marked(iso: str, *, today: date | None = None) -> str:
     """Return a price's date for a narrow column, marked if it is or may be stale.
 
-    Examples
-    --------
     >>> marked("2026-10-05", today=date(2026, 11, 21))
     '2026-10-05'
     >>> marked("2026-07-20", today=date(2026, 11, 21))

@@ -66,8 +66,6 @@ def _expected(value: Value) -> float:
 def memory(size_bytes: Value, *, with_range: bool = False) -> str:
     """Return memory in GiB; a plain number from 10 GiB up shows whole GiB.
 
-    Examples
-    --------
     >>> memory(29 * 2**30)
     '29 GiB'
     >>> memory(0.3 * 2**20)
@@ -86,8 +84,6 @@ def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
 
     A bound of ``needed_bytes`` that fits never looks too large, nor the reverse.
 
-    Examples
-    --------
     >>> memory_against(24.03 * 2**30, 23.99 * 2**30)
     ('24.03 GiB', '23.99 GiB')
     >>> memory_against(29.1 * 2**30, 23.99 * 2**30)
@@ -129,8 +125,6 @@ def duration(
 
     ``beside``: a time with which it is compared, whose unit it takes. [s]
 
-    Examples
-    --------
     >>> duration(9 * 3600)
     '9 h'
     >>> duration(4.2 * 86400)
@@ -150,8 +144,6 @@ def duration(
 def years(months: int) -> str:
     """Return a number of months in years.
 
-    Examples
-    --------
     >>> years(30)
     '2.5 years'
     """
@@ -161,8 +153,6 @@ def years(months: int) -> str:
 def money(usd: Value, *, with_range: bool = False) -> str:
     """Return money: with cents under 10, otherwise whole; an estimate has at most two digits.
 
-    Examples
-    --------
     >>> money(1.2)
     '$1.20'
     >>> money(299_999.6)
@@ -190,8 +180,6 @@ def money_at_most(usd: float) -> str:
 
     The text never shows less than the sum that it bounds.
 
-    Examples
-    --------
     >>> money_at_most(1745.2)
     '$1,800'
     """
@@ -219,8 +207,6 @@ def hourly_price(usd_per_hour: Value) -> str:
 
     A price that has its own upper end is shown as a lower bound.
 
-    Examples
-    --------
     >>> hourly_price(2.5)
     '$2.50/h'
     >>> hourly_price(0.00027)
@@ -236,8 +222,6 @@ def hourly_price(usd_per_hour: Value) -> str:
 def milliseconds(seconds: Value, *, with_range: bool = False) -> str:
     """Return a latency in milliseconds, or in seconds from one second on.
 
-    Examples
-    --------
     >>> milliseconds(0.0213)
     '21 ms'
     """
@@ -248,8 +232,6 @@ def milliseconds(seconds: Value, *, with_range: bool = False) -> str:
 def percent(fraction: Value, *, with_range: bool = False) -> str:
     """Return a share in percent.
 
-    Examples
-    --------
     >>> percent(0.42)
     '42 %'
     """
@@ -259,8 +241,6 @@ def percent(fraction: Value, *, with_range: bool = False) -> str:
 def count(number: float) -> str:
     """Return a whole number with thousands separators.
 
-    Examples
-    --------
     >>> count(8030261248)
     '8,030,261,248'
     """
@@ -270,8 +250,6 @@ def count(number: float) -> str:
 def amount(number: float) -> str:
     """Return an amount of work, in thousands of millions and more where that is exact.
 
-    Examples
-    --------
     >>> amount(50e6), amount(15.6e12), amount(300e9), amount(1234567890)
     ('50,000,000', '15.6 T', '300 B', '1,234,567,890')
     """
@@ -284,8 +262,6 @@ def amount(number: float) -> str:
 def length_limit(number: float) -> str:
     """Return the longest length that fits, rounded down so that it still fits.
 
-    Examples
-    --------
     >>> length_limit(28_079)
     '28,000'
     >>> length_limit(0)
@@ -297,8 +273,6 @@ def length_limit(number: float) -> str:
 def rate(per_s: Value, unit: str, *, with_range: bool = False) -> str:
     """Return a rate, e.g. tokens per second.
 
-    Examples
-    --------
     >>> rate(12345.0, "tokens/s")
     '12,000 tokens/s'
     """
@@ -308,8 +282,6 @@ def rate(per_s: Value, unit: str, *, with_range: bool = False) -> str:
 def bandwidth(bytes_per_s: float) -> str:
     """Return a specified bandwidth in GB/s.
 
-    Examples
-    --------
     >>> bandwidth(3.35e12)
     '3,350 GB/s'
     """
@@ -319,8 +291,6 @@ def bandwidth(bytes_per_s: float) -> str:
 def flops(number: float) -> str:
     """Return a number of operations in the usual multiple.
 
-    Examples
-    --------
     >>> flops(6.3e22)
     '63,000 EFLOP'
     """
@@ -333,8 +303,6 @@ def flops(number: float) -> str:
 def flops_rate(flops_per_s: float) -> str:
     """Return a specified rate of operations in TFLOPS.
 
-    Examples
-    --------
     >>> flops_rate(989.4e12)
     '989.4 TFLOPS'
     """
@@ -344,8 +312,6 @@ def flops_rate(flops_per_s: float) -> str:
 def measured_rate(per_s: float, unit: str) -> str:
     """Return a measured rate with three digits, in millions, billions (G) or trillions (T).
 
-    Examples
-    --------
     >>> measured_rate(7.654e14, "FLOPS"), measured_rate(29.83e9, "B/s")
     ('765 TFLOPS', '29.8 GB/s')
     """
@@ -372,8 +338,6 @@ def lowered(title: str) -> str:
 def term_value(term: Term) -> str:
     """Return a term's value in the unit that people read.
 
-    Examples
-    --------
     >>> term_value(Term(name="w", title="Weights", value=15 * 2**30, unit="bytes", formula="2 N"))
     '15 GiB'
     """

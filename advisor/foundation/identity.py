@@ -13,8 +13,6 @@ def by_identity(most: int) -> Callable[[Callable[Given, Result]], Callable[Given
 
     Equal arguments that are not the same objects are computed again.
 
-    Examples
-    --------
     >>> @by_identity(2)
     ... def total(numbers):
     ...     return [sum(numbers)]

@@ -35,8 +35,6 @@ def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
     Control characters, line breaks of any alphabet, marks that change the direction of writing,
     lone surrogates and unassigned characters cannot.
 
-    Examples
-    --------
     >>> printable("Llama 3.1 8B", field="name")
     'Llama 3.1 8B'
     """
@@ -58,8 +56,6 @@ def display_name(text: str, *, field: str) -> str:
 
     It is `printable`, has at most 200 characters, and does not start like an option or a formula.
 
-    Examples
-    --------
     >>> display_name("Qwen3 (30B)", field="name")
     'Qwen3 (30B)'
     """
@@ -79,8 +75,6 @@ def path_name(text: str, *, field: str) -> str:
 
     It is not empty, `printable`, at most 1,024 characters long, and does not start like an option.
 
-    Examples
-    --------
     >>> path_name("models/config.json", field="model.config")
     'models/config.json'
     """
@@ -98,14 +92,10 @@ def path_name(text: str, *, field: str) -> str:
 def is_hub_id(text: str) -> bool:
     """Return whether a text is ``organisation/name`` or a plain name by the hub's own rules.
 
-    Notes
-    -----
     Letters, digits and ``- _ .``, at most 96 in each part, no sign at either end of one, neither
     ``--`` nor ``..``, and no ``.git`` at the end (``huggingface_hub``, ``validate_repo_id``, read
     2026-11-22).
 
-    Examples
-    --------
     >>> [is_hub_id(text) for text in ("Qwen/Qwen3-8B", "gpt2", "-x/y", "a/b/c", "a/b--c")]
     [True, True, False, False, False]
     """
@@ -134,8 +124,6 @@ def weights_name(text: str, *, field: str) -> str:
 def visible(text: str) -> str:
     r"""Return a text on one line, with unprintable characters written as escapes.
 
-    Examples
-    --------
     >>> visible("one\ntwo")
     'one\\x0atwo'
     """
@@ -190,8 +178,6 @@ class Reaches(Enum):
 def holds_content(text: str) -> bool:
     r"""Return whether a text is the content of a file, not its path.
 
-    Examples
-    --------
     >>> [holds_content(text) for text in ('{"model_type": "llama"}', "a: 1\nb: 2", "config.json")]
     [True, True, False]
     """
@@ -223,8 +209,7 @@ def one_of(what: str, known: Collection[str]) -> AfterValidator:
 
     def check(value: str) -> str:
         if value not in known:
-            msg = f"unknown {what} {value!r}; choose one of {', '.join(known)}"
-            raise ValueError(msg)
+            raise ValueError(f"unknown {what} {value!r}; choose one of {', '.join(known)}")
         return value
 
     return AfterValidator(check)

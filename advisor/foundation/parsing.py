@@ -53,8 +53,6 @@ _TIMES: Final = re.compile(r"^(\d{1,7}) ?[x×*] ?([^:=*×]+)$", re.ASCII)
 def parse_amount(text: str, *, field: str) -> float:
     """Read a positive number with an optional multiple, of either case: k, M, B (or G) and T.
 
-    Examples
-    --------
     >>> parse_amount("50M", field="tokens")
     50000000.0
     >>> parse_amount("1.5e9", field="tokens"), parse_amount("50,000", field="tokens")
@@ -77,8 +75,6 @@ def parse_amount(text: str, *, field: str) -> float:
 def parse_count(text: str, *, field: str) -> int:
     """Read a positive whole number, as `parse_amount` does.
 
-    Examples
-    --------
     >>> parse_count("4k", field="sequence length")
     4000
     """
@@ -102,8 +98,6 @@ def parse_length(text: str, *, field: str) -> int:
 
     K means 1,024 after a power of two, as usual for context lengths, otherwise 1,000.
 
-    Examples
-    --------
     >>> parse_length("32K", field="context")
     32768
     >>> parse_length("50K", field="context")
@@ -119,8 +113,6 @@ def parse_length(text: str, *, field: str) -> int:
 def parse_duration(text: str, *, field: str) -> float:
     """Read a time with its unit. [s]
 
-    Examples
-    --------
     >>> parse_duration("90min", field="deadline")
     5400.0
     >>> parse_duration("1d 12h", field="deadline") / 3600
@@ -146,8 +138,6 @@ def parse_duration(text: str, *, field: str) -> float:
 def parse_latency(text: str, *, field: str) -> float:
     """Read a time (a bare number: milliseconds), or a speed as the time of one token. [ms]
 
-    Examples
-    --------
     >>> parse_latency("50", field="target"), parse_latency("0.5 s", field="target")
     (50.0, 500.0)
     >>> parse_latency("20 tokens/s", field="target")
@@ -176,8 +166,6 @@ _ARRIVALS: Final = re.compile(
 def parse_arrivals(text: str, *, field: str) -> float:
     """Read a rate of requests; a bare number is per second. [requests/s]
 
-    Examples
-    --------
     >>> parse_arrivals("600/min", field="rate"), parse_arrivals("500 users x 36/h", field="rate")
     (10.0, 5.0)
     """
@@ -203,8 +191,6 @@ def parse_arrivals(text: str, *, field: str) -> float:
 def parse_sound(text: str, *, field: str) -> float:
     """Read hours of sound in a time; a bare number is for each day. [h/day]
 
-    Examples
-    --------
     >>> parse_sound("1,000", field="sound"), parse_sound("5000 in 3 days", field="sound")
     (1000.0, 1666.6666666666667)
     >>> parse_sound("70K/week", field="sound"), parse_sound("50/h", field="sound")
@@ -230,8 +216,6 @@ def parse_sound(text: str, *, field: str) -> float:
 def parse_bytes(text: str, *, field: str) -> float:
     """Read a size or a rate of memory; 0 is none. [bytes or bytes/s]
 
-    Examples
-    --------
     >>> parse_bytes("64GB", field="memory"), parse_bytes("2 GB/s", field="rate")
     (64000000000.0, 2000000000.0)
     >>> parse_bytes("1.5GiB", field="memory")
@@ -256,8 +240,6 @@ def parse_bytes(text: str, *, field: str) -> float:
 def parse_money(text: str, *, field: str) -> float:
     """Read a positive sum in US dollars, with ``$`` or ``USD`` where you like. [USD]
 
-    Examples
-    --------
     >>> parse_money("$1,500", field="budget")
     1500.0
     """
@@ -277,8 +259,6 @@ def parse_money(text: str, *, field: str) -> float:
 def parse_number(text: str, *, field: str) -> float:
     """Read any finite number, or a share in percent.
 
-    Examples
-    --------
     >>> parse_number("15%", field="share")
     0.15
     """
@@ -301,8 +281,6 @@ def parse_number(text: str, *, field: str) -> float:
 def parse_owned(text: str, *, field: str) -> tuple[str, int]:
     """Read cards that the user owns: a catalog key, and their number if it is not 1.
 
-    Examples
-    --------
     >>> parse_owned("rtx-4090:2", field="owned")
     ('rtx-4090', 2)
     >>> parse_owned("2x RTX 4090", field="owned") == parse_owned("RTX 4090=2", field="owned")

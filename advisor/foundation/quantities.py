@@ -32,8 +32,6 @@ class Evidence(StrEnum):
     def weakest(self, *others: Evidence) -> Evidence:
         """Return the weakest evidence among this and ``others``: the evidence of their combination.
 
-        Examples
-        --------
         >>> Evidence.CALIBRATED.weakest(Evidence.DERIVED, Evidence.MEASURED)
         <Evidence.CALIBRATED: 'calibrated'>
         """
@@ -66,10 +64,9 @@ class Range(Noun):
     @model_validator(mode="after")
     def _ordered(self) -> Range:
         if not self.low <= self.expected <= self.high:
-            msg = (
+            raise ValueError(
                 f"range must be ordered: low {self.low}, expected {self.expected}, high {self.high}"
             )
-            raise ValueError(msg)
         return self
 
     @classmethod
@@ -82,12 +79,8 @@ class Range(Noun):
         cls, expected: float, *, low_factor: float, high_factor: float, evidence: Evidence
     ) -> Range:
         """Return ``expected`` with multiplicative bounds (``low_factor <= 1 <= high_factor``)."""
-        return cls(
-            low=expected * low_factor,
-            expected=expected,
-            high=expected * high_factor,
-            evidence=evidence,
-        )
+        low, high = expected * low_factor, expected * high_factor
+        return cls(low=low, expected=expected, high=high, evidence=evidence)
 
     def at(self, share: float) -> float:
         """Return the value that this share of outcomes stays under.
@@ -95,8 +88,6 @@ class Range(Noun):
         ``low`` is at 0.1 and ``high`` at 0.9; between and beyond them, the logarithm is normal on
         each side of the expected value.
 
-        Examples
-        --------
         >>> span = Range(low=5.0, expected=10.0, high=40.0, evidence=Evidence.CALIBRATED)
         >>> span.at(0.5), round(span.at(0.9), 6)
         (10.0, 40.0)
@@ -110,8 +101,6 @@ class Range(Noun):
     def risk_above(self, limit: float) -> float:
         """Return the share of outcomes above a limit; see :meth:`at`.
 
-        Examples
-        --------
         >>> span = Range(low=5.0, expected=10.0, high=40.0, evidence=Evidence.CALIBRATED)
         >>> span.risk_above(10.0), round(span.risk_above(40.0), 6)
         (0.5, 0.1)
@@ -128,12 +117,8 @@ class Range(Noun):
 
     def scaled(self, factor: float) -> Range:
         """Return this range times an exact, non-negative ``factor``."""
-        return Range(
-            low=self.low * factor,
-            expected=self.expected * factor,
-            high=self.high * factor,
-            evidence=self.evidence,
-        )
+        low, expected, high = (end * factor for end in (self.low, self.expected, self.high))
+        return Range(low=low, expected=expected, high=high, evidence=self.evidence)
 
     def times(self, other: Range) -> Range:
         """Return the product of two non-negative ranges, low with low and high with high."""
@@ -146,12 +131,8 @@ class Range(Noun):
 
     def reciprocal(self, numerator: float = 1.0) -> Range:
         """Return ``numerator`` divided by this positive range; the bounds swap."""
-        return Range(
-            low=numerator / self.high,
-            expected=numerator / self.expected,
-            high=numerator / self.low,
-            evidence=self.evidence,
-        )
+        low, expected, high = (numerator / end for end in (self.high, self.expected, self.low))
+        return Range(low=low, expected=expected, high=high, evidence=self.evidence)
 
 
 class Term(Noun):

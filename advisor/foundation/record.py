@@ -16,8 +16,6 @@ def record(kind: type[T]) -> type[T]:
     command. Here only ``__init__`` is compiled: the others are shared, and mypy, not a run, refuses
     to change a field.
 
-    Examples
-    --------
     >>> @record
     ... class Point:
     ...     x: float

@@ -29,8 +29,6 @@ def references() -> Mapping[str, Reference]:
 def citation(key: str | None) -> str:
     """Return the full reference of a key; empty for a definition, which needs none.
 
-    Examples
-    --------
     >>> citation("kaplan2020")
     'J. Kaplan et al., Scaling Laws for Neural Language Models, 2020, arXiv:2001.08361, ...'
     """

@@ -23,8 +23,6 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 def data_path(name: str) -> Path:
     """Return the path of a file or a folder of the data folder; ``ResourceError`` if it is missing.
 
-    Examples
-    --------
     >>> data_path("gpu_catalog.yaml").name
     'gpu_catalog.yaml'
     """
@@ -36,8 +34,6 @@ def data_path(name: str) -> Path:
 def entry_names(name: str) -> tuple[str, ...]:
     """Names of the entries of a YAML data file that is a mapping, in order, without a YAML reader.
 
-    Examples
-    --------
     >>> entry_names("software.yaml")[:2]
     ('huggingface', 'plain')
     """

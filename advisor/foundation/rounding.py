@@ -15,8 +15,6 @@ _ROUND: dict[Rounding, Callable[[float], int]] = {
 def round_significant(value: float, digits: int, rounding: Rounding = "nearest") -> float:
     """Round to significant digits.
 
-    Examples
-    --------
     >>> round_significant(29.4, 1)
     30.0
     >>> round_significant(21.2, 2, "up")
@@ -30,8 +28,6 @@ def round_significant(value: float, digits: int, rounding: Rounding = "nearest")
 def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
     """Return ``value`` with significant digits and thousands separators, no exponent.
 
-    Examples
-    --------
     >>> plain(1234.5, 2)
     '1,200'
     >>> plain(0.0123, 2)
@@ -46,8 +42,6 @@ def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
 def trimmed(value: float, digits: int) -> str:
     """Return ``value`` as `plain` does, without zeros at the end of its decimals.
 
-    Examples
-    --------
     >>> trimmed(5.0, 3), trimmed(12345.6, 4), trimmed(0.25, 3)
     ('5', '12,350', '0.25')
     """

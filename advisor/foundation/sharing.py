@@ -75,8 +75,6 @@ class Turns:
         ``ahead`` receives the number of threads that wait before this one, again and again while it
         waits; what it raises ends the waiting.
 
-        Notes
-        -----
         A thread that holds a turn takes another one at once: its work may be part of its work.
         """
         if getattr(self._mine, "held", False):

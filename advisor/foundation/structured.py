@@ -67,8 +67,6 @@ def read_yaml(text: str) -> object:
 
     Raises NotPlainError if the text is not YAML, or holds more than plain values within the bounds.
 
-    Examples
-    --------
     >>> read_yaml("a: [1, two]")
     {'a': [1, 'two']}
     """
@@ -104,8 +102,6 @@ def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) ->
 
     Raises NotPlainError if the text is not JSON, or exceeds the bounds.
 
-    Examples
-    --------
     >>> read_json('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
     """

@@ -43,8 +43,6 @@ def csv_rows(stream: BinaryIO, *, errors: str = "strict") -> Iterator[list[str]]
     csv.Error
         If the file is not CSV.
 
-    Examples
-    --------
     >>> list(csv_rows(io.BytesIO(b'a,b\n1,"2,3"\n')))
     [['a', 'b'], ['1', '2,3']]
     """

@@ -135,8 +135,6 @@ def _run(run: PublishedRun) -> str:
 def model_words(name: str) -> str:
     """Return the name of a measured model as other pages write it, where they know it.
 
-    Examples
-    --------
     >>> model_words("LLAMA3.1_405B"), model_words("Qwen3.6-35B-A3B")
     ('Llama 3.1 405B', 'Qwen3.6-35B-A3B')
     """

@@ -208,8 +208,7 @@ def _seconds(item: WhatIf) -> Range:
     if item.hours is not None:
         return item.hours.scaled(HOUR_S)
     if item.tpot_ms is None:
-        msg = "neither a run nor a server"
-        raise ValueError(msg)
+        raise ValueError("neither a run nor a server")
     return item.tpot_ms.scaled(MILLISECOND)
 
 

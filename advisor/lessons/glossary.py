@@ -31,10 +31,7 @@ class _Glossary(Noun):
 
 @cache
 def glossary() -> Mapping[str, Term]:
-    """Return all words in alphabetical order.
-
-    Raises CatalogError if the file is damaged, or two words share a spelling.
-    """
+    """Return all words in alphabetical order."""
     found = read_record(data_path(FILE), _Glossary, under="terms").terms
     seen: set[str] = set()
     for word, term in found.items():
@@ -58,8 +55,6 @@ def _spellings() -> tuple[dict[str, str], re.Pattern[str]]:
 def explained(text: str) -> Iterator[tuple[str, str]]:
     """Yield the words of the field in a text and what they mean, in the text's order.
 
-    Examples
-    --------
     >>> [word for word, _ in explained("Memory on each card: KV cache, then Activations")]
     ['KV cache', 'activations']
     >>> list(explained("from zero on"))

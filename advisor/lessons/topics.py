@@ -58,10 +58,7 @@ class _Texts(Noun):
 
 @cache
 def lesson_texts() -> Mapping[str, LessonText]:
-    """Return the words of all lessons by topic.
-
-    Raises ``CatalogError`` if the file is damaged, a topic has no figures, or a source is unknown.
-    """
+    """Return the words of all lessons by topic."""
     texts = read_record(data_path(TEXTS), _Texts, under="lessons").lessons
     if [*texts] != [*FIGURES]:
         refuse(TEXTS, ", ".join(texts)[:200], f"The topics are {', '.join(FIGURES)}.")

@@ -100,13 +100,11 @@ class ModelSource(Noun):
     def _exactly_one(self) -> ModelSource:
         given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
-            msg = (
+            raise ValueError(
                 f"model needs exactly one of {', '.join(SOURCES)}; got {', '.join(given) or 'none'}"
             )
-            raise ValueError(msg)
         if self.shape is not None and self.parameters is None:
-            msg = f"model.shape applies to parameters; {given[0]} tells the whole shape"
-            raise ValueError(msg)
+            raise ValueError(f"model.shape applies to parameters; {given[0]} tells the whole shape")
         return self
 
 

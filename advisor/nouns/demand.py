@@ -53,8 +53,6 @@ class DayShape(Labelled):
     def shares(self) -> tuple[float, ...]:
         """Return the rate of each hour over that of the busiest.
 
-        Examples
-        --------
         >>> max(DayShape.OFFICE.shares()), round(min(DayShape.OFFICE.shares()), 3)
         (1.0, 0.05)
         """
@@ -130,23 +128,20 @@ class Demand(Noun):
     def _one_source(self) -> Self:
         given = [self.file is not None, self.day_shape is not None, bool(self.hourly)]
         if sum(given) != 1:
-            msg = "a demand is one of file, day_shape and hourly"
-            raise ValueError(msg)
+            raise ValueError("a demand is one of file, day_shape and hourly")
         if self.day_shape is not None and self.peak_requests_per_s is None:
-            msg = "a day_shape needs peak_requests_per_s"
-            raise ValueError(msg)
+            raise ValueError("a day_shape needs peak_requests_per_s")
         if self.hourly and (
             len(self.hourly) not in (HOURS_A_DAY, HOURS_A_WEEK) or max(self.hourly) <= 0
         ):
-            msg = f"hourly has {HOURS_A_DAY} or {HOURS_A_WEEK} rates, one of them above 0"
-            raise ValueError(msg)
+            raise ValueError(
+                f"hourly has {HOURS_A_DAY} or {HOURS_A_WEEK} rates, one of them above 0"
+            )
         return self
 
     def rates(self) -> tuple[float, ...]:
         """Return the rate of each hour; a file has to be read before. [requests/s]
 
-        Examples
-        --------
         >>> max(Demand(day_shape="office", peak_requests_per_s=10, growth=2.0).rates())
         20.0
         """

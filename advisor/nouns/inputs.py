@@ -40,8 +40,6 @@ class Task(Labelled):
     def workload(self) -> dict[str, str]:
         """Fields of a workload that make it this task.
 
-        Examples
-        --------
         >>> Task.LORA.workload
         {'kind': 'fine_tuning', 'method': 'lora'}
         """
@@ -206,8 +204,7 @@ class Declared:
     def told(self) -> Input:
         """Return what a person is told; the field has to be declared."""
         if self.input is None:
-            msg = f"{self.path} has no Input"
-            raise TypeError(msg)
+            raise TypeError(f"{self.path} has no Input")
         return self.input
 
     @property

@@ -119,8 +119,6 @@ class ParallelLayout(Noun):
     def replicas(self) -> int:
         """Independent copies of a served model; ranks that share experts are one copy.
 
-        Examples
-        --------
         >>> ParallelLayout(data=8, tensor=2).replicas, ParallelLayout(data=8, expert=8).replicas
         (8, 1)
         """
@@ -135,8 +133,6 @@ class ParallelLayout(Noun):
     def host_options(self) -> str:
         """Options of llama.cpp for layers and experts in the host's memory; empty without any.
 
-        Examples
-        --------
         >>> ParallelLayout(cpu_expert_layers=20).host_options, ParallelLayout().host_options
         ('--n-cpu-moe 20', '')
         """
@@ -152,8 +148,6 @@ class ParallelLayout(Noun):
     def states(self, *names: str) -> bool:
         """Whether all these fields were given, so that the search leaves them alone.
 
-        Examples
-        --------
         >>> ParallelLayout(tensor=2).states("tensor"), ParallelLayout().states("tensor")
         (True, False)
         """
@@ -219,8 +213,6 @@ def most_chunks(*, layers: int, parts: int, pipeline: int) -> int:
     That layer is the one that may be left out where embedding or head sit. A pipeline is cut
     between ``parts``: the layers and these two.
 
-    Examples
-    --------
     >>> most_chunks(layers=126, parts=128, pipeline=16)
     8
     """

@@ -67,8 +67,9 @@ class OwnedHardware(Noun):
     @model_validator(mode="after")
     def _same_card(self) -> OwnedHardware:
         if self.measured and self.measured.accelerator.key != self.accelerator:
-            msg = f"measured is of {self.measured.accelerator.key!r}, not of {self.accelerator!r}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"measured is of {self.measured.accelerator.key!r}, not of {self.accelerator!r}"
+            )
         return self
 
 

@@ -203,20 +203,17 @@ class Serving(Sized, Techniques):
         given = [name for name in names if name in self.model_fields_set]
         given = [name for name in given if getattr(self, name) is not None]
         if len(given) > 1:
-            msg = f"give one of {', '.join(names)}, not both of {' and '.join(given)}"
-            raise ValueError(msg)
+            raise ValueError(f"give one of {', '.join(names)}, not both of {' and '.join(given)}")
         if (self.shared_prefix_tokens or 0) >= self.input_tokens:
-            msg = (
+            raise ValueError(
                 f"shared_prefix_tokens={self.shared_prefix_tokens} must be under "
                 f"input_tokens={self.input_tokens}, the whole prompt"
             )
-            raise ValueError(msg)
         for name in ("input_tokens", "output_tokens"):
             high = getattr(self, f"{name}_p95")
             if high is not None and not 1 <= high / getattr(self, name) <= MOST_SPREAD:
-                msg = (
+                raise ValueError(
                     f"{name}_p95={high} must be {name}={getattr(self, name)} to {MOST_SPREAD:g} "
                     "times as much"
                 )
-                raise ValueError(msg)
         return self

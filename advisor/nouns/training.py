@@ -151,15 +151,16 @@ class _Training(Sized, Operated):
     @model_validator(mode="after")
     def _one_amount(self) -> Self:
         if self.tokens is not None and self.samples is not None:
-            msg = f"give tokens or samples, not both; got {self.tokens:g} and {self.samples:g}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"give tokens or samples, not both; got {self.tokens:g} and {self.samples:g}"
+            )
         if self.epochs is not None and self.tokens is None and self.samples is None:
-            msg = f"epochs={self.epochs:g} needs tokens or samples: what is gone through each time"
-            raise ValueError(msg)
+            raise ValueError(
+                f"epochs={self.epochs:g} needs tokens or samples: what is gone through each time"
+            )
         whole = (self.tokens or self.samples or 1) * (self.epochs or 1)
         if whole > MOST_AMOUNT:
-            msg = f"{whole:g} in all epochs exceed {MOST_AMOUNT:g}; give fewer epochs"
-            raise ValueError(msg)
+            raise ValueError(f"{whole:g} in all epochs exceed {MOST_AMOUNT:g}; give fewer epochs")
         return self
 
 

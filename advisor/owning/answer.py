@@ -183,8 +183,7 @@ def _sold(card: Accelerator, option: Option) -> int:
 def _estimated(asked: PricedCase) -> Estimate:
     case, catalog = asked.case, asked.catalog
     if case.hardware is None:
-        msg = "the case has no hardware"
-        raise ValueError(msg)
+        raise ValueError("the case has no hardware")
     hardware = case.hardware
     # Nobody takes owned machines back: spot interruptions only lengthen the rent.
     update: dict[str, object] = {"price_kind": PriceKind.ON_DEMAND}

@@ -184,12 +184,9 @@ def expected(inputs: tuple[Assumption, ...]) -> Factors:
 
 def _spread(default: Default, scale: float = 1.0) -> tuple[Range, str]:
     recalled = default.confidence is Confidence.MEMORY
-    value = Range(
-        low=default.low * scale,
-        expected=default.expected * scale,
-        high=default.high * scale,
-        evidence=Evidence.ASSUMED if recalled else Evidence.DERIVED,
-    )
+    sure = Evidence.ASSUMED if recalled else Evidence.DERIVED
+    low, middle, high = (end * scale for end in (default.low, default.expected, default.high))
+    value = Range(low=low, expected=middle, high=high, evidence=sure)
     note = " (recalled or assumed, check it)" if recalled else ""
     return value, f"{default.source}, {default.source_date}{note}"
 
@@ -238,12 +235,8 @@ def _resale(owning: Owning, economy: Economy) -> tuple[Range, str]:
     if owning.life_years is not None:
         return Range.exact(share(owning.life_years)), f"given life of {owning.life_years:g} years"
     life = economy.default("life_years")
-    value = Range(
-        low=share(life.low),
-        expected=share(life.expected),
-        high=share(life.high),
-        evidence=Evidence.ASSUMED,
-    )
+    low, middle, high = map(share, (life.low, life.expected, life.high))
+    value = Range(low=low, expected=middle, high=high, evidence=Evidence.ASSUMED)
     return value, f"worth nothing after {life.expected:g} years; {life.source}, {life.source_date}"
 
 

@@ -186,8 +186,7 @@ def _slower(found: Estimate, reference: Estimate) -> Range:
     elif found.serving is not None and reference.serving is not None:
         longer, shorter = (reference.serving.output_tokens_per_s, found.serving.output_tokens_per_s)
     else:
-        msg = "both estimates must be of the same kind of work"
-        raise ValueError(msg)
+        raise ValueError("both estimates must be of the same kind of work")
     middle = (longer.expected - startup) / (shorter.expected - startup)
     usual = longer.expected / shorter.expected
     evidence = longer.evidence.weakest(shorter.evidence)

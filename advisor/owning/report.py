@@ -94,17 +94,11 @@ def _run(tenancy: Tenancy, per_hour: Range, work: Work) -> Range | None:
     if work.run_hours is None or tenancy.committed:
         return work.run(per_hour)
     hours, paid = work.run_hours, tenancy.paid
+    whole = hours.times(paid)
     low, middle, high = (
-        run_rent_usd(tenancy, time * factor, work.groups)
-        for time, factor in (
-            (hours.low, paid.low),
-            (hours.expected, paid.expected),
-            (hours.high, paid.high),
-        )
+        run_rent_usd(tenancy, time, work.groups) for time in (whole.low, whole.expected, whole.high)
     )
-    return Range(
-        low=low, expected=middle, high=high, evidence=hours.evidence.weakest(paid.evidence)
-    )
+    return Range(low=low, expected=middle, high=high, evidence=whole.evidence)
 
 
 def _million(tenancy: Tenancy, per_hour: Range, work: Work) -> Range:

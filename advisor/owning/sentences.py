@@ -217,8 +217,6 @@ def break_even_text(rent: RentCost) -> str:
 def input_text(value: float, unit: str) -> str:
     """Return an input as text: a share in percent, money with its sign, an amount with its unit.
 
-    Examples
-    --------
     >>> input_text(0.38, "of the accelerators' price")
     '38 %'
     >>> input_text(0.145, "USD/kWh")

@@ -73,8 +73,7 @@ def work_of(case: Case, estimate: Estimate) -> Work:
             None, per_hour, None, serving.unit.value, requests, split, replicas=serving.replicas
         )
     if estimate.time is None:
-        msg = "the estimate has neither time nor serving"
-        raise ValueError(msg)
+        raise ValueError("the estimate has neither time nor serving")
     hours = estimate.time.run_hours
     units = estimate.time.steps * estimate.time.tokens_per_step
     return Work(hours, hours.reciprocal(units), units, estimate.time.unit.value)

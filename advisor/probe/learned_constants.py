@@ -93,8 +93,7 @@ def measured_accelerator(found: DeviceReport, catalog: Catalog, *, date: str) ->
         )
     bandwidth = found.best_bandwidth()
     if bandwidth is None:
-        msg = "a device without a measured bandwidth cannot be used for planning"
-        raise ValueError(msg)
+        raise ValueError("a device without a measured bandwidth cannot be used for planning")
     on_host = device.kind is DeviceKind.CPU
     return Accelerator(
         key="this-machine" if device.index == 0 else f"this-machine-{device.index}",

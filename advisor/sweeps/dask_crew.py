@@ -41,8 +41,6 @@ def dask_address(text: str) -> str:
 
     Raises InputError if the text is no address.
 
-    Examples
-    --------
     >>> dask_address("dask://127.0.0.1:8786")
     'tcp://127.0.0.1:8786'
     """

@@ -74,8 +74,6 @@ def read_grid(content: Mapping[str, Any]) -> Grid:
     8192, factor: 2}`` or ``{from: 1, to: 8, step: 1}``. A field that is itself a list, such as
     ``limits.providers``, varies as a list of lists. A whole section may be a list of sections.
 
-    Examples
-    --------
     >>> read_grid({"hardware": {"count": {"from": 1, "to": 8, "factor": 2}}}).axes
     {'hardware.count': (1, 2, 4, 8)}
     """

@@ -61,8 +61,6 @@ def is_list(path: str) -> bool:
 def column_type(path: str) -> type:
     """Return the type of a column: int, float, bool or str.
 
-    Examples
-    --------
     >>> [column_type(path).__name__ for path in ("hardware.count", "workload.tokens", "id")]
     ['int', 'float', 'str']
     """
@@ -93,8 +91,6 @@ def check_column(name: str) -> str:
 def nested(cells: Mapping[str, object]) -> dict[str, Any]:
     """Return the case that dotted fields spell; an outer field comes before its inner ones.
 
-    Examples
-    --------
     >>> nested({"model.preset": "llama-3.1-8b", "hardware.count": 8})
     {'model': {'preset': 'llama-3.1-8b'}, 'hardware': {'count': 8}}
     """
@@ -124,8 +120,6 @@ def flat(path: str, value: object) -> dict[str, object]:
 def shown(value: object) -> object:
     r"""Return a value as a cell: numbers as they are, all else as printable text of bounded length.
 
-    Examples
-    --------
     >>> [shown(value) for value in (8, 10**30, float("inf"), "a\x00b", ["AWS", "Gcore"])]
     [8, '1000000000000000000000000000000', 'inf', 'a\\x00b', 'AWS, Gcore']
     """

@@ -178,8 +178,6 @@ def sweep(
     Raises InputError if the source cannot be read. A mistake in one row is a row with ``outcome``
     *mistake*.
 
-    Examples
-    --------
     >>> import advisor
     >>> answers = advisor.sweep(
     ...     {

@@ -173,8 +173,6 @@ def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
 def slug(text: str) -> str:
     """Return the text as lower-case words joined by dashes.
 
-    Examples
-    --------
     >>> slug("gpu-h100-sxm 8gpu-128vcpu")
     'gpu-h100-sxm-8gpu-128vcpu'
     """
@@ -184,8 +182,6 @@ def slug(text: str) -> str:
 def offer_key(provider: str, instance_type: str, region: str, tier: str) -> str:
     """Return the key of an offer: its four names as slugs.
 
-    Examples
-    --------
     >>> offer_key("AWS", "p5.48xlarge", "us-east-1", "on-demand list")
     'aws/p5-48xlarge/us-east-1/on-demand-list'
     """

@@ -21,8 +21,6 @@ def in_usd(amount: float | None, *, usd: float) -> float | None:
 
     ``usd`` buy one unit of its currency.
 
-    Examples
-    --------
     >>> in_usd(2.82, usd=1.1269)
     3.1779
     """

@@ -116,8 +116,7 @@ class AcceleratorRecord(Record):
         pairs = ("memory_reported_mib", "memory_reported_rule"), ("purchase", "no_purchase")
         for one, other in pairs:
             if (getattr(self, one) is None) == (getattr(self, other) is None):
-                msg = f"give exactly one of {one} and {other}"
-                raise ValueError(msg)
+                raise ValueError(f"give exactly one of {one} and {other}")
         return self
 
 
@@ -186,8 +185,7 @@ class OfferRecord(Record):
     @model_validator(mode="after")
     def _has_a_price(self) -> OfferRecord:
         if self.on_demand_per_hour is None and self.spot_per_hour is None:
-            msg = "Give on_demand_per_hour or spot_per_hour"
-            raise ValueError(msg)
+            raise ValueError("Give on_demand_per_hour or spot_per_hour")
         return self
 
 

@@ -66,8 +66,6 @@ class Name(Record):
 def find_name(provider: str, instance: str, gpu_name: str, gpu_memory_gb: float) -> Name | None:
     """Return the first line of the table for names and memory [GB or GiB] as gpuhunt states them.
 
-    Examples
-    --------
     >>> find_name("aws", "p4d.24xlarge", "A100", 40.0).accelerator
     'a100-sxm-40gb'
     >>> find_name("azure", "Standard_NV6ads_A10_v5", "A10", 4.0) is None  # a sixth of a card

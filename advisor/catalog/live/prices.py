@@ -38,11 +38,9 @@ class LiveProvider(Noun):
             prices = (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour)
             told = [price / offer.accelerators for price in prices if price is not None]
             if (offer.provider, offer.price_date) != (self.name, self.date):
-                msg = f"{offer.key} is not of this provider and day"
-                raise ValueError(msg)
+                raise ValueError(f"{offer.key} is not of this provider and day")
             if not told or not all(low <= price <= high for price in told):
-                msg = f"{offer.key} has no possible price"
-                raise ValueError(msg)
+                raise ValueError(f"{offer.key} has no possible price")
         return self
 
 

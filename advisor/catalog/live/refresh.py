@@ -156,8 +156,6 @@ def prices_age_s(*, now: datetime | None = None) -> float:
 def day_of(catalog_version: str) -> str | None:
     """Return the day at the start of a catalog's version, or None if it is not a valid date.
 
-    Examples
-    --------
     >>> day_of("20261120-1432"), day_of("20260231-1")
     ('2026-11-20', None)
     """

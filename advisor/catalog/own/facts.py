@@ -72,8 +72,6 @@ def discount_facts(stated: Sequence[str]) -> OwnFacts:
 
     Raises InputError if one has no provider or no share below 100 %.
 
-    Examples
-    --------
     >>> discount_facts(["AWS=22%"]).discounts
     {'AWS': 0.22}
     """
@@ -145,17 +143,14 @@ def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
 def _table(text: str) -> dict[str, Any]:
     rows = csv.DictReader(io.StringIO(text, newline=""))
     if len(rows.fieldnames or ()) == 1 and ";" in str(rows.fieldnames):
-        msg = "semicolons between its cells"
-        raise csv.Error(msg)
+        raise csv.Error("semicolons between its cells")
     offers = []
     for row in rows:
         if None in row:
-            msg = f"line {rows.line_num} has more cells than the header"
-            raise csv.Error(msg)
+            raise csv.Error(f"line {rows.line_num} has more cells than the header")
         offers.append({name: cell.strip() for name, cell in row.items() if cell and cell.strip()})
     if not offers:
-        msg = "it has no offers"
-        raise csv.Error(msg)
+        raise csv.Error("it has no offers")
     return {"offers": offers}
 
 

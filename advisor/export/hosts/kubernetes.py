@@ -107,12 +107,7 @@ def _pod(
 
 
 def pod_of(
-    card: Accelerator,
-    cards: int,
-    resource: str,
-    container: Manifest,
-    volume: Manifest,
-    folder: str,
+    card: Accelerator, cards: int, resource: str, container: Manifest, volume: Manifest, folder: str
 ) -> Manifest:
     """Return a pod on nodes with the card, with shared memory and a volume at ``folder``."""
     container = {

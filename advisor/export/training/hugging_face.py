@@ -188,9 +188,7 @@ TRL: Final = Tool(
     means=partial(_decided, "trl"),
 )
 DEEPSPEED: Final = Tool(
-    "deepspeed",
-    arranged=held_apart,
-    means=lambda _: {"gradient_sync": GradientSync.EACH},
+    "deepspeed", arranged=held_apart, means=lambda _: {"gradient_sync": GradientSync.EACH}
 )
 """Its configuration for a script of one's own."""
 AXOLOTL: Final = Tool(

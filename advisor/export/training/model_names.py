@@ -143,8 +143,6 @@ def launch_models() -> LaunchModels:
 def rotary_of(hub_id: str | None) -> Rotary:
     """Return the rotary positions of a published model, or the original ones.
 
-    Examples
-    --------
     >>> rotary_of("meta-llama/Llama-3.2-1B").factor
     32.0
     >>> rotary_of(None).base

@@ -35,8 +35,6 @@ INNER: Final = ("gate_proj", "up_proj", "down_proj")
 def chats(weights: str) -> bool:
     """Whether the name of a model says that it answers in a chat template.
 
-    Examples
-    --------
     >>> [chats(name) for name in ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct")]
     [False, True]
     >>> [chats(name) for name in ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base", "google/gemma-3-4b-it")]

@@ -169,23 +169,24 @@ class Calibration(Noun):
     @model_validator(mode="after")
     def _closed(self) -> Calibration:
         if "default" not in self.kernels:
-            msg = "kernels has no 'default'; add one for generations without measurements"
-            raise ValueError(msg)
+            raise ValueError(
+                "kernels has no 'default'; add one for generations without measurements"
+            )
         for name, kernels in self.kernels.items():
             if "default" not in kernels.matmul:
-                msg = f"kernels.{name}.matmul has no 'default'; add the 16-bit curve"
-                raise ValueError(msg)
+                raise ValueError(f"kernels.{name}.matmul has no 'default'; add the 16-bit curve")
         for name in self.trained:
             if name not in self.kernels and name not in self.relatives:
-                msg = f"kernels.{name} is missing: training runs on that generation were scored"
-                raise ValueError(msg)
+                raise ValueError(
+                    f"kernels.{name} is missing: training runs on that generation were scored"
+                )
         for name, relative in self.relatives.items():
             if name in self.kernels:
-                msg = f"relatives.{name}: the generation has kernels of its own; remove one"
-                raise ValueError(msg)
+                raise ValueError(
+                    f"relatives.{name}: the generation has kernels of its own; remove one"
+                )
             if relative not in self.kernels:
-                msg = f"relatives.{name}: no kernels for {relative!r}"
-                raise ValueError(msg)
+                raise ValueError(f"relatives.{name}: no kernels for {relative!r}")
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

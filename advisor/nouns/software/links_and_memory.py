@@ -48,11 +48,9 @@ class NetworkEfficiency(Noun):
 def _rising(values: dict[str, float]) -> dict[str, float]:
     """Return a range after checking that it has low, expected and high, in this order."""
     if set(values) != {"low", "expected", "high"}:
-        msg = "give low, expected and high"
-        raise ValueError(msg)
+        raise ValueError("give low, expected and high")
     if not values["low"] <= values["expected"] <= values["high"]:
-        msg = "order the three: low, expected, high"
-        raise ValueError(msg)
+        raise ValueError("order the three: low, expected, high")
     return values
 
 

@@ -10,12 +10,13 @@ from advisor.nouns.inputs import Input, Reads
 from advisor.nouns.software.stacks import SOFTWARE, known_stacks
 from advisor.nouns.software.tools import TOOLS, known_tools, spelled, tool_choice, tool_named
 
+Names = Callable[[], Iterable[str]]
+
 
 def _known(found: str | None, what: str, name: str, known: Iterable[str]) -> str:
     """Return what was found for a name; raise ``ValueError`` if nothing has it."""
     if found is None:
-        msg = f"unknown {what} {name!r}; choose one of {', '.join(known)}"
-        raise ValueError(msg)
+        raise ValueError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")
     return found
 
 
@@ -66,7 +67,7 @@ def _framework(name: str) -> str:
     return _known(found, "framework", name, frameworks())
 
 
-def _listed(names: Callable[[], Iterable[str]]) -> Any:
+def _listed(names: Names) -> Any:
     """Return the part of a type that lists its names in the schema."""
     return Field(json_schema_extra=lambda schema: schema.update(enum=list(names())))
 
@@ -84,55 +85,37 @@ FrameworkName = Annotated[str, AfterValidator(_framework), _listed(frameworks)]
 VendorName = Annotated[str, AfterValidator(_vendor), _listed(vendors)]
 """Vendor of accelerators."""
 
-TRAINED_BY: Final = Input(
+
+def _asks(told: str, flag: str, label: str, names: Names, **more: Any) -> Input:
+    """Return what a person is told about a field that names software."""
+    return Input(
+        told, flag, label, reads=Reads.CHOICE, metavar="NAME", choices=names, many=True, **more
+    )
+
+
+TRAINED_BY: Final = _asks(
     "what runs the training: a tool (trl, unsloth, axolotl, megatron-core, maxtext) or a class of "
     f"tools ({', '.join(entry_names(SOFTWARE))}); gpu-advisor software lists all tools",
-    "--software",
-    "Software",
-    reads=Reads.CHOICE,
-    metavar="NAME",
-    choices=training_names,
+    *("--software", "Software", training_names),
     labels=training_names,
-    many=True,
     blank="Usual for card and task",
 )
-SERVED_BY: Final = Input(
+SERVED_BY: Final = _asks(
     "what serves: vllm, sglang, tensorrt-llm, llama-cpp, tei, faster-whisper, diffusers ...; "
     "gpu-advisor software lists them all",
-    "--engine",
-    "Engine",
-    reads=Reads.CHOICE,
-    metavar="NAME",
-    choices=serving_names,
+    *("--engine", "Engine", serving_names),
     labels=serving_names,
-    many=True,
     blank="Usual for card and model",
 )
-VENDORS: Final = Input(
-    "allow only accelerators of this vendor: NVIDIA, AMD",
-    "--vendor",
-    "Vendors",
-    reads=Reads.CHOICE,
-    metavar="NAME",
-    choices=vendors,
-    many=True,
+VENDORS: Final = _asks(
+    "allow only accelerators of this vendor: NVIDIA, AMD", "--vendor", "Vendors", vendors
 )
-FRAMEWORKS: Final = Input(
+FRAMEWORKS: Final = _asks(
     "allow only software on this framework: pytorch, jax, mlx, ggml",
-    "--framework",
-    "Frameworks",
-    reads=Reads.CHOICE,
-    metavar="NAME",
-    choices=frameworks,
-    many=True,
+    *("--framework", "Frameworks", frameworks),
 )
-ALLOWED: Final = Input(
+ALLOWED: Final = _asks(
     "allow only this software: trl, vllm; gpu-advisor software lists them all",
-    "--allow-software",
-    "Software allowed",
-    reads=Reads.CHOICE,
-    metavar="NAME",
-    choices=known_tools,
+    *("--allow-software", "Software allowed", known_tools),
     labels=lambda: {name: tool.title for name, tool in known_tools().items()},
-    many=True,
 )

@@ -46,10 +46,7 @@ class QualityLoss(Noun):
 
 @cache
 def quality_losses() -> Mapping[str, QualityLoss]:
-    """Return the published loss of each weight format that has one.
-
-    Raises CatalogError if a cell is wrong, or a format is unknown.
-    """
+    """Return the published loss of each weight format that has one."""
     rows = read_table(data_path(QUALITY), QualityLoss, key=("format",))
     for row in rows:
         cached = row.format.removeprefix("kv_") in KV_CACHE_FORMATS

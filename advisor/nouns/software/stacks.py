@@ -175,10 +175,7 @@ _FITTED: Final = frozenset(SoftwareFacts.model_fields) - frozenset(SoftwareStack
 
 @cache
 def stack_rows() -> dict[str, dict[str, Any]]:
-    """Return the rows of ``data/software.yaml`` unchecked, by name.
-
-    Raises ``CatalogError`` if the file is no mapping of rows.
-    """
+    """Return the rows of ``data/software.yaml`` unchecked, by name."""
     rows = read_record(data_path(SOFTWARE), _Table, under="stacks").stacks
     check_numbers(rows, file=SOFTWARE)
     return {name: {"name": name, **row} for name, row in rows.items()}
@@ -218,23 +215,18 @@ def stack_named(name: str) -> SoftwareStack:
 
     Raises ValueError if no stack has this name. The message lists the existing ones.
 
-    Examples
-    --------
     >>> stack_named("megatron").title
     'Megatron-class'
     """
     found = known_stacks().get(name)
     if found is None:
-        msg = f"unknown software {name!r}; choose one of {', '.join(known_stacks())}"
-        raise ValueError(msg)
+        raise ValueError(f"unknown software {name!r}; choose one of {', '.join(known_stacks())}")
     return found
 
 
 def usual_stack(work: Work) -> SoftwareStack:
     """Return the default stack for a kind of work.
 
-    Examples
-    --------
     >>> usual_stack(Work.PRETRAINING).name
     'megatron'
     """
@@ -244,8 +236,6 @@ def usual_stack(work: Work) -> SoftwareStack:
 def undivided(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:
     """Return the degrees of ``layout`` above 1 that ``stack`` does not offer.
 
-    Examples
-    --------
     >>> undivided(stack_named("huggingface"), ParallelLayout(tensor=2, context=2))
     ('tensor',)
     """

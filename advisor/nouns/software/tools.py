@@ -227,10 +227,7 @@ class _Table(Noun):
 
 @cache
 def known_tools() -> Mapping[str, Tool]:
-    """Return all tools by name, in the order of their file.
-
-    Raises CatalogError if a column is missing, unknown or out of bounds.
-    """
+    """Return all tools by name, in the order of their file."""
     return kept("checked_tools", _read_tools)
 
 
@@ -244,10 +241,7 @@ def _read_tools() -> dict[str, Tool]:
 
 @cache
 def tool_choice() -> ToolChoice:
-    """Return backends, usual tools and terms.
-
-    Raises CatalogError if a column is missing or unknown, or a name is no tool.
-    """
+    """Return backends, usual tools and terms."""
     return kept("checked_tool_choice", _read_choice)
 
 
@@ -281,8 +275,6 @@ def tool_named(name: str) -> Tool:
 
     Raises InputError if no tool has this name. The message lists the existing ones.
 
-    Examples
-    --------
     >>> tool_named("mxnet").status.value
     'retired'
     """

@@ -135,8 +135,7 @@ def _point(value: int, estimate: Estimate) -> CurvePoint:
     elif estimate.serving is not None:
         speed, unit = estimate.serving.output_tokens_per_s, estimate.serving.unit
     else:
-        msg = "an estimate has a time of training or of serving"
-        raise ValueError(msg)
+        raise ValueError("an estimate has a time of training or of serving")
     return CurvePoint(
         value=value,
         memory_bytes=estimate.memory.total_bytes,

@@ -155,8 +155,6 @@ def label(option: Option, system: System) -> str:
 def cards(count: int, replicas: int, name: str, spares: int = 0) -> str:
     """Return cards by their number, or by replicas of a number of them.
 
-    Examples
-    --------
     >>> cards(8, 1, "H100"), cards(8, 4, "H100")
     ('8x H100', '4 replicas of 2x H100')
     >>> cards(4, 4, "H100", spares=1), cards(2, 1, "H100", spares=2)
@@ -235,8 +233,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         return " ".join(filter(None, (f"{text}.", benchmark_note(estimate.time), fill)))
     serving = estimate.serving
     if serving is None:
-        msg = "an estimate has either a training time or serving figures"
-        raise AssertionError(msg)
+        raise AssertionError("an estimate has either a training time or serving figures")
     first = milliseconds(serving.ttft_ms.scaled(MILLISECOND), with_range=True)
     if serving.unit is Unit.TOKEN and not serving.streams:
         text = f"{start}: first token after {first}{_tail(serving)}"

@@ -76,8 +76,7 @@ def served_improvements(
     def speeds(estimate: Estimate) -> tuple[Range, Range, Range]:
         found = estimate.serving
         if found is None:
-            msg = "serving has no estimate"
-            raise TypeError(msg)
+            raise TypeError("serving has no estimate")
         return found.ttft_ms, found.tpot_ms, found.output_tokens_per_s
 
     first, token, output = speeds(plan)

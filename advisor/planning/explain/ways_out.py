@@ -164,11 +164,7 @@ def _order(way: WayOut) -> tuple[int, float]:
 
 
 def _with_layouts(
-    tight: _Tight,
-    change: Change,
-    places: Sequence[tuple[str, Placement]],
-    *,
-    likely: bool = False,
+    tight: _Tight, change: Change, places: Sequence[tuple[str, Placement]], *, likely: bool = False
 ) -> Iterator[WayOut]:
     """Yield a change in the first layout in which it fits: one alone may not be enough."""
     for also, other in places:
@@ -211,8 +207,7 @@ def _time(estimate: Estimate) -> float:
     if estimate.time is not None:
         return estimate.time.run_hours.expected
     if estimate.serving is None:
-        msg = "an estimate has a time of training or of serving"
-        raise ValueError(msg)
+        raise ValueError("an estimate has a time of training or of serving")
     return estimate.serving.tpot_ms.expected
 
 

@@ -43,8 +43,7 @@ def what_ifs(asked: PricedCase) -> tuple[WhatIf, ...]:
     """
     hardware, catalog, calibration = asked.case.hardware, asked.catalog, asked.calibration
     if hardware is None:
-        msg = "the case has no hardware"
-        raise ValueError(msg)
+        raise ValueError("the case has no hardware")
     case = asked.case.changed(layout=None)
     card = catalog.accelerator(hardware.accelerator)
     # The constants of the card as it is: a changed one must not look like another generation.

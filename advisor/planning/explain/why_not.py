@@ -98,8 +98,7 @@ def reason_it_lost(
         )
     cheapest = min(affordable, key=lambda option: (option.cost_usd, option.time))
     if best is None:
-        msg = "an affordable option exists, so a best plan must too"
-        raise AssertionError(msg)
+        raise AssertionError("an affordable option exists, so a best plan must too")
     return Rejection.of(
         accelerator,
         RejectionCode.DOMINATED,

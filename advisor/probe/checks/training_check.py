@@ -70,8 +70,9 @@ def check_step(
         import torch
         import torch.utils.checkpoint
     except ImportError:
-        msg = "the check of a training step needs PyTorch: pip install 'gpu-advisor[probe]'"
-        raise ProbeError(msg) from None
+        raise ProbeError(
+            "the check of a training step needs PyTorch: pip install 'gpu-advisor[probe]'"
+        ) from None
     cuda = kind in (DeviceKind.CUDA, DeviceKind.ROCM)
     place = {DeviceKind.CPU: "cpu", DeviceKind.MPS: "mps"}.get(kind, "cuda:0")
     precision = "fp32" if kind is DeviceKind.CPU else "bf16_amp"
@@ -79,8 +80,9 @@ def check_step(
     try:
         times, peak = _steps(torch, shape, place, precision, budget_s, cancelled)
     except torch.OutOfMemoryError:
-        msg = f"{shape.name}: a training step does not fit into the memory of this device"
-        raise ProbeError(msg) from None
+        raise ProbeError(
+            f"{shape.name}: a training step does not fit into the memory of this device"
+        ) from None
     finally:
         if cuda:
             torch.cuda.empty_cache()
@@ -148,8 +150,7 @@ def _steps(
         loss.backward()
         optimizer.step()
         if float(loss.detach()) <= 0:  # waits for the device
-            msg = f"{shape.name}: the loss of random tokens cannot be 0"
-            raise ProbeError(msg)
+            raise ProbeError(f"{shape.name}: the loss of random tokens cannot be 0")
         if cuda:
             torch.cuda.synchronize(device)
         return perf_counter() - start
@@ -164,8 +165,7 @@ def _steps(
     ):
         if cancelled():
             if len(times) < FEWEST_STEPS:
-                msg = f"{shape.name}: stopped by the user"
-                raise ProbeError(msg)
+                raise ProbeError(f"{shape.name}: stopped by the user")
             break
         times.append(step())
     peak = float(torch.cuda.max_memory_allocated(device) - before) if cuda else None
@@ -195,8 +195,7 @@ def with_checks(
         return report.changed(problems=(*problems, plain_text(str(error))))
     measured = machine.measured
     if measured is None:
-        msg = "the machine of a report has its measurements"
-        raise ValueError(msg)
+        raise ValueError("the machine of a report has its measurements")
     taught = load_calibration().changed(machines={machine.accelerator: measured.kernels})
     for shape in shapes:
         try:

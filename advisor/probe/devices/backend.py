@@ -16,8 +16,6 @@ RESULT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "int8": 4}
 def operand_and_result_bytes(number_format: str, m: int, n: int, k: int) -> float:
     """Return the bytes that one product reads and writes: operands and result, each once. [bytes]
 
-    Examples
-    --------
     >>> operand_and_result_bytes("int8", 2, 3, 5)
     49.0
     """

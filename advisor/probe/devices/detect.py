@@ -45,8 +45,7 @@ def find_devices(library: Library = Library.AUTO) -> Found:
     cards = nvml.devices() if nvml else ()
     torch = None if library is Library.NUMPY else _torch()
     if library is Library.TORCH and torch is None:
-        msg = "PyTorch is not installed: pip install 'gpu-advisor[probe]' adds it"
-        raise ProbeError(msg)
+        raise ProbeError("PyTorch is not installed: pip install 'gpu-advisor[probe]' adds it")
     if torch is not None:
         found = _accelerators(torch, nvml)
         if found is not None:

@@ -48,8 +48,7 @@ class NumpyBackend:
     def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
         """Return a product of random matrices."""
         if number_format != "fp32":
-            msg = f"NumPy's BLAS has no {number_format} product: left out"
-            raise UnsupportedError(msg)
+            raise UnsupportedError(f"NumPy's BLAS has no {number_format} product: left out")
         left = [self._filled(m * k).reshape(m, k) for _ in range(sets)]
         right = [self._filled(k * n).reshape(k, n) for _ in range(sets)]
         out = np.empty((m, n), dtype=np.float32)
@@ -81,8 +80,7 @@ class NumpyBackend:
                     np.add(first[block], result[block], out=result[block])
 
             return Prepared(self._spread(triad, elements), 12.0 * elements)
-        msg = f"a CPU has no {kind.value.replace('_', ' ')} transfer"
-        raise UnsupportedError(msg)
+        raise UnsupportedError(f"a CPU has no {kind.value.replace('_', ' ')} transfer")
 
     def tiny(self) -> Prepared:
         """Return an addition of two numbers."""

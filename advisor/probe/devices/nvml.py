@@ -56,13 +56,12 @@ class Nvml:
             import pynvml
         except ImportError:
             there = DRIVER_FILE.exists()
-            msg = (
+            raise ProbeError(
                 "the NVIDIA driver is here but cannot be asked: pip install 'gpu-advisor[probe]' "
                 "adds nvidia-ml-py"
                 if there
                 else "no NVIDIA driver was found, so the processors were measured"
-            )
-            raise ProbeError(msg) from None
+            ) from None
         return cls.of(pynvml)
 
     @classmethod
@@ -77,8 +76,9 @@ class Nvml:
         except library.NVMLError as error:
             raise ProbeError(_sentence(library, error)) from None
         if count == 0:
-            msg = "the NVIDIA driver runs but has no device: check 'nvidia-smi' and the container"
-            raise ProbeError(msg)
+            raise ProbeError(
+                "the NVIDIA driver runs but has no device: check 'nvidia-smi' and the container"
+            )
         return cls(library)
 
     def devices(self) -> tuple[Device, ...]:

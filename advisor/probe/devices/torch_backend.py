@@ -142,8 +142,7 @@ class TorchBackend:
             return Prepared(lambda _: target.copy_(source), 2 * size)
         if kind is TransferKind.DEVICE_TO_DEVICE:
             if self._peer is None:
-                msg = "there is no second device to copy to"
-                raise UnsupportedError(msg)
+                raise UnsupportedError("there is no second device to copy to")
             remote = torch.empty(elements, device=f"{self._target.type}:{self._peer}")
             return Prepared(lambda _: remote.copy_(source, non_blocking=True), size)
         # Pinned pages, because the device can read only those directly.
@@ -217,14 +216,16 @@ class TorchBackend:
             return action()
         except torch.OutOfMemoryError:
             self.release()
-            msg = f"{what}: {self.device.name} ran out of memory; smaller sizes are still measured"
-            raise MemoryShortError(msg) from None
+            raise MemoryShortError(
+                f"{what}: {self.device.name} ran out of memory; smaller sizes are still measured"
+            ) from None
         except (NotImplementedError, TypeError, ValueError, AttributeError) as error:
             raise UnsupportedError(self._lacking(what, error)) from None
         except RuntimeError as error:
             if type(error).__name__ == "AcceleratorError":
-                msg = f"{what}: {self.device.name} failed: {_first_line(error)}"
-                raise ProbeError(msg) from None
+                raise ProbeError(
+                    f"{what}: {self.device.name} failed: {_first_line(error)}"
+                ) from None
             raise UnsupportedError(self._lacking(what, error)) from None
 
     def _lacking(self, what: str, error: Exception) -> str:

@@ -139,8 +139,6 @@ def shapes(kind: DeviceKind, mode: Mode) -> tuple[Shape, ...]:
 def rotating_sets(needed: float, cache_bytes: float | None) -> int:
     """Return how many operands must rotate so that none stays in the cache until its next use.
 
-    Examples
-    --------
     >>> rotating_sets(10e6, 32e6)
     7
     >>> rotating_sets(100e6, 32e6)

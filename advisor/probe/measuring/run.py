@@ -128,8 +128,9 @@ class Session:
     def _refuse_long(self, task: MatmulTask) -> None:
         rate = self._rates.get(task.number_format)
         if rate is not None and task.flops / rate > LONGEST_CALL_S:
-            msg = f"{task.title} is left out: one takes {task.flops / rate:.1f} s on this device"
-            raise ProbeError(msg)
+            raise ProbeError(
+                f"{task.title} is left out: one takes {task.flops / rate:.1f} s on this device"
+            )
 
     def _within_memory(self, task: Task) -> Task:
         """Return the task, with fewer rotating operands if that is needed to fit into memory."""
@@ -137,11 +138,10 @@ class Session:
         if task.needed_bytes > limit and isinstance(task, MatmulTask):
             task = replace(task, sets=1)
         if task.needed_bytes > limit:
-            msg = (
+            raise ProbeError(
                 f"{task.title} is left out: it takes {memory(task.needed_bytes)}, and the probe "
                 f"may take {memory(limit)}"
             )
-            raise ProbeError(msg)
         return task
 
     def report(self, catalog: Catalog) -> DeviceReport:

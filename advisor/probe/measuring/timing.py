@@ -51,11 +51,9 @@ class Clock:
     def check(self) -> None:
         """Raise ``StoppedError`` after a cancel or past the limit."""
         if self.cancelled:
-            msg = "stopped by the user"
-            raise StoppedError(msg)
+            raise StoppedError("stopped by the user")
         if self.left_s <= 0:
-            msg = f"the time limit of {self._limit_s:.0f} s was reached"
-            raise StoppedError(msg)
+            raise StoppedError(f"the time limit of {self._limit_s:.0f} s was reached")
 
 
 def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clock) -> Timing:
@@ -108,8 +106,6 @@ def _unfinished(samples: int, spent_s: float, budget_s: float) -> bool:
 def timing_of(samples: list[float], *, calls: int) -> Timing:
     """Return the median and the spread of one call's time over samples.
 
-    Examples
-    --------
     >>> timing = timing_of([1.0, 2.0, 3.0, 4.0, 5.0], calls=5)
     >>> timing.median_s, timing.spread
     (3.0, 0.6667)

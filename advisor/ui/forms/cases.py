@@ -120,8 +120,6 @@ def input_field(case_field: str, inputs: Inputs) -> str | None:
 def in_words(text: str) -> str:
     """Return a message of the engine in the words of the page: labels for fields, no options.
 
-    Examples
-    --------
     >>> in_words("workload.lora_rank is not usable (--lora-rank)")
     'LoRA rank is not usable'
     >>> in_words("input_tokens + output_tokens exceed the context")

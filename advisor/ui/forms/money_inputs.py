@@ -1,7 +1,5 @@
 """The inputs of the page *Rent or buy*."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -38,8 +38,6 @@ def network_of(architecture: ModelArchitecture) -> Network:
 def network_named(model: str, chosen: str) -> Network:
     """Return the kind of the model that was entered; the chosen kind where its name tells none.
 
-    Examples
-    --------
     >>> network_named("resnet-50", "language")
     <Network.VISION: 'vision'>
     >>> network_named("13B", "language")

@@ -131,8 +131,6 @@ def network_of(inputs: Inputs) -> Network:
 def problem_of(inputs: Inputs, name: str) -> str | None:
     """Return what is wrong with one field, as the end of a sentence that its label begins.
 
-    Examples
-    --------
     >>> problem_of(Inputs(users="5M"), "users")
     "must be 1 to 1,000,000, not '5M'."
     """
@@ -163,8 +161,6 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
 def complaint(name: str, problem: str) -> str:
     """Return what is wrong with a field as a whole sentence.
 
-    Examples
-    --------
     >>> complaint("users", "must be 1 to 1,000,000, not '5M'.")
     "Users at once must be 1 to 1,000,000, not '5M'."
     """
@@ -192,8 +188,6 @@ def model_problem(model: str) -> str | None:
 def listed(typed: str, titles: Mapping[str, str]) -> str:
     """Return the first value whose title holds all typed words, else what was typed.
 
-    Examples
-    --------
     >>> listed("3060", {"": "RTX 3060 (example)", "rtx-3060-12gb": "RTX 3060 · 12 GB"})
     'rtx-3060-12gb'
     >>> listed("A100 80gb", {"a100-40gb": "A100 · 40 GB", "a100-80gb": "A100 · 80 GB"})
@@ -222,8 +216,6 @@ def short_config(content: bytes) -> str:
 
     Raises InputError if it is unusable, or too long even so.
 
-    Examples
-    --------
     >>> short_config(b'{"hidden_size": 64}')
     '{"hidden_size": 64}'
     """
@@ -281,8 +273,6 @@ def shown(text: str) -> str:
 def few(options: Sequence[str]) -> str:
     """Return the first options, and how many others there are.
 
-    Examples
-    --------
     >>> few(["red", "green", "blue", "black", "white", "grey", "pink", "brown", "gold", "cyan"])
     'red, green, blue, black, white, grey, pink, brown and 2 others'
     """

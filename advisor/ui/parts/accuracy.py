@@ -1,7 +1,5 @@
 """The parts of the page *Accuracy*, and the measurements nearest to a plan."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Final

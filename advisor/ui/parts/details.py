@@ -1,7 +1,5 @@
 """What stands behind the answer: why each card lost, every formula, downloads and the link."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The parts of the page *What fits my GPU*."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
@@ -95,11 +93,7 @@ def ask() -> tuple[Inputs, api.Fits]:
     with st.container(), st.spinner("Trying the models on these cards …", show_time=True):
         found = kept(
             lambda: api.fits(
-                card,
-                count=count,
-                context_tokens=context,
-                concurrency=users,
-                everything=everything,
+                card, count=count, context_tokens=context, concurrency=users, everything=everything
             ),
             *("fits", card, count, context, users, everything),
         )

@@ -1,7 +1,5 @@
 """The parts of the page *Fleet*."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
@@ -323,29 +321,17 @@ def show(portfolio: api.Portfolio) -> None:
 def _files(plan: api.FleetPlan) -> None:
     """Offer the report, the plan and the portfolio."""
     link = state.link(inputs(), state.usable(state.current(inputs())))
-    download(
-        "Save the report (two pages)",
-        lambda: api.fleet_report(plan, link=link).content,
-        name="fleet.html",
-        media_type="text/html",
-        key="fleet_report",
-    )
-    download(
-        "Save the plan (JSON)",
-        plan.to_json,
-        name="fleet.json",
-        media_type="application/json",
-        key="fleet_json",
-    )
-    download(
-        "Save the portfolio (YAML)",
-        lambda: yaml.safe_dump(
-            plan.portfolio.model_dump(mode="json", exclude_unset=True), sort_keys=False
-        ),
-        name="portfolio.yaml",
-        media_type="application/yaml",
-        key="fleet_yaml",
-    )
+
+    def report() -> str:
+        return api.fleet_report(plan, link=link).content
+
+    def portfolio() -> str:
+        content = plan.portfolio.model_dump(mode="json", exclude_unset=True)
+        return yaml.safe_dump(content, sort_keys=False)
+
+    download("Save the report (two pages)", "fleet.html", report, key="fleet_report")
+    download("Save the plan (JSON)", "fleet.json", plan.to_json, key="fleet_json")
+    download("Save the portfolio (YAML)", "portfolio.yaml", portfolio, key="fleet_yaml")
 
 
 def _week(plan: api.FleetPlan) -> None:

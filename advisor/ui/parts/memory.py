@@ -1,7 +1,5 @@
 """What memory allows: ways out where nothing fits, and how far batch and length can go."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st

@@ -224,13 +224,7 @@ def show(report: ProbeReport) -> None:
     else:
         rates = "its measured rates. A link cannot carry the measurement: send the case file under "
         _offer(owned, key="machine_use", rates=f"{rates}Share instead.")
-    download(
-        "Download the report",
-        report.to_json,
-        name="probe.json",
-        media_type="application/json",
-        key="machine_download",
-    )
+    download("Download the report", "probe.json", report.to_json, key="machine_download")
     st.code(
         "gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json", language=None
     )

@@ -68,10 +68,5 @@ def offers(catalog: api.Catalog) -> None:
             "by the cards of the instance. Age: the largest possible if the day is unknown."
         )
     )
-    download(
-        "CSV",
-        lambda: api.offers_csv(found),
-        name="gpu-advisor-offers.csv",
-        media_type="text/csv",
-        key="catalog_offers_csv",
-    )
+    file = "gpu-advisor-offers.csv"
+    download("CSV", file, lambda: api.offers_csv(found), key="catalog_offers_csv")

@@ -1,7 +1,5 @@
 """The parts of the page *Rent or buy*."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from advisor import api, frames

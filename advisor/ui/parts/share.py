@@ -55,9 +55,8 @@ def _share(page: Page, inputs: Inputs, found: Answer | None) -> None:
     st.code(state.link(page, inputs, found), language=None, wrap_lines=True)
     download(
         "Case file (YAML)",
+        "case.yaml",
         lambda: yaml.safe_dump(state.case_mapping(inputs), sort_keys=False),
-        name="case.yaml",
-        media_type="application/yaml",
         key="case_file",
     )
     _picture()

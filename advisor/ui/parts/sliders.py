@@ -35,8 +35,6 @@ LIMIT: Final = {
 def steps(low: float, high: float, value: float) -> list[float]:
     """Return the steps of a slider: from ``low`` to ``high``, wider if the value lies outside.
 
-    Examples
-    --------
     >>> steps(1, 5, 3.0)
     [1.0, 1.2, 1.5, 1.8, 2.0, 2.4, 3.0, 3.6, 4.0, 5.0]
     """

@@ -20,6 +20,12 @@ P = ParamSpec("P")
 LIST_PX: Final = 420
 """A longer list scrolls on its own. [px]"""
 ROW_PX: Final = 36
+MEDIA_TYPES: Final = {
+    "csv": "text/csv",
+    "html": "text/html",
+    "json": "application/json",
+    "yaml": "application/yaml",
+}
 
 
 def folded(title: str, *, key: str, icon: str) -> ExpanderContainer:
@@ -95,24 +101,20 @@ def number_list(
 
 def csv_button(name: str, table: frames.Table | Callable[[], frames.Table]) -> None:
     """Offer a table as a file, written when it is asked for."""
-    download(
-        "CSV",
-        lambda: (table() if callable(table) else table).to_csv(index=False),
-        name=f"gpu-advisor-{name.replace('_', '-')}.csv",
-        media_type="text/csv",
-        key=f"{name}_csv",
-    )
+    file = f"gpu-advisor-{name.replace('_', '-')}.csv"
+    made = table if callable(table) else lambda: table
+    download("CSV", file, lambda: made().to_csv(index=False), key=f"{name}_csv")
 
 
 def download(
-    label: str, data: str | Callable[[], str], *, name: str, media_type: str, key: str
+    label: str, name: str, data: str | Callable[[], str], *, key: str, media_type: str = ""
 ) -> None:
     """Offer a file; a callable is called when the file is asked for."""
     st.download_button(
         label,
         data=data,
         file_name=name,
-        mime=media_type,
+        mime=media_type or MEDIA_TYPES[name.rpartition(".")[2]],
         key=key,
         on_click="ignore",
         icon=":material/download:",
@@ -121,4 +123,4 @@ def download(
 
 def download_file(label: str, file: api.Export, *, key: str) -> None:
     """Offer an export."""
-    download(label, file.content, name=file.file_name, media_type=file.media_type, key=key)
+    download(label, file.file_name, file.content, key=key, media_type=file.media_type)

@@ -55,8 +55,6 @@ def plain(text: str, *, links: bool = False) -> str:
     Without this, two dollar signs would make a formula of the text between them, and an address
     would become a link. ``links`` keeps addresses as links: only for texts of the data files.
 
-    Examples
-    --------
     >>> plain("$12 ($9)")
     '\\$12 \\(\\$9\\)'
     """
@@ -66,8 +64,6 @@ def plain(text: str, *, links: bool = False) -> str:
 def together(text: str) -> str:
     r"""Return a text whose numbers stand on one line with their units and ranges.
 
-    Examples
-    --------
     >>> together("15\N{EN DASH}25 GiB")
     '15\u2013\u206025\xa0GiB'
     """
@@ -109,8 +105,6 @@ def numeric(column: Iterable[object]) -> bool:
 
     Words such as "too slow" may stand in their place, and numbers side by side between strokes.
 
-    Examples
-    --------
     >>> numeric(["$1,900 ($1,300\N{EN DASH}2,200)", "-"]), numeric(["1.6 h", "24 h"])
     (True, True)
     >>> numeric(["1x NVIDIA L4"]), numeric(["2026-09-20"]), numeric(["-"])
@@ -160,8 +154,6 @@ def on_phone() -> bool:
 def span(text: str) -> str:
     """Return the range of a formatted number alone, with its unit; empty where it is exact.
 
-    Examples
-    --------
     >>> span("9 h (7–12)")
     '7–12 h'
     >>> span("$12 ($9–$16)")

@@ -70,8 +70,6 @@ def forget() -> None:
 def words(upload: Upload) -> str:
     """Say what was understood of a file.
 
-    Examples
-    --------
     >>> words(("quotes.yaml", b"discounts: {AWS: 22%}"))
     'quotes.yaml: 22 % off AWS.'
     """
