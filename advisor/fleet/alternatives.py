@@ -1,5 +1,6 @@
 """Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,11 +30,9 @@ STEP: Final = 0.1
 TIMES: Final = (2.0, 4.0, 8.0)
 """Multiples of the work of which the cost is told, if a budget alone bounds it."""
 LITTLE_MORE: Final = 1.05
-"""Machines of one kind are worth this multiple of the cost to some: one image, one spare. Assumed.
-"""
+"""Machines of one kind are worth this multiple of the cost: one image, one spare. Assumed."""
 WIDE: Final = 0.01
 """Gaps above this share are told: the search of an alternative ends early in a large portfolio."""
-
 
 Task = Callable[[], Any]
 
@@ -166,8 +165,7 @@ def beside(
     """Return other ways to do the work of a plan, budgets and looser limits.
 
     ``ways``: of ``other_ways``. ``whole``: the problem on all platforms, and ``mixed`` its
-    programs. ``bounded``: the budget
-    alone decides how much work is done.
+    programs. ``bounded``: the budget alone decides how much work is done.
     """
     problem, total = best.problem, cents.rounded(best.total_usd)
     more: list[Task] = []
@@ -317,12 +315,14 @@ def limit_prices(problem: Problem, best: Account, programs: Programs) -> list[Ta
 def _price(
     limit: str, words: str, problem: Problem, usd: float, programs: Programs
 ) -> ConstraintPrice:
-    solution = solve(problem, rough=True, programs=programs)
-    if solution.feasible:
-        found = Account(problem, solution).total_usd
-        saves, least = max(0.0, usd - found), found * (1 - solution.gap)
-    else:
-        saves, least = 0.0, least_cost(problem, programs)
+    saves, least = 0.0, least_cost(problem, programs) if is_large(problem) else -math.inf
+    if least < (1 - WIDE) * usd:
+        solution = solve(problem, rough=True, programs=programs)
+        if solution.feasible:
+            found = Account(problem, solution).total_usd
+            saves, least = max(0.0, usd - found), found * (1 - solution.gap)
+        else:
+            least = least_cost(problem, programs)
     most = max(0.0, usd - least)
     little = WORTH_TELLING * usd
     saves = saves if saves > little else 0.0

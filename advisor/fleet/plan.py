@@ -93,12 +93,7 @@ def plan_fleet(
     others = Beside()
     if alternatives and feasible:
         others = beside(
-            ways,
-            whole,
-            planned.account,
-            chosen.programs,
-            mixed,
-            bounded=portfolio.bounded,
+            ways, whole, planned.account, chosen.programs, mixed, bounded=portfolio.bounded
         )
     plan = planned.result(others, feasible=feasible)
     more: dict[str, object] = {}

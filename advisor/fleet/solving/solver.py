@@ -35,7 +35,6 @@ OPTIMAL: Final = 0
 IMPOSSIBLE: Final = 2
 """Statuses of ``scipy.optimize.milp``; every other means that it stopped early."""
 
-
 Numbers = tuple[float, float]
 """Fewest and most machines of a purchase."""
 
@@ -44,7 +43,7 @@ class Stage(NamedTuple):
     """What a large program may use at first, and later."""
 
     kinds: int
-    """Kinds of machines to buy: those that the relaxed program likes best."""
+    """Kinds of machines to buy: those that the relaxed program likes best, and all it uses."""
     share: float
     """Ways on machines that add more than this share of the whole cost stay out."""
     ways: int
@@ -52,7 +51,7 @@ class Stage(NamedTuple):
     gap: float
 
 
-STAGES: Final = (Stage(10, 1e-3, 6, 8e-3), Stage(12, 5e-3, 12, 5e-3), Stage(60, 1.0, 12, 3e-2))
+STAGES: Final = (Stage(12, 1e-3, 3, 8e-3), Stage(12, 5e-3, 8, 5e-3), Stage(60, 1.0, 12, 3e-2))
 """A quick plan first, then a better one; the last finds one under a limit that leaves dear ways."""
 ENOUGH, ROUGHLY_ENOUGH = 1e-2, 4e-2
 """Gaps of a plan, and of an alternative, at which no better one is looked for."""
@@ -209,7 +208,7 @@ def _by_covers(
             continue  # a limit asks for other kinds of machines than the cheapest
         if bound < (1 - max(enough, stage.gap)) * found.cost:
             few = np.where(_liked(program, relaxed, stage), upper, lower)
-            more = _best(program, lower, few, gap=max(gap, stage.gap, enough / 2))
+            more = _best(program, lower, few, gap=max(gap, stage.gap, enough / 4))
             found = min(found, more, key=lambda item: item.cost)
     if found.values is None or (not rough and bound < (1 - WIDE_GAP) * found.cost):
         # A few large machines decide: the relaxed program says little about which.
@@ -315,26 +314,31 @@ def _cut(program: Program, lower: Floats, upper: Floats) -> _Relaxed | None:
 
 
 def _liked(program: Program, relaxed: _Relaxed, stage: Stage) -> NDArray[np.bool_]:
-    """Return which columns stay: promising machines, and so many good ways on them for a job."""
-    short: dict[int, float] = {}
+    """Return which columns stay: promising machines, and so many good ways on them for a job.
+
+    All that the relaxed program uses stays, and the best way to do each job in each slot.
+    """
+    machines = program.needs[:, : len(program.problem.supplies)]
+    price = np.full(machines.shape[1], np.inf)
     for supply, buys in program.buys.items():
-        for place, _ in buys:
-            each = float(relaxed.reduced[place]) / max(program.cost[place] / THOUSAND, SLACK)
-            bought = relaxed.values[place] > SLACK
-            short[supply] = min(-1.0 if bought else each, short.get(supply, math.inf))
-    kinds = sorted(short, key=lambda supply: (short[supply], supply))
-    barred = np.zeros(len(program.problem.supplies))
-    barred[kinds[stage.kinds :]] = 1.0
-    machines = program.needs[:, : len(barred)]
-    stays = np.asarray(machines @ barred == 0)
-    held = (program.groups >= 0) & (machines @ np.ones(len(barred)) > 0)
-    places = np.flatnonzero(stays & held & (program.upper > 0))
-    places = places[np.lexsort((relaxed.reduced[places], program.groups[places]))]
+        price[supply] = min(
+            float(relaxed.reduced[at]) / max(program.cost[at] / THOUSAND, SLACK) for at, _ in buys
+        )
+    price[machines.T @ (relaxed.values > SLACK) > 0] = -1.0
+    dear = np.argsort(np.argsort(price, kind="stable"), kind="stable") >= stage.kinds
+    stays = np.asarray(machines @ (dear & (price >= 0)).astype(float) == 0)
+    held = (program.groups >= 0) & (machines @ np.ones(machines.shape[1]) > 0)
+    places = np.flatnonzero(held & (program.upper > 0))
+    order = relaxed.reduced[places], ~stays[places], program.groups[places]
+    places = places[np.lexsort(order)]
     _, first, number = np.unique(program.groups[places], return_index=True, return_counts=True)
     rank = np.arange(len(places)) - np.repeat(first, number)
-    most = stage.share * max(relaxed.cost, 1.0)
-    stays[held] = False
-    stays[places[(rank < stage.ways) & (relaxed.reduced[places] <= most)]] = True
+    near = relaxed.reduced[places] <= stage.share * max(relaxed.cost, 1.0)
+    good = (stays[places] & near & (rank < stage.ways)) | (relaxed.values[places] > SLACK)
+    places = places[good | (rank == 0)]
+    stays[held], stays[places] = False, True
+    for supply in np.flatnonzero(machines[places].sum(axis=0)).tolist():
+        stays[[at for at, _ in program.buys.get(supply, ())]] = True
     return stays
 
 
