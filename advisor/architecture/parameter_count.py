@@ -6,19 +6,13 @@ from bisect import bisect_right
 from math import log, sqrt
 from typing import Final, NamedTuple
 
-from advisor.architecture.config.huggingface import assembled
-from advisor.architecture.mixers.shapes import (
-    AttentionShape,
-    FeedForwardShape,
-    Norm,
-    NormKind,
-    TransformerShape,
-    WindowLayers,
-)
-from advisor.architecture.mixers.transformer import transformer_operators
+from advisor.architecture.mixers.attention import AttentionShape, WindowLayers
+from advisor.architecture.mixers.feed_forward import FeedForwardShape
+from advisor.architecture.mixers.transformer import TransformerShape
 from advisor.architecture.published_models import PublishedModel, nearest_published, published_named
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.table.rows import Norm, NormKind
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.case import MAX_HIDDEN, MAX_INTERMEDIATE, MAX_LAYERS, AssumedShape
@@ -69,12 +63,11 @@ def architecture_from_parameters(
         held = f"this shape holds {_label(count - rest)} of {_label(count)}"
         notes += (f"{held}; the rest takes memory and computes nothing",)
     if pruning:
-        from advisor.architecture.pruning import pruned_transformer
+        from advisor.architecture.pruning import pruned
 
-        shape, note = pruned_transformer(shape, pruning)
+        shape, note = pruned(shape, pruning)
         notes += (note,)
-    built = assembled(
-        shape,
+    built = shape.architecture(
         name=_label(count),
         family="assumed dense transformer",
         source="parameters",
@@ -290,7 +283,7 @@ def _heads(wanted: float, groups: int) -> int:
 
 
 def _size(shape: TransformerShape) -> int:
-    return sum(op.layers * op.parameters for op in transformer_operators(shape))
+    return sum(op.layers * op.parameters for op in shape.rows())
 
 
 class _Frame(NamedTuple):

@@ -3,17 +3,13 @@
 Tensors that join the residual stream keep their width, so every layer still fits the next.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
-from advisor.architecture.mixers.shapes import (
-    AttentionShape,
-    ExpertsShape,
-    FeedForwardShape,
-    TransformerShape,
-)
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack
+from advisor.architecture import stack as nn
+from advisor.architecture.mixers.attention import AttentionShape
+from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
+from advisor.architecture.mixers.transformer import TransformerShape
+from advisor.architecture.table.model import Network
 from advisor.errors import InputError
 from advisor.foundation.formatting import percent
 
@@ -21,52 +17,22 @@ WIDTH_STEP: Final = 16
 """Inner widths stay multiples of this, because tensor cores use tiles of at least 16."""
 CHANNEL_STEP: Final = 8
 
+N = TypeVar("N", bound=Network)
 
-def pruned(network: TransformerShape | Stack, share: float) -> tuple[TransformerShape | Stack, str]:
+
+def pruned(network: N, share: float) -> tuple[N, str]:
     """Return a network without a share of its heads and inner widths, and a note on the change.
 
-    Raises InputError if the share removes nothing from the network.
-    """
-    if isinstance(network, TransformerShape):
-        return pruned_transformer(network, share)
-    return pruned_stack(network, share)
-
-
-def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
-    """Return a network of layers without a share of its heads and inner widths.
-
-    It works like :func:`pruned_transformer`. Channels inside residual blocks stay multiples of 8,
-    and grouped convolutions lose whole groups. If no sum joins channels (VGG, U-Net, DenseNet),
-    all convolutions except the last are narrowed. Recurrences stay unchanged.
-    """
-    layers = _layers(stack.layers, share)
-    flat = [*_flat(stack.layers)]
-    convolutions = [layer for layer in flat if isinstance(layer, nn.Convolution)]
-    # Sums join channels, whose widths must then agree.
-    if convolutions and not any(isinstance(layer, nn.Residual) for layer in flat):
-        ends = any(isinstance(layer, nn.Linear) for layer in flat)
-        layers = _chained(layers, share, last=None if ends else convolutions[-1])
-    smaller = stack.changed(layers=layers)
-    return smaller, _note(share, changed=smaller != stack)
-
-
-def pruned_transformer(shape: TransformerShape, share: float) -> tuple[TransformerShape, str]:
-    """Return a shape without a share of its heads and inner widths, and what has changed.
-
     Feed-forward widths, also of experts, are multiples of 16; heads go in whole groups that share
-    keys; state-space layers stay. Raises InputError if the share removes nothing.
+    keys; state-space layers and recurrences stay. Channels inside residual blocks stay multiples of
+    8, and grouped convolutions lose whole groups. If no sum joins channels (VGG, U-Net, DenseNet),
+    all convolutions except the last are narrowed. Raises InputError if the share removes nothing
+    from the network.
 
     ``share``: share to remove, from 0 to 0.9.
     """
-    smaller = shape.changed(
-        attention=tuple(_attention(item, share) for item in shape.attention),
-        feed_forward=tuple(_feed_forward(item, share) for item in shape.feed_forward),
-    )
-    return smaller, _note(share, changed=smaller != shape)
-
-
-def _note(share: float, *, changed: bool) -> str:
-    if not changed:
+    smaller = network.changed(**_narrower(network, share))
+    if smaller == network:
         raise InputError(
             "this network has no heads or inner widths that this share removes",
             value=share,
@@ -75,7 +41,24 @@ def _note(share: float, *, changed: bool) -> str:
             remedy="Leave model.pruning out.",
             field="model.pruning",
         )
-    return f"structured pruning removed {percent(share)} of heads and inner widths, in whole steps"
+    note = f"structured pruning removed {percent(share)} of heads and inner widths, in whole steps"
+    return smaller, note
+
+
+def _narrower(network: Network, share: float) -> dict[str, object]:
+    if isinstance(network, TransformerShape):
+        return {
+            "attention": tuple(_attention(item, share) for item in network.attention),
+            "feed_forward": tuple(_feed_forward(item, share) for item in network.feed_forward),
+        }
+    assert isinstance(network, nn.Stack)
+    flat, layers = [*nn.flat(network.layers)], _layers(network.layers, share)
+    convolutions = [layer for layer in flat if isinstance(layer, nn.Convolution)]
+    # Sums join channels, whose widths must then agree.
+    if convolutions and not any(isinstance(layer, nn.Residual) for layer in flat):
+        ends = any(isinstance(layer, nn.Linear) for layer in flat)
+        layers = _chained(layers, share, last=None if ends else convolutions[-1])
+    return {"layers": layers}
 
 
 def _left(size: int, share: float, step: int = 1) -> int:
@@ -102,7 +85,7 @@ def _feed_forward(
     return shape.changed(width=width, shared_width=shared)
 
 
-def _layers(layers: tuple[nn.Layer, ...], share: float) -> tuple[nn.Layer, ...]:
+def _layers(layers: nn.Layers, share: float) -> nn.Layers:
     inner = _inner_matrices(layers)
     return tuple(
         layer.changed(out=_left(layer.out, share, 2 * WIDTH_STEP))
@@ -112,7 +95,7 @@ def _layers(layers: tuple[nn.Layer, ...], share: float) -> tuple[nn.Layer, ...]:
     )
 
 
-def _inner_matrices(layers: tuple[nn.Layer, ...]) -> set[int]:
+def _inner_matrices(layers: nn.Layers) -> set[int]:
     """Return the matrices that are followed by an activation and another matrix."""
     matrices = [index for index, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
     return {
@@ -125,68 +108,38 @@ def _inner_matrices(layers: tuple[nn.Layer, ...]) -> set[int]:
 def _layer(layer: nn.Layer, share: float) -> nn.Layer:
     if isinstance(layer, nn.Attention):
         return layer.changed(kept_heads=_left(layer.heads, share))
-    if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
-        return layer.changed(layers=_layers(layer.layers, share))
     if isinstance(layer, nn.Residual):
         return layer.changed(body=_narrowed(_layers(layer.body, share), share))
-    return layer
+    return layer.changed(**{name: _layers(getattr(layer, name), share) for name in layer.inner})
 
 
-def _flat(layers: tuple[nn.Layer, ...]) -> Iterator[nn.Layer]:
-    """Yield the layers, including those inside other layers."""
-    for layer in layers:
-        yield layer
-        if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
-            yield from _flat(layer.layers)
-        if isinstance(layer, nn.Residual):
-            yield from _flat((*layer.body, *layer.shortcut))
-
-
-def _chained(
-    layers: tuple[nn.Layer, ...], share: float, *, last: nn.Convolution | None
-) -> tuple[nn.Layer, ...]:
+def _chained(layers: nn.Layers, share: float, *, last: nn.Convolution | None) -> nn.Layers:
     """Narrow every convolution except the last. Their readers adapt to the width."""
-    narrowed: list[nn.Layer] = []
-    for layer in layers:
-        if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
-            inner = _chained(layer.layers, share, last=last)
-            narrowed.append(layer.changed(layers=inner))
-        elif isinstance(layer, nn.Convolution) and layer.out and layer is not last:
-            out = _left(layer.out, share, CHANNEL_STEP)
-            narrowed.append(layer.changed(out=out))
-        else:
-            narrowed.append(layer)
-    return tuple(narrowed)
+
+    def narrowed(layer: nn.Layer) -> nn.Layer:
+        if isinstance(layer, nn.Convolution) and layer.out and layer is not last:
+            return layer.changed(out=_left(layer.out, share, CHANNEL_STEP))
+        inner = {name: _chained(getattr(layer, name), share, last=last) for name in layer.inner}
+        return layer.changed(**inner)
+
+    return tuple(map(narrowed, layers))
 
 
-def _narrowed(body: tuple[nn.Layer, ...], share: float) -> tuple[nn.Layer, ...]:
+def _narrowed(body: nn.Layers, share: float) -> nn.Layers:
     """Remove channels of the convolutions in a residual block, except the last one's."""
-    places = [
-        index
-        for index, layer in enumerate(body)
-        if isinstance(layer, nn.Convolution) and layer.out is not None
+    convolutions = [
+        (index, layer) for index, layer in enumerate(body) if isinstance(layer, nn.Convolution)
     ]
-    groups = next(
-        (
-            layer.groups
-            for layer in body
-            if isinstance(layer, nn.Convolution)
-            and isinstance(layer.groups, int)
-            and layer.groups > 1
-        ),
-        1,
-    )
+    grouped = (layer.groups for _, layer in convolutions if isinstance(layer.groups, int))
+    groups = next((number for number in grouped if number > 1), 1)
     kept = _left(groups, share)
     narrowed = list(body)
-    for index in places[:-1]:
-        layer = body[index]
-        if not isinstance(layer, nn.Convolution) or layer.out is None:
-            continue
-        out = _left(layer.out, share, CHANNEL_STEP)
-        if groups > 1:
+    for index, layer in [item for item in convolutions if item[1].out is not None][:-1]:
+        out = layer.out or 1
+        if groups == 1:
+            narrowed[index] = layer.changed(out=_left(out, share, CHANNEL_STEP))
+        else:
             # Whole groups are removed, with the channels that they read.
-            out = layer.out // groups * kept
-        grouped = layer.groups == groups > 1
-        update = {"out": out, "groups": kept if grouped else layer.groups}
-        narrowed[index] = layer.changed(**update)
+            own = kept if layer.groups == groups else layer.groups
+            narrowed[index] = layer.changed(out=out // groups * kept, groups=own)
     return tuple(narrowed)

@@ -71,11 +71,11 @@ def _from_config(
     if holds_content(config):
         content = load_config_text(config.lstrip("\ufeff"))
         return architecture_from_config(content, sample=sample, pruning=pruning)
+    from advisor.architecture.weights.tensor_table import read_start
     from advisor.architecture.weights.weights_file import (
         SNIFFED_BYTES,
         architecture_from_weights,
         is_weights_file,
-        read_start,
     )
 
     path = _located(config)
@@ -97,37 +97,17 @@ def _from_config(
 def _from_stack(
     given: str | Mapping[str, object], sample: SampleSize | None, pruning: float
 ) -> ModelArchitecture:
-    """Return the architecture of a user's own layers: a mapping, a YAML text, or its path."""
-    from advisor.architecture.stack.compile import stack_architecture
-    from advisor.architecture.stack.reading import (
-        MAX_STACK_BYTES,
-        stack_from_mapping,
-        stack_from_text,
-        unreadable_stack,
-    )
-    from advisor.architecture.weights.weights_file import read_start
+    from advisor.architecture.stack.reading import read_stack
 
-    if isinstance(given, Mapping):
-        name, stack = stack_from_mapping(given)
-    elif holds_content(given):
-        name, stack = stack_from_text(given)
-    else:
-        try:
-            path = Path(given).expanduser()
-            text = read_start(path, MAX_STACK_BYTES + 1).decode("utf-8")
-        except (UnicodeDecodeError, ValueError, RuntimeError) as error:
-            if isinstance(error, InputError):
-                raise
-            unreadable_stack(given, error.__class__.__name__)
-        name, stack = stack_from_text(text)
+    name, stack = read_stack(given)
     notes: tuple[str, ...] = ()
     if pruning:
-        from advisor.architecture.pruning import pruned_stack
+        from advisor.architecture.pruning import pruned
 
-        stack, note = pruned_stack(stack, pruning)
+        stack, note = pruned(stack, pruning)
         notes = (note,)
-    return stack_architecture(
-        stack, name=name, family="custom stack", source="stack", sample=sample, assumptions=notes
+    return stack.architecture(
+        name=name, family="custom stack", source="stack", sample=sample, assumptions=notes
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.architecture.presets import load_preset
-from advisor.architecture.stack.compile import Stack, StackInput, compile_stack, stack_architecture
-from advisor.architecture.stack.layers import Convolution, Merge, Regions, Section
+from advisor.architecture.stack import Convolution, Merge, Regions, Section, Stack, StackInput
 from advisor.architecture.table.model import Unit
 from advisor.errors import InputError
 from advisor.estimate.training.report import model_flops_per_token
@@ -26,7 +25,7 @@ def stack(*layers: Section | Convolution | Regions | Merge, **given: object) -> 
 def test_training_runs_frozen_layers_forward_only() -> None:
     plain = Convolution(bias=False)
     frozen = Section(name="body", layers=(plain, plain), frozen=True)
-    network = stack_architecture(stack(frozen, plain), name="n", family="f", source="test")
+    network = stack(frozen, plain).architecture(name="n", family="f", source="test")
     run = TrainingRun(
         architecture=network,
         tokens=8,
@@ -46,30 +45,30 @@ def test_training_runs_frozen_layers_forward_only() -> None:
 
 
 def test_shared_convolutions_are_counted_once_and_computed_twice() -> None:
-    rows = compile_stack(stack(Convolution(bias=False), Convolution(bias=False, shared=True)))
+    rows = stack(Convolution(bias=False), Convolution(bias=False, shared=True)).rows()
 
     assert sum(row.parameters for row in rows) == 9 * 8 * 8
     assert sum(row.flops_per_token for row in rows) == 2 * FLOPS
 
 
 def test_regions_become_vectors() -> None:
-    [*_, last] = compile_stack(
-        stack(Regions(count=5, side=7), Merge(factor=7), Convolution(kernel=1, out=4))
-    )
+    layers = (Regions(count=5, side=7), Merge(factor=7), Convolution(kernel=1, out=4))
+
+    [*_, last] = stack(*layers).rows()
 
     assert (last.in_features, last.positions_per_token) == (8 * 49, 5)
 
 
 def test_regions_are_cut_out_of_images_alone() -> None:
     with pytest.raises(InputError, match="regions need the features of an image"):
-        compile_stack(Stack(unit=Unit.TOKEN, input=StackInput(width=8), layers=(Regions(count=5),)))
+        Stack(unit=Unit.TOKEN, input=StackInput(width=8), layers=(Regions(count=5),)).rows()
 
 
 def test_memory_holds_the_largest_image() -> None:
     usual, largest = (
         sum(
             row.largest * item.elements_per_token
-            for row in compile_stack(stack(Convolution(bias=False), largest=factor))
+            for row in stack(Convolution(bias=False), largest=factor).rows()
             for item in row.saved
         )
         for factor in (1.0, 1.25)

@@ -11,7 +11,7 @@ import pytest
 
 import advisor
 from advisor import cli
-from advisor.architecture.weights.weights_file import read_start
+from advisor.architecture.weights.tensor_table import read_start
 from advisor.calibration.scoring.report import ValidationRow, summarise
 from advisor.calibration.scoring.validation import KINDS, recognise, validate
 from advisor.errors import InputError

@@ -5,20 +5,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from advisor.architecture.config.fields import ConfigFields
-from advisor.architecture.mixers.feed_forward import ACTIVATIONS
-from advisor.architecture.mixers.shapes import (
+from advisor.architecture.mixers.attention import (
     AttentionShape,
-    ExpertsShape,
-    FeedForwardShape,
     Indexer,
     LatentAttention,
-    Mixer,
-    Norm,
-    NormKind,
-    NormPlaces,
-    TransformerShape,
     WindowLayers,
 )
+from advisor.architecture.mixers.feed_forward import ACTIVATIONS, ExpertsShape, FeedForwardShape
+from advisor.architecture.mixers.recurrences import Mixer
+from advisor.architecture.mixers.transformer import NormPlaces, TransformerShape
+from advisor.architecture.table.rows import Norm, NormKind
 
 LAYER_NORM: Final = Norm(kind=NormKind.LAYER, bias=True)
 LAYER_NORM_NO_BIAS: Final = Norm(kind=NormKind.LAYER)

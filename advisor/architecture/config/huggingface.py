@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -23,9 +23,8 @@ from advisor.architecture.families.registry import (
     refused_types,
     supported_types,
 )
-from advisor.architecture.mixers.shapes import CompressedAttention, Tower, TransformerShape
-from advisor.architecture.mixers.transformer import routed, transformer_operators
-from advisor.architecture.table.model import ModelArchitecture, SampleSize
+from advisor.architecture.mixers.transformer import Tower, TransformerShape
+from advisor.architecture.table.model import ModelArchitecture, Network, SampleSize
 from advisor.errors import UnsupportedArchitectureError
 from advisor.foundation.names import display_name, visible
 from advisor.foundation.quantities import Evidence
@@ -94,10 +93,6 @@ def _built_by_default(
     return {**config, **inner, **defaults}, tuple(notes), towers
 
 
-if TYPE_CHECKING:
-    from advisor.architecture.stack.compile import Stack
-
-
 def architecture_from_config(
     config: Mapping[str, object],
     *,
@@ -142,23 +137,19 @@ def architecture_from_config(
     published = text if "quantization_config" in text else config
     stored, rounded = weight_format(published)
     shown = name or _published_name(fields) or kind or "pasted config"
+    positions = fields.optional_count("max_position_embeddings")
     facts: dict[str, Any] = {
         "name": display_name(shown, field="the model's name"),
         "family": family.title,
         "hub_id": hub_id,
         "source": source,
-        "max_position_embeddings": _positions(fields, family),
+        "evidence": Evidence.ASSUMED if guessed else Evidence.DERIVED,
+        "max_position_embeddings": positions and max(positions - family.reserved_positions, 1),
         "weight_format": stored,
         "prediction_layers": _prediction_layers(fields),
     }
     notes = (*notes, *defaulted, *guessed, *trimmed, *_left_out(fields), *rounded)
-    if isinstance(shape, TransformerShape):
-        evidence = Evidence.ASSUMED if guessed else Evidence.DERIVED
-        model = assembled(shape, assumptions=notes, evidence=evidence, **facts)
-    else:
-        from advisor.architecture.stack.compile import stack_architecture
-
-        model = stack_architecture(shape, sample=sample, assumptions=notes, **facts)
+    model = shape.architecture(sample=sample, assumptions=notes, **facts)
     if not ConfigFields(published).has("quantization_config"):
         return model
     from advisor.architecture.weights.stored_weights import with_stored_bytes
@@ -166,9 +157,7 @@ def architecture_from_config(
     return model.changed(operators=with_stored_bytes(model.operators, published))
 
 
-def _shape(
-    family: Family, fields: ConfigFields, towers: tuple[Tower, ...]
-) -> TransformerShape | Stack:
+def _shape(family: Family, fields: ConfigFields, towers: tuple[Tower, ...]) -> Network:
     """Return what the family's reader makes of the fields, with the towers beside it."""
     try:
         shape = family.read(fields)
@@ -182,47 +171,10 @@ def _shape(
     return shape
 
 
-def _positions(fields: ConfigFields, family: Family) -> int | None:
-    """Return the longest sequence: the positions without those that no token uses."""
-    positions = fields.optional_count("max_position_embeddings")
-    return None if positions is None else max(positions - family.reserved_positions, 1)
-
-
 def _published_name(fields: ConfigFields) -> str:
     """Return the last part of the path in the configuration's name."""
     path = fields.text("_name_or_path", "").strip().rstrip("/")
     return path.rpartition("/")[2]
-
-
-def assembled(shape: TransformerShape, **facts: object) -> ModelArchitecture:
-    """Build the architecture of a shape; ``facts`` are its other fields, such as the name."""
-    experts = routed(shape)
-    heads, key_value_heads = _display_heads(shape)
-    built: dict[str, object] = {
-        "hidden_size": shape.hidden_size,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": key_value_heads,
-        "vocab_size": shape.vocab_size,
-        "learned_positions": shape.positions > 0,
-        "num_experts": experts.experts if experts else 1,
-        "experts_per_token": experts.active if experts else 1,
-        "tied_embeddings": shape.tied,
-        "branches_per_layer": 1 if shape.single_branch else 2,
-        "other_towers": ("tower",) if shape.towers else (),
-        "operators": transformer_operators(shape),
-    }
-    return ModelArchitecture.model_validate({**built, **facts})
-
-
-def _display_heads(shape: TransformerShape) -> tuple[int, int]:
-    """Return the heads that tensor parallelism may divide: of attention, or of the recurrence."""
-    if shape.attention:
-        return shape.attention[0].heads, shape.attention[0].key_value_heads
-    # A selective scan has channels but no heads. Without heads, the model is not divided.
-    heads = max(getattr(mixer, "heads", 1) for mixer in shape.other_mixers)
-    shared = any(isinstance(mixer, CompressedAttention) for mixer in shape.other_mixers)
-    return heads, 1 if shared else heads
 
 
 def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, ...]:

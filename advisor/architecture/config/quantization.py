@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final
 
 from advisor.architecture.config.fields import ConfigFields
-from advisor.foundation.data_records import checked, read_json
+from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -38,8 +38,7 @@ class QuantizationFacts(Noun):
 @cache
 def quantization_facts() -> QuantizationFacts:
     """Read what quantised checkpoints call their formats and modules."""
-    content = read_json(data_path(FILE))
-    return checked(QuantizationFacts.model_validate, content, file=FILE)
+    return read_record(data_path(FILE), QuantizationFacts)
 
 
 NARROW_BITS: Final = 4
@@ -80,7 +79,6 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
 
 
 def _quantized(block: ConfigFields) -> str | None:
-    """Return the format that a quantisation block describes, or None."""
     inner = ConfigFields(block.mapping("quantization") or {})
     algorithm = block.text("quant_algo", inner.text("quant_algo", "")).upper()
     if algorithm == "MIXED_PRECISION":

@@ -3,11 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.fields import LIMITS, ConfigFields
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
 
 MAX_STAGES: Final = 64
 MAX_WIDTH: Final = 1_000_000
@@ -25,16 +22,16 @@ def classes(fields: ConfigFields) -> int:
 
 def image_stack(
     fields: ConfigFields, body: nn.Layers, *head: nn.Layer, blocks: int | None = None
-) -> Stack:
+) -> nn.Stack:
     """Return an image classifier, whose ``head`` ends in a matrix to the classes.
 
     ``blocks``: by default the sum of ``depths``.
     """
     side, outputs = fields.count("image_size"), classes(fields)
-    return Stack(
-        unit=Unit.IMAGE,
-        input=StackInput(width=fields.count("num_channels"), image=side),
-        layers=(*body, nn.section("head", *head, nn.Linear(out=outputs), part=Part.HEAD)),
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
+        input=nn.StackInput(width=fields.count("num_channels"), image=side),
+        layers=(*body, nn.section("head", *head, nn.Linear(out=outputs), part=nn.Part.HEAD)),
         blocks=sum(stage_counts(fields, "depths")) if blocks is None else blocks,
         outputs=outputs,
     )
@@ -79,7 +76,7 @@ def normed(
     return (convolution, norm, *last)
 
 
-def resnet(fields: ConfigFields) -> Stack:
+def resnet(fields: ConfigFields) -> nn.Stack:
     """ResNet: residual blocks of two convolutions, or bottlenecks of three (v1.5).
 
     ``groups`` and ``width_per_group`` make a ResNeXt or a wide ResNet, as in torchvision;
@@ -148,7 +145,7 @@ def _stage(index: int, first: nn.Residual, later: nn.Residual, depth: int) -> nn
     return nn.section(f"stage_{index + 1}", first, RELU, *others)
 
 
-def vgg(fields: ConfigFields) -> Stack:
+def vgg(fields: ConfigFields) -> nn.Stack:
     """VGG: plain convolutions of 3 x 3, pools, and three matrices."""
     body = tuple(
         nn.section(f"stage_{index + 1}", nn.repeat(depth, nn.Convolution(out=out), RELU), nn.Pool())
@@ -159,7 +156,7 @@ def vgg(fields: ConfigFields) -> Stack:
     return image_stack(fields, body, *start, *wide, *wide)
 
 
-def regnet(fields: ConfigFields) -> Stack:
+def regnet(fields: ConfigFields) -> nn.Stack:
     """RegNet: bottlenecks of grouped convolutions; the Y models with squeeze and excitation."""
     group_width, width = fields.count("groups_width"), fields.count("embedding_size")
     squeezes = fields.text("layer_type") == "y"
@@ -183,7 +180,7 @@ def regnet(fields: ConfigFields) -> Stack:
     return image_stack(fields, tuple(body), MEAN)
 
 
-def convnext(fields: ConfigFields) -> Stack:
+def convnext(fields: ConfigFields) -> nn.Stack:
     """ConvNeXt: depthwise convolutions of 7 x 7 and feed-forward layers on every pixel."""
     patch = fields.count("patch_size", maximum=1024)
     gelu = nn.Activation(function="gelu")
@@ -200,7 +197,7 @@ def convnext(fields: ConfigFields) -> Stack:
     return image_stack(fields, tuple(body), MEAN, LAYER_NORM)
 
 
-def densenet(fields: ConfigFields) -> Stack:
+def densenet(fields: ConfigFields) -> nn.Stack:
     """DenseNet: each layer reads the outputs of all earlier layers in its block."""
     growth, width = fields.count("growth_rate"), fields.count("embedding_size")
     depths = stage_counts(fields, "depths")
@@ -223,7 +220,7 @@ def densenet(fields: ConfigFields) -> Stack:
     return image_stack(fields, tuple(body), *before, MEAN)
 
 
-def unet(fields: ConfigFields) -> Stack:
+def unet(fields: ConfigFields) -> nn.Stack:
     """U-Net for segmentation: convolutions down and up again, and a class for each pixel."""
     widths = stage_counts(fields, "hidden_sizes")
 

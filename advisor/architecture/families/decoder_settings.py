@@ -11,14 +11,10 @@ from pydantic import Field
 from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, SLIDING, FeedForwards, layer_count
 from advisor.architecture.config.fields import ConfigFields
-from advisor.architecture.mixers.shapes import (
-    AttentionShape,
-    FeedForwardShape,
-    Norm,
-    NormKind,
-    NormPlaces,
-    TransformerShape,
-)
+from advisor.architecture.mixers.attention import AttentionShape, AttentionTraits
+from advisor.architecture.mixers.feed_forward import FeedForwardShape
+from advisor.architecture.mixers.transformer import NormPlaces, TransformerShape
+from advisor.architecture.table.rows import Norm, NormKind
 from advisor.foundation.noun import Noun
 
 Flag = bool | str
@@ -56,7 +52,7 @@ class WindowSettings(Noun):
     """False if no layer has a window, independent of the other fields."""
 
 
-class AttentionSettings(Noun):
+class AttentionSettings(AttentionTraits):
     """Settings of attention layers beyond heads and their sizes."""
 
     heads: str | None = None
@@ -71,16 +67,8 @@ class AttentionSettings(Noun):
     input_bias: Flag = False
     """Whether the projections of queries, keys and values have biases."""
     output_bias: Flag = False
-    query_key_norm: Literal["none", "head", "width"] = "none"
     query_key_normed: Flag = True
     """Whether queries and keys pass norms."""
-    query_key_norm_per_head_scale: bool = False
-    query_key_norm_bias: bool = True
-    fused_projection: bool = False
-    rotary: bool = True
-    sinks: bool = False
-    softcap: bool = False
-    fp32_softmax: bool = True
     dropout: str | None = None
     """Field with the share of probabilities that training drops."""
     latent: bool = False
@@ -182,7 +170,9 @@ def _attention(fields: ConfigFields, settings: AttentionSettings) -> AttentionSh
             value_dim=per_head if settings.values_share_hidden else None,
         )
     bias = _flag(fields, settings.bias)
-    normed = _flag(fields, settings.query_key_normed)
+    traits = {name: getattr(settings, name) for name in AttentionTraits.model_fields}
+    if not _flag(fields, settings.query_key_normed):
+        traits |= {"query_key_norm": "none", "query_key_norm_per_head_scale": False}
     shape = parts.attention_shape(
         fields,
         heads=fields.count(settings.heads) if settings.heads else None,
@@ -190,15 +180,8 @@ def _attention(fields: ConfigFields, settings: AttentionSettings) -> AttentionSh
         windows=windows_of(fields, settings.windows) if settings.windows else None,
         input_bias=bias or _flag(fields, settings.input_bias),
         output_bias=bias or _flag(fields, settings.output_bias),
-        query_key_norm=settings.query_key_norm if normed else "none",
-        query_key_norm_per_head_scale=settings.query_key_norm_per_head_scale and normed,
-        query_key_norm_bias=settings.query_key_norm_bias,
-        fused_projection=settings.fused_projection,
-        rotary=settings.rotary,
-        sinks=settings.sinks,
-        softcap=settings.softcap,
-        fp32_softmax=settings.fp32_softmax,
         dropout=_drops(fields, settings.dropout),
+        **traits,
     )
     if settings.multi_query is None:
         return shape

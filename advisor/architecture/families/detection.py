@@ -8,6 +8,7 @@ products (anchors, their matching, suppression of duplicates) is left out.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import (
     BATCH_NORM,
@@ -17,10 +18,6 @@ from advisor.architecture.families.convolutional import (
     resnet_body,
     stages,
 )
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
 
 FROZEN_NORM: Final = nn.Normalization(kind="frozen")
 WIDTH: Final = 256
@@ -56,7 +53,7 @@ KEYPOINTS: Final = 17
 
 def ssd(
     fields: ConfigFields, *, extra: Sequence[tuple[int, int, int, int]], boxes: Sequence[int]
-) -> Stack:
+) -> nn.Stack:
     """SSD on a ResNet up to its third stage, which keeps the size of its maps: 38 x 38 for 300.
 
     Every image is scaled to one size, which fixes the default ``boxes`` at each position of each
@@ -79,7 +76,7 @@ def ssd(
     return _detector(fields, *body, _head(heads), resized=True)
 
 
-def retinanet(fields: ConfigFields) -> Stack:
+def retinanet(fields: ConfigFields) -> nn.Stack:
     """RetinaNet: a pyramid over a ResNet, and the same two towers of convolutions on each level."""
     labels = classes(fields)
     towers: list[nn.Layer] = []
@@ -93,7 +90,11 @@ def retinanet(fields: ConfigFields) -> Stack:
             nn.branch(f"scores_{level}", deep, scores, nn.FocalLoss()),
             nn.branch(f"boxes_{level}", deep, boxes),
         ]
-    pyramid = _pyramid(3, *_coarser(fields))
+    # Two levels above the pyramid, from the backbone or from the pyramid.
+    source = nn.Take(name="c5" if fields.flag("p6_from_backbone") else "p5")
+    halved = nn.Convolution(out=WIDTH, stride=2)
+    coarser = (source, halved, nn.Save(name="p6"), RELU, halved, nn.Save(name="p7"))
+    pyramid = _pyramid(3, *coarser)
     return _detector(fields, *_backbone(fields), pyramid, _head([*towers, MATCHING]))
 
 
@@ -110,7 +111,7 @@ class _Features(NamedTuple):
     """From maps to the features of each region."""
 
 
-def rcnn(fields: ConfigFields) -> Stack:
+def rcnn(fields: ConfigFields) -> nn.Stack:
     """Faster R-CNN, optionally with masks or keypoints.
 
     ``features`` is the source of the regions: the pyramid (``fpn``), the third stage (``c4``; the
@@ -138,7 +139,6 @@ def rcnn(fields: ConfigFields) -> Stack:
 
 
 def _features(fields: ConfigFields, kind: str) -> _Features:
-    """Return the maps of the kind that ``features`` names."""
     if kind == "fpn":
         low = nn.Pool(kind="max", kernel=1, stride=2)
         pyramid = _pyramid(2, nn.Take(name="p5"), low, nn.Save(name="p6"))
@@ -197,13 +197,6 @@ def _pyramid(lowest: int, *coarser: nn.Layer) -> nn.Section:
     return nn.section("pyramid", *layers, *coarser)
 
 
-def _coarser(fields: ConfigFields) -> nn.Layers:
-    """Return RetinaNet's two levels above the pyramid, from the backbone or from the pyramid."""
-    source = "c5" if fields.flag("p6_from_backbone") else "p5"
-    halved = nn.Convolution(out=WIDTH, stride=2)
-    return (nn.Take(name=source), halved, nn.Save(name="p6"), RELU, halved, nn.Save(name="p7"))
-
-
 def _box_matrices() -> nn.Layers:
     matrices = (nn.Linear(out=HIDDEN), RELU, nn.Linear(out=HIDDEN), RELU)
     return (nn.Regions(count=SAMPLED, side=7), nn.Merge(factor=7), *matrices)
@@ -228,14 +221,14 @@ def _keypoint_head() -> nn.Branch:
 
 
 def _head(layers: list[nn.Layer]) -> nn.Section:
-    return nn.section("head", *layers, part=Part.HEAD)
+    return nn.section("head", *layers, part=nn.Part.HEAD)
 
 
-def _detector(fields: ConfigFields, *layers: nn.Layer, resized: bool = False) -> Stack:
+def _detector(fields: ConfigFields, *layers: nn.Layer, resized: bool = False) -> nn.Stack:
     square = fields.flag("square_images", resized)
-    return Stack(
-        unit=Unit.IMAGE,
-        input=StackInput(
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
+        input=nn.StackInput(
             width=fields.count("num_channels"),
             image=fields.count("image_size"),
             resized=resized,

@@ -8,12 +8,10 @@ one image. Text encoder and latent decoder are not included.
 import re
 from typing import Final, NamedTuple
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import LAYER_NORM, stage_counts
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.architecture.table.operators import Part
+from advisor.architecture.table.model import ModelArchitecture
 
 LEFT_OUT: Final = "left out, because they run separately: "
 COUNT: Final = re.compile(r"\d{1,3}(?:,\d{3})+")
@@ -70,7 +68,7 @@ class _Stage(NamedTuple):
         return (block,)
 
 
-def latent_unet(fields: ConfigFields) -> Stack:
+def latent_unet(fields: ConfigFields) -> nn.Stack:
     """Stable Diffusion U-Net: residual blocks and transformers on latents, conditioned on text."""
     found = _unet_stages(fields)
     depth, first = fields.count("layers_per_block", maximum=64), found[0].width
@@ -79,21 +77,24 @@ def latent_unet(fields: ConfigFields) -> Stack:
     stem = (nn.Take(name="latent"), nn.Convolution(out=first), nn.Save(name="skip_0"))
     text = fields.count("cross_attention_dim")
     others = {
-        "timestep": StackInput(width=first),
-        "text": StackInput(width=text, length=fields.count("text_length")),
+        "timestep": nn.StackInput(width=first),
+        "text": nn.StackInput(width=text, length=fields.count("text_length")),
     }
+    condition: nn.Layers = (nn.Save(name="latent"),)
     added = fields.optional_count("projection_class_embeddings_input_dim")
     if added is not None:
-        others["added"] = StackInput(width=added)
-    return Stack(
-        unit=Unit.IMAGE,
+        others["added"] = nn.StackInput(width=added)
+        condition += (*_vector("added", time), nn.Save(name="added_vector"))
+    condition += (*_vector("timestep", time), nn.Save(name="time"))
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
         input=_latent(fields),
         others=others,
         layers=(
-            nn.section("condition", nn.Save(name="latent"), *_condition(fields, time)),
+            nn.section("condition", *condition),
             nn.section("stem", *stem),
             *_down_and_up(found, depth),
-            nn.section("head", GROUP_NORM, SILU, out, part=Part.HEAD),
+            nn.section("head", GROUP_NORM, SILU, out, part=nn.Part.HEAD),
         ),
         blocks=2 * len(found) * depth + len(found) + 2,
         hidden_size=max(stage.width for stage in found),
@@ -148,8 +149,8 @@ def _down_and_up(found: list[_Stage], depth: int) -> list[nn.Layer]:
     return layers
 
 
-def _latent(fields: ConfigFields) -> StackInput:
-    return StackInput(
+def _latent(fields: ConfigFields) -> nn.StackInput:
+    return nn.StackInput(
         width=fields.count("in_channels", maximum=4096),
         image=fields.count("sample_size", maximum=8192) * LATENT_DIVISOR,
         divisor=LATENT_DIVISOR,
@@ -157,7 +158,6 @@ def _latent(fields: ConfigFields) -> StackInput:
 
 
 def _per_stage(fields: ConfigFields, name: str, count: int) -> tuple[int, ...]:
-    """Return one number for each stage, from a list or a single number."""
     length = fields.length(name)
     if length is None:
         return (fields.count(name),) * count
@@ -165,13 +165,6 @@ def _per_stage(fields: ConfigFields, name: str, count: int) -> tuple[int, ...]:
     if length != count:
         fields.refuse(name, "does not match the stages", length, str(count))
     return values
-
-
-def _condition(fields: ConfigFields, width: int) -> nn.Layers:
-    """Return the vector of the time step and of the image's other conditions."""
-    added = fields.has("projection_class_embeddings_input_dim")
-    more = (*_vector("added", width), nn.Save(name="added_vector")) if added else ()
-    return (*more, *_vector("timestep", width), nn.Save(name="time"))
 
 
 def _spatial_transformer(width: int, heads: int, depth: int) -> nn.Residual:
@@ -189,7 +182,7 @@ def _spatial_transformer(width: int, heads: int, depth: int) -> nn.Residual:
 
 def _modulated_head(outputs: int) -> nn.Section:
     condition = nn.Condition(source="time", chunks=2)
-    return nn.section("head", PLAIN_NORM, condition, nn.Linear(out=outputs), part=Part.HEAD)
+    return nn.section("head", PLAIN_NORM, condition, nn.Linear(out=outputs), part=nn.Part.HEAD)
 
 
 def _modulated_block(hidden: int, attention: nn.Attention) -> nn.Layers:
@@ -200,7 +193,7 @@ def _modulated_block(hidden: int, attention: nn.Attention) -> nn.Layers:
     )
 
 
-def dit(fields: ConfigFields) -> Stack:
+def dit(fields: ConfigFields) -> nn.Stack:
     """DiT: a transformer over patches of a latent; time step and class condition each block."""
     hidden, layers = fields.count("hidden_size"), fields.count("num_hidden_layers")
     heads, patch = fields.count("num_attention_heads"), fields.count("patch_size", maximum=64)
@@ -209,10 +202,10 @@ def dit(fields: ConfigFields) -> Stack:
     block = _modulated_block(hidden, nn.Attention(heads=heads))
     # One more label means "no class". The look-up reads one vector.
     labels = nn.Embedding(entries=fields.count("num_labels") + 1, width=hidden)
-    return Stack(
-        unit=Unit.IMAGE,
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
         input=latent,
-        others={"timestep": StackInput(width=SINUSOIDS), "label": StackInput()},
+        others={"timestep": nn.StackInput(width=SINUSOIDS), "label": nn.StackInput()},
         layers=(
             nn.section(
                 "condition",
@@ -235,7 +228,7 @@ def dit(fields: ConfigFields) -> Stack:
     )
 
 
-def flux(fields: ConfigFields) -> Stack:
+def flux(fields: ConfigFields) -> nn.Stack:
     """Flux: image and text in two streams that attend to each other, then in one."""
     heads = fields.count("num_attention_heads")
     hidden = heads * fields.count("attention_head_dim")
@@ -245,15 +238,17 @@ def flux(fields: ConfigFields) -> Stack:
     vectors = [_vector(name, hidden) for name in (*guided, "pooled", "timestep")]
     text, length = fields.count("joint_attention_dim"), fields.count("text_length")
     # A token covers 2 x 2 elements of the latent.
-    image = StackInput(width=channels, image=fields.count("image_size"), divisor=2 * LATENT_DIVISOR)
-    return Stack(
-        unit=Unit.IMAGE,
+    image = nn.StackInput(
+        width=channels, image=fields.count("image_size"), divisor=2 * LATENT_DIVISOR
+    )
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
         input=image,
         others={
-            "text": StackInput(width=text, length=length),
-            "timestep": StackInput(width=SINUSOIDS),
-            "guidance": StackInput(width=SINUSOIDS),
-            "pooled": StackInput(width=fields.count("pooled_projection_dim")),
+            "text": nn.StackInput(width=text, length=length),
+            "timestep": nn.StackInput(width=SINUSOIDS),
+            "guidance": nn.StackInput(width=SINUSOIDS),
+            "pooled": nn.StackInput(width=fields.count("pooled_projection_dim")),
         },
         layers=(
             nn.section(
@@ -276,7 +271,7 @@ def flux(fields: ConfigFields) -> Stack:
     )
 
 
-def stable_diffusion_3(fields: ConfigFields) -> Stack:
+def stable_diffusion_3(fields: ConfigFields) -> nn.Stack:
     """Stable Diffusion 3: image and text in two streams that attend to each other."""
     heads, depth = fields.count("num_attention_heads"), fields.count("num_layers")
     hidden = heads * fields.count("attention_head_dim")
@@ -284,15 +279,18 @@ def stable_diffusion_3(fields: ConfigFields) -> Stack:
     places = fields.count("pos_embed_max_size") ** 2
     text, length = fields.count("joint_attention_dim"), fields.count("text_length")
     twice = min(fields.length("dual_attention_layers") or 0, depth - 1)
-    stream, alone = _two_streams(hidden, heads), _image_alone(heads)
+    stream = _two_streams(hidden, heads)
+    # The image attends to itself beside the attention to both.
+    own = nn.Attention(heads=heads, head_norm=True)
+    alone = nn.residual(PLAIN_NORM, nn.Condition(source="time", chunks=3), own)
     vectors = (*_vector("pooled", hidden), *_vector("timestep", hidden))
-    return Stack(
-        unit=Unit.IMAGE,
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
         input=latent,
         others={
-            "text": StackInput(width=text, length=length),
-            "timestep": StackInput(width=SINUSOIDS),
-            "pooled": StackInput(width=fields.count("pooled_projection_dim")),
+            "text": nn.StackInput(width=text, length=length),
+            "timestep": nn.StackInput(width=SINUSOIDS),
+            "pooled": nn.StackInput(width=fields.count("pooled_projection_dim")),
         },
         layers=(
             nn.section(
@@ -306,7 +304,7 @@ def stable_diffusion_3(fields: ConfigFields) -> Stack:
                 nn.Convolution(out=hidden, kernel=patch, stride=patch, padding=0),
                 nn.Learned(elements=places * hidden),
             ),
-            *((nn.section("twice", nn.repeat(twice, *alone, *stream)),) if twice else ()),
+            *((nn.section("twice", nn.repeat(twice, alone, *stream)),) if twice else ()),
             nn.section("double", nn.repeat(depth - 1 - twice, *stream)),
             nn.section("last", *_read_only(hidden, heads)),
             _modulated_head(patch * patch * fields.count("out_channels", maximum=65_536)),
@@ -328,12 +326,6 @@ def _two_streams(hidden: int, heads: int) -> nn.Layers:
         *(*stream("words"), nn.Save(name="pixels"), nn.Take(name="words")),
         *(*stream("pixels"), nn.Save(name="words"), nn.Take(name="pixels")),
     )
-
-
-def _image_alone(heads: int) -> nn.Layers:
-    """Return the attention of the image to itself beside that to both."""
-    attention = nn.Attention(heads=heads, head_norm=True)
-    return (nn.residual(PLAIN_NORM, nn.Condition(source="time", chunks=3), attention),)
 
 
 def _read_only(hidden: int, heads: int) -> nn.Layers:

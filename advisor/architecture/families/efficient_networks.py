@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Final
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import (
     BATCH_NORM,
@@ -13,10 +14,6 @@ from advisor.architecture.families.convolutional import (
     normed,
     stage_counts,
 )
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
 
 LEVELS: Final = (3, 4, 5, 6, 7)
 
@@ -34,13 +31,7 @@ SWISH: Final = nn.Activation(function="silu")
 HALVE: Final = nn.Pool(kernel=3, stride=2, padding=1)
 
 
-def _rounded(width: float, divisor: int) -> int:
-    """Return the nearest multiple of the divisor that is at least nine tenths of the width."""
-    near = max(divisor, int(width + divisor / 2) // divisor * divisor)
-    return near if near >= 0.9 * width else near + divisor
-
-
-def efficientnet(fields: ConfigFields) -> Stack:
+def efficientnet(fields: ConfigFields) -> nn.Stack:
     """EfficientNet: inverted bottlenecks with squeeze and excitation, scaled together.
 
     Tan and Le 2019, arXiv:1905.11946; B0 to B7 differ in ``width_coefficient``,
@@ -52,8 +43,11 @@ def efficientnet(fields: ConfigFields) -> Stack:
 
 
 def _scaled(fields: ConfigFields, width: int) -> int:
-    wide = fields.number("width_coefficient", minimum=0.01, maximum=100)
-    return _rounded(width * wide, fields.count("depth_divisor", maximum=1024))
+    """Return the nearest multiple of the divisor that is at least nine tenths of the width."""
+    wide = width * fields.number("width_coefficient", minimum=0.01, maximum=100)
+    divisor = fields.count("depth_divisor", maximum=1024)
+    near = max(divisor, int(wide + divisor / 2) // divisor * divisor)
+    return near if near >= 0.9 * wide else near + divisor
 
 
 def efficientnet_stages(fields: ConfigFields) -> tuple[tuple[nn.Section, ...], int]:
@@ -112,7 +106,7 @@ def _added(body: nn.Layers, *, stride: int, width: int, out: int) -> nn.Layers:
 
 def efficientnet_v2(
     fields: ConfigFields, *, stages: Sequence[tuple[bool, int, int, int, int]]
-) -> Stack:
+) -> nn.Stack:
     """EfficientNetV2-S: fused inverted bottlenecks first, then those of EfficientNet.
 
     A fused block has one 3 x 3 convolution in place of a widening and a depthwise one.
@@ -148,7 +142,7 @@ def mobilenet_v3(
     large: Sequence[Bottleneck],
     small: Sequence[Bottleneck],
     tops: Mapping[str, tuple[int, int]],
-) -> Stack:
+) -> nn.Stack:
     """MobileNetV3: inverted bottlenecks for phones, large or small."""
     size, width = "small" if fields.text("size") == "small" else "large", 16
     body = [nn.section("stem", *normed(width, 3, stride=2, function="hardswish"))]
@@ -171,7 +165,7 @@ def mobilenet_v3(
     return image_stack(fields, tuple(body), *head, blocks=len(body) - 1)
 
 
-def efficientdet(fields: ConfigFields) -> Stack:
+def efficientdet(fields: ConfigFields) -> nn.Stack:
     """EfficientDet: a pyramid that runs down and up on an EfficientNet, with separable heads.
 
     D0 to D5 differ in backbone, ``bifpn_width``, ``bifpn_layers``, ``head_layers`` and image size.
@@ -197,10 +191,10 @@ def efficientdet(fields: ConfigFields) -> Stack:
             nn.branch(f"boxes_{level}", *boxed),
         ]
     side, channels = fields.count("image_size"), fields.count("num_channels")
-    return Stack(
-        unit=Unit.IMAGE,
-        input=StackInput(width=channels, image=side, resized=True),
-        layers=(*body, nn.section("head", *heads, MATCHING, part=Part.HEAD)),
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
+        input=nn.StackInput(width=channels, image=side, resized=True),
+        layers=(*body, nn.section("head", *heads, MATCHING, part=nn.Part.HEAD)),
         blocks=blocks,
     )
 

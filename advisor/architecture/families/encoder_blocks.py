@@ -4,10 +4,10 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.decoder import activation
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.mixers.feed_forward import activations
-from advisor.architecture.stack import layers as nn
 from advisor.foundation.noun import Noun
 
 LAYER_NORM: Final = nn.Normalization(kind="layer")

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.encoder_blocks import (
     FUNCTIONS,
@@ -11,16 +12,12 @@ from advisor.architecture.families.encoder_blocks import (
     ends,
     transformer_blocks,
 )
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
 
 TEXT_TOKENS: Final = 512
 """Length of both texts if the work does not state it: T5's training length. [tokens]"""
 
-READ: Final = StackInput(length=TEXT_TOKENS, follows="sequence_length")
-WRITTEN: Final = StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")
+READ: Final = nn.StackInput(length=TEXT_TOKENS, follows="sequence_length")
+WRITTEN: Final = nn.StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")
 T5_NORM: Final = nn.Normalization(kind="rms", stepwise=True)
 T5_FUNCTIONS: Final = ("relu", "gelu", "gelu_new", "silu")
 
@@ -33,10 +30,10 @@ def _decoding(decodes: bool) -> dict[str, Any]:
 def _head(fields: ConfigFields) -> nn.Section:
     vocab, tied = fields.count("vocab_size"), fields.flag("tie_word_embeddings")
     logits = nn.Linear(out=vocab, bias=False, tied=tied)
-    return nn.section("head", logits, nn.CrossEntropy(), part=Part.HEAD)
+    return nn.section("head", logits, nn.CrossEntropy(), part=nn.Part.HEAD)
 
 
-def t5(fields: ConfigFields) -> Stack:
+def t5(fields: ConfigFields) -> nn.Stack:
     """T5, Flan-T5 and mT5: encoder and decoder without biases, shared token embedding.
 
     T5 1.1 has its own head, but the class of transformers 5.23 ties it all the same.
@@ -49,8 +46,8 @@ def t5(fields: ConfigFields) -> Stack:
     encoder = _t5_blocks(fields, layers, decodes=False)
     if ends(fields, "EncoderModel"):
         table = nn.Embedding(entries=vocab, width=hidden)
-        return Stack(
-            unit=Unit.SAMPLE,
+        return nn.Stack(
+            unit=nn.Unit.SAMPLE,
             input=READ,
             layers=(nn.section("encoder", table, *encoder),),
             blocks=layers,
@@ -58,8 +55,8 @@ def t5(fields: ConfigFields) -> Stack:
         )
     table = nn.Embedding(entries=vocab, width=hidden, tied=tied)
     lookup = nn.Embedding(entries=vocab, width=hidden, shared=True)
-    return Stack(
-        unit=Unit.SAMPLE,
+    return nn.Stack(
+        unit=nn.Unit.SAMPLE,
         input=READ,
         others={"words": WRITTEN},
         layers=(
@@ -101,7 +98,7 @@ def _t5_blocks(fields: ConfigFields, layers: int, *, decodes: bool) -> nn.Layers
     return (nn.Dropout(), distances, *blocks, T5_NORM, nn.Dropout())
 
 
-def whisper(fields: ConfigFields) -> Stack:
+def whisper(fields: ConfigFields) -> nn.Stack:
     """Whisper: convolutions over mel frames, an encoder, a decoder, a head tied by default.
 
     ``WhisperForCausalLM`` is only the decoder.
@@ -129,13 +126,13 @@ def whisper(fields: ConfigFields) -> Stack:
         nn.Learned(elements=targets * hidden),
         *(*transformer_blocks(writing), LAYER_NORM),
     )
-    others = {"words": StackInput(length=targets, follows="decoder_sequence_length")}
+    others = {"words": nn.StackInput(length=targets, follows="decoder_sequence_length")}
     if alone:
-        others["encoder"] = StackInput(width=hidden, length=sources)
-    return Stack(
-        unit=Unit.SAMPLE,
+        others["encoder"] = nn.StackInput(width=hidden, length=sources)
+    return nn.Stack(
+        unit=nn.Unit.SAMPLE,
         # Two frames of 10 ms for each position, after the second convolution's stride.
-        input=StackInput(width=fields.count("num_mel_bins"), length=2 * sources),
+        input=nn.StackInput(width=fields.count("num_mel_bins"), length=2 * sources),
         others=others,
         layers=(*(() if alone else (encoder,)), nn.Take(name="words"), decoder, _head(fields)),
         blocks=writing.layers + (0 if alone else reading.layers),
@@ -146,7 +143,7 @@ def whisper(fields: ConfigFields) -> Stack:
     )
 
 
-def marian(fields: ConfigFields) -> Stack:
+def marian(fields: ConfigFields) -> nn.Stack:
     """Marian: post-norm translation, with stored sinusoidal positions."""
     vocab = fields.count("vocab_size")
     own = fields.count("decoder_vocab_size", vocab)
@@ -162,7 +159,7 @@ def pair(
     offset: int | None = None,
     embedding_norm: bool = False,
     post_norm: bool = False,
-) -> Stack:
+) -> nn.Stack:
     """Return BART's relatives, or only the decoder for a causal class.
 
     ``offset`` adds to the number of stored positions; None means that none are stored. BART and
@@ -191,10 +188,10 @@ def pair(
     # Without tying, the class also keeps the shared table, which nothing uses.
     unused = () if tied else (nn.Learned(elements=vocab * hidden),)
     encoder = nn.section("encoder", *unused, *tower(reads), nn.Save(name="encoder"))
-    memory = {"encoder": StackInput(width=hidden, length=TEXT_TOKENS)} if alone else {}
+    memory = {"encoder": nn.StackInput(width=hidden, length=TEXT_TOKENS)} if alone else {}
     decoder = nn.section("decoder", *tower(writes))
-    return Stack(
-        unit=Unit.SAMPLE,
+    return nn.Stack(
+        unit=nn.Unit.SAMPLE,
         input=READ,
         others={"words": WRITTEN, **memory},
         layers=(*(() if alone else (encoder,)), nn.Take(name="words"), decoder, _head(fields)),

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Final
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.decoder import FULL, SLIDING, refuse_cross_attention
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.encoder_blocks import (
@@ -13,10 +14,6 @@ from advisor.architecture.families.encoder_blocks import (
     feed_forward,
     transformer_blocks,
 )
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
 
 MOST_POSITIONS: Final = 10_000_000
 
@@ -44,7 +41,7 @@ def task_head(fields: ConfigFields, pooled: nn.Layers, *whole: str) -> nn.Layers
 
 def bert(
     fields: ConfigFields, *, pooler: bool = True, typed: bool = True, distances: bool = False
-) -> Stack:
+) -> nn.Stack:
     """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; the class decides pooler and head.
 
     DistilBERT has no pooler; ``typed``: whether there are token types (not in DistilBERT and
@@ -70,7 +67,7 @@ def bert(
     return encoder_stack(fields, shape, embedding, transformer_blocks(shape), head, predicts)
 
 
-def electra(fields: ConfigFields) -> Stack:
+def electra(fields: ConfigFields) -> nn.Stack:
     """ELECTRA: BERT with a narrower embedding, as generator, discriminator or classifier."""
     shape, narrow = post_norm_blocks(fields), fields.count("embedding_size")
     hidden, gelu = nn.Linear(out=shape.hidden_size), nn.Activation(function="gelu")
@@ -86,7 +83,7 @@ def electra(fields: ConfigFields) -> Stack:
     return encoder_stack(fields, shape, embedding, transformer_blocks(shape), head, predicts)
 
 
-def albert(fields: ConfigFields) -> Stack:
+def albert(fields: ConfigFields) -> nn.Stack:
     """ALBERT: all layers of a group share their weights, and the embedding is narrow."""
     shape, narrow = post_norm_blocks(fields), fields.count("embedding_size")
     groups = fields.count("num_hidden_groups", maximum=shape.layers)
@@ -144,15 +141,15 @@ def encoder_stack(
     encoder: nn.Layers,
     head: nn.Layers,
     predicts: bool,
-) -> Stack:
+) -> nn.Stack:
     """Return the network, which predicts tokens if it ``predicts``, else labels or vectors."""
-    return Stack(
-        unit=Unit.TOKEN,
-        input=StackInput(),
+    return nn.Stack(
+        unit=nn.Unit.TOKEN,
+        input=nn.StackInput(),
         layers=(
-            nn.section("embedding", *embedding, part=Part.EMBEDDING),
+            nn.section("embedding", *embedding, part=nn.Part.EMBEDDING),
             nn.section("encoder", *encoder),
-            nn.section("head", *head, *(nn.CrossEntropy(),) * predicts, part=Part.HEAD),
+            nn.section("head", *head, *(nn.CrossEntropy(),) * predicts, part=nn.Part.HEAD),
         ),
         blocks=shape.layers,
         hidden_size=shape.hidden_size,
@@ -161,7 +158,7 @@ def encoder_stack(
     )
 
 
-def deberta(fields: ConfigFields, *, fused: bool) -> Stack:
+def deberta(fields: ConfigFields, *, fused: bool) -> nn.Stack:
     """DeBERTa: attention to contents and to distances.
 
     Version 1 fuses the projections of queries, keys and values. Versions 2 and 3 put distances in
@@ -242,7 +239,7 @@ def _disentangled(shape: BlockShape, extra: int, *, fused: bool) -> nn.Repeat:
     )
 
 
-def modernbert(fields: ConfigFields) -> Stack:
+def modernbert(fields: ConfigFields) -> nn.Stack:
     """ModernBERT: pre-norm, gated, windows on two of three layers, no learned positions."""
     # A scale and a shift, or only a scale.
     norm = LAYER_NORM if fields.flag("norm_bias") else nn.Normalization(kind="rms")

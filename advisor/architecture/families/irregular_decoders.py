@@ -5,15 +5,10 @@ from typing import Final
 from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, SLIDING, FeedForwards, layer_count
 from advisor.architecture.config.fields import ConfigFields
-from advisor.architecture.mixers.shapes import (
-    AttentionShape,
-    ExpertsShape,
-    Norm,
-    NormKind,
-    NormPlaces,
-    TransformerShape,
-    WindowLayers,
-)
+from advisor.architecture.mixers.attention import AttentionShape, WindowLayers
+from advisor.architecture.mixers.feed_forward import ExpertsShape
+from advisor.architecture.mixers.transformer import NormPlaces, TransformerShape
+from advisor.architecture.table.rows import Norm, NormKind
 
 OPT_POSITION_OFFSET: Final = 2
 """OPT's position table starts with two unused rows."""

@@ -7,13 +7,9 @@ from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, SLIDING, layer_count
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import after_dense
-from advisor.architecture.mixers.shapes import (
-    AttentionShape,
-    CompressedAttention,
-    CompressedIndexer,
-    Indexer,
-    TransformerShape,
-)
+from advisor.architecture.mixers.attention import AttentionShape, Indexer
+from advisor.architecture.mixers.compressed_attention import CompressedAttention, CompressedIndexer
+from advisor.architecture.mixers.transformer import TransformerShape
 
 SPARSE: Final = "compressed_sparse_attention"
 HEAVY: Final = "heavily_compressed_attention"

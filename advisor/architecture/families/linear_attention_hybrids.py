@@ -7,14 +7,9 @@ from advisor.architecture.config.decoder import FULL, LINEAR, FeedForwards, laye
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import after_dense, by_step
 from advisor.architecture.families.state_space_hybrids import layer_kinds, state_bytes
-from advisor.architecture.mixers.shapes import (
-    ExpertsShape,
-    FeedForwardShape,
-    GatedDelta,
-    LightningAttention,
-    ShortConvolution,
-    TransformerShape,
-)
+from advisor.architecture.mixers.feed_forward import ExpertsShape
+from advisor.architecture.mixers.recurrences import GatedDelta, LightningAttention, ShortConvolution
+from advisor.architecture.mixers.transformer import TransformerShape
 
 INDEXED: Final = "indexed_attention"
 
@@ -142,23 +137,22 @@ def kimi_linear(fields: ConfigFields) -> TransformerShape:
     attention = parts.latent_attention(
         fields, layers=max(full, 1), query_rank=fields.optional_count("q_lora_rank")
     ).changed(rotary=False, output_gate="element" if gated else "none")
+    layered = after_dense(fields)
+    # Kimi K3 runs its experts in a narrower space.
+    narrow = fields.optional_count("routed_expert_hidden_size")
+    if narrow is not None:
+        layered = tuple(
+            layer.changed(latent_size=narrow) if isinstance(layer, ExpertsShape) else layer
+            for layer in layered
+        )
     return parts.decoder(
         fields,
         attention=[attention] if full else [],
         other_mixers=[_channelwise_delta(fields, nested, layers - full, full_rank_gate=full_rank)],
-        feed_forward=[_into_latent(fields, layer) for layer in after_dense(fields)],
+        feed_forward=layered,
         # The class has two matrices and ignores tie_word_embeddings.
         tied=False,
     )
-
-
-def _into_latent(
-    fields: ConfigFields, layer: FeedForwardShape | ExpertsShape
-) -> FeedForwardShape | ExpertsShape:
-    """Return experts in a narrower space if the configuration states one (Kimi K3)."""
-    if isinstance(layer, FeedForwardShape) or not fields.has("routed_expert_hidden_size"):
-        return layer
-    return layer.changed(latent_size=fields.count("routed_expert_hidden_size"))
 
 
 def glm5_next(fields: ConfigFields) -> TransformerShape:

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Self, cast
+from typing import Annotated, Self, cast
 
 from pydantic import Field, model_validator
 
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import DecoderSettings, decoder_of
-from advisor.architecture.mixers.shapes import TransformerShape
-from advisor.architecture.table.model import Unit
+from advisor.architecture.table.model import Network, Unit
 from advisor.foundation.data_records import checked, read_record, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-
-if TYPE_CHECKING:
-    from advisor.architecture.stack.compile import Stack
 
 FILE = "model_families.yaml"
 
@@ -52,7 +48,7 @@ class Family(DecoderSettings):
             raise ValueError("constants stand without a reader")
         return self
 
-    def read(self, fields: ConfigFields) -> TransformerShape | Stack:
+    def read(self, fields: ConfigFields) -> Network:
         """Return the shape of a configuration. A reader's module is imported on first use.
 
         Raises InputError if a field is missing or unusable.
@@ -61,7 +57,7 @@ class Family(DecoderSettings):
             return decoder_of(self, fields)
         module, _, name = self.reader.partition(".")
         found = import_module(f"advisor.architecture.families.{module}")
-        return cast("TransformerShape | Stack", getattr(found, name)(fields, **self.constants))
+        return cast(Network, getattr(found, name)(fields, **self.constants))
 
 
 class _Refused(Noun):

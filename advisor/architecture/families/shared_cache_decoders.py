@@ -5,13 +5,10 @@ from collections import Counter
 from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, SLIDING, FeedForwards, layer_count
 from advisor.architecture.config.fields import DEFAULT_LIMIT, ConfigFields
-from advisor.architecture.mixers.shapes import (
-    AlternatingUpdates,
-    AttentionShape,
-    FeedForwardShape,
-    LayerInputs,
-    TransformerShape,
-)
+from advisor.architecture.mixers.attention import AttentionShape
+from advisor.architecture.mixers.feed_forward import FeedForwardShape
+from advisor.architecture.mixers.streams import AlternatingUpdates, LayerInputs
+from advisor.architecture.mixers.transformer import TransformerShape
 
 
 def gemma3n(fields: ConfigFields) -> TransformerShape:

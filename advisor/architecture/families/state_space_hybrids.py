@@ -5,13 +5,9 @@ from typing import Final
 from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, LINEAR, FeedForwards, layer_count
 from advisor.architecture.config.fields import LIMITS, ConfigFields
-from advisor.architecture.mixers.shapes import (
-    ExpertsShape,
-    FeedForwardShape,
-    SelectiveScan,
-    StateSpaceDuality,
-    TransformerShape,
-)
+from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
+from advisor.architecture.mixers.recurrences import SelectiveScan, StateSpaceDuality
+from advisor.architecture.mixers.transformer import TransformerShape
 
 STATE_BYTES: Final = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "auto": 2.0}
 """Bytes per element of recurrent states, by the format's name in configurations. [bytes]"""

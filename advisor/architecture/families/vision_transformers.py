@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.class_defaults import class_defaults
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import (
@@ -19,10 +20,6 @@ from advisor.architecture.families.encoder_blocks import (
     function_named,
     transformer_blocks,
 )
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
 
 FIRST: Final = nn.Pool(kind="first")
 
@@ -30,7 +27,7 @@ FIRST: Final = nn.Pool(kind="first")
 class _Pixels(NamedTuple):
     """The input of an image encoder."""
 
-    image: StackInput
+    image: nn.StackInput
     patches: nn.Convolution
     number: int
     """Patches of an image of the default size."""
@@ -39,7 +36,7 @@ class _Pixels(NamedTuple):
 def _pixels(fields: ConfigFields) -> _Pixels:
     side = fields.count("image_size")
     patch = fields.count("patch_size", maximum=side)
-    image = StackInput(width=fields.count("num_channels"), image=side)
+    image = nn.StackInput(width=fields.count("num_channels"), image=side)
     out = fields.count("hidden_size")
     patches = nn.Convolution(out=out, kernel=patch, stride=patch, padding=0)
     return _Pixels(image, patches, (side // patch) ** 2)
@@ -47,19 +44,18 @@ def _pixels(fields: ConfigFields) -> _Pixels:
 
 def _encoder(
     pixels: _Pixels, shape: BlockShape, vision: nn.Layers, head: nn.Layers, outputs: int = 1
-) -> Stack:
-    """Return an image encoder with its head."""
-    return Stack(
-        unit=Unit.IMAGE,
+) -> nn.Stack:
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
         input=pixels.image,
-        layers=(nn.section("vision", *vision), nn.section("head", *head, part=Part.HEAD)),
+        layers=(nn.section("vision", *vision), nn.section("head", *head, part=nn.Part.HEAD)),
         blocks=shape.layers,
         hidden_size=shape.hidden_size,
         outputs=outputs,
     )
 
 
-def eva02(fields: ConfigFields) -> Stack:
+def eva02(fields: ConfigFields) -> nn.Stack:
     """EVA-02: a vision transformer with gated, normalised feed-forward layers, as in timm."""
     pixels, outputs, shape = _pixels(fields), classes(fields), block_shape(fields)
     hidden, width = shape.hidden_size, shape.width
@@ -74,7 +70,7 @@ def eva02(fields: ConfigFields) -> Stack:
     return _encoder(pixels, shape, vision, (MEAN, LAYER_NORM, nn.Linear(out=outputs)), outputs)
 
 
-def vit(fields: ConfigFields, *, tokens: int = 1) -> Stack:
+def vit(fields: ConfigFields, *, tokens: int = 1) -> nn.Stack:
     """Vision transformer: patches, a class token, learned positions; pooler or classifier.
 
     With ``layer_scale`` and ``class_position`` it is a DeiT III.
@@ -88,7 +84,7 @@ def vit(fields: ConfigFields, *, tokens: int = 1) -> Stack:
     )
 
 
-def dinov2(fields: ConfigFields) -> Stack:
+def dinov2(fields: ConfigFields) -> nn.Stack:
     """DINOv2: ViT with scaled branches; the largest is gated. Token and mean classify."""
     hidden = fields.count("hidden_size")
     ratio = fields.number("mlp_ratio", minimum=0.01, maximum=64)
@@ -113,7 +109,7 @@ def _classifier(
     masked: int = 0,
     meaned: bool = False,
     classifiers: int = 1,
-) -> Stack:
+) -> nn.Stack:
     """Return an image encoder with its pooler, or with classifiers of token (and mean)."""
     pixels, hidden, outputs = _pixels(fields), shape.hidden_size, 1
     head: nn.Layers = (FIRST, *pooled)
@@ -134,7 +130,7 @@ def _classifier(
     return _encoder(pixels, shape, vision, head, outputs)
 
 
-def siglip_vision(fields: ConfigFields) -> Stack:
+def siglip_vision(fields: ConfigFields) -> nn.Stack:
     """SigLIP's image encoder: patches without a class token, pooled by one query."""
     pixels, shape = _pixels(fields), block_shape(fields)
     return _encoder(pixels, shape, _siglip_seeing(pixels, shape), _siglip_pooled(shape))
@@ -154,7 +150,6 @@ def _siglip_pooled(shape: BlockShape) -> nn.Layers:
 
 
 def _towers(fields: ConfigFields, kind: str) -> tuple[ConfigFields, ConfigFields]:
-    """Return the fields of the text tower and of the vision tower."""
     text, vision = (
         ConfigFields(
             fields.mapping(f"{tower}_config") or {},
@@ -173,7 +168,7 @@ def _pair(
     seeing: BlockShape,
     reading: BlockShape,
     project: nn.Linear,
-) -> Stack:
+) -> nn.Stack:
     """Return a vision tower, and a text tower whose first token ``project`` projects."""
     hidden, vocab = reading.hidden_size, text.count("vocab_size")
     tokens = text.count("max_position_embeddings", maximum=10_000_000)
@@ -183,10 +178,10 @@ def _pair(
         nn.Learned(elements=tokens * hidden),
         *(*transformer_blocks(reading), LAYER_NORM, FIRST, project),
     )
-    return Stack(
-        unit=Unit.SAMPLE,
+    return nn.Stack(
+        unit=nn.Unit.SAMPLE,
         input=pixels.image,
-        others={"words": StackInput(length=tokens, follows="sequence_length")},
+        others={"words": nn.StackInput(length=tokens, follows="sequence_length")},
         layers=(vision, nn.Take(name="words"), words),
         blocks=seeing.layers + reading.layers,
         hidden_size=hidden,
@@ -194,7 +189,7 @@ def _pair(
     )
 
 
-def siglip(fields: ConfigFields) -> Stack:
+def siglip(fields: ConfigFields) -> nn.Stack:
     """SigLIP: CLIP's pair with a sigmoid loss; the image is pooled by one query."""
     text, image = _towers(fields, "siglip")
     pixels, seeing, reading = _pixels(image), block_shape(image), block_shape(text)
@@ -206,7 +201,7 @@ def siglip(fields: ConfigFields) -> Stack:
     return _pair(text, pixels, vision, seeing=seeing, reading=reading, project=project)
 
 
-def clip(fields: ConfigFields) -> Stack:
+def clip(fields: ConfigFields) -> nn.Stack:
     """CLIP: a vision tower and a causal text tower, each projected to a common space."""
     project = nn.Linear(out=fields.count("projection_dim"), bias=False)
     text, image = _towers(fields, "clip")
@@ -223,7 +218,7 @@ def clip(fields: ConfigFields) -> Stack:
     return _pair(text, pixels, vision, seeing=seeing, reading=reading, project=project)
 
 
-def swin(fields: ConfigFields) -> Stack:
+def swin(fields: ConfigFields) -> nn.Stack:
     """Swin: attention in shifted windows; each stage has fewer and wider positions."""
     width = fields.count("embed_dim")
     depths, heads = stage_counts(fields, "depths"), stage_counts(fields, "num_heads")

@@ -8,12 +8,9 @@ left out.
 
 from typing import Final
 
+from advisor.architecture import stack as nn
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import normed
-from advisor.architecture.stack import layers as nn
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
 from advisor.foundation.record import record
 
 BINS: Final = 16
@@ -124,7 +121,7 @@ def _attentive(size: _Size, out: int) -> nn.Section:
     return nn.section("attention", *layers, nn.Concatenate(name="attention_kept"), *_conv(out))
 
 
-def yolo(fields: ConfigFields) -> Stack:
+def yolo(fields: ConfigFields) -> nn.Stack:
     """YOLOv8 or YOLO11, by ``version``; ``masks`` adds the head of instance segmentation."""
     version = fields.count("version")
     if version not in (8, 11):
@@ -138,7 +135,7 @@ def yolo(fields: ConfigFields) -> Stack:
     )
     up = nn.Upsample()
     layers: list[nn.Layer] = [
-        nn.section("stem", *size.halve(64), *size.halve(128), part=Part.EMBEDDING)
+        nn.section("stem", *size.halve(64), *size.halve(128), part=nn.Part.EMBEDDING)
     ]
     first = (256, 512, 512, 1024) if size.eleven else (128, 256, 512, 1024)
     for level, (stated, before) in enumerate(zip(first, (0, 256, 512, 1024), strict=True), 2):
@@ -164,9 +161,9 @@ def yolo(fields: ConfigFields) -> Stack:
     layers += [*size.halve(256), *merged("p4", 512, "n4_map")]
     layers += [*size.halve(512), *merged("p5", 1024, "c5_map", deep=True)]
     layers.append(_head(fields, size))
-    return Stack(
-        unit=Unit.IMAGE,
-        input=StackInput(
+    return nn.Stack(
+        unit=nn.Unit.IMAGE,
+        input=nn.StackInput(
             width=fields.count("num_channels"), image=fields.count("image_size"), multiple=32
         ),
         layers=tuple(layers),
@@ -198,4 +195,4 @@ def _head(fields: ConfigFields, size: _Size) -> nn.Section:
     if fields.flag("masks"):
         up = nn.Convolution(out=finest, kernel=2, stride=2, padding=0, transposed=True)
         layers += [nn.Take(name="p3_map"), *_conv(finest, 3), up, *_conv(finest, 3), *_conv(MASKS)]
-    return nn.section("head", *layers, part=Part.HEAD)
+    return nn.section("head", *layers, part=nn.Part.HEAD)

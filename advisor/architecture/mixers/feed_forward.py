@@ -1,10 +1,12 @@
-"""Operator rows of feed-forward layers, dense and routed, and costs of activation functions."""
+"""Feed-forward layers and their rows, dense and routed, and costs of activation functions."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape
+from pydantic import Field
+
+from advisor.architecture.mixers.attention import Count
 from advisor.architecture.table.operators import (
     Division,
     Operator,
@@ -22,7 +24,7 @@ from advisor.architecture.table.rows import (
     kept,
     linear_input,
 )
-from advisor.foundation.data_records import checked, read_json
+from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -32,155 +34,6 @@ to PyTorch's own accounting of Qwen3-MoE (transformers 5.23, grouped matmul)."""
 ROUTING_LAUNCHES: Final = 12
 """Softmax, top-k, renormalise, sort, count, gather in, gather back, weight, sum and the small
 index kernels between them."""
-
-
-def expert_rows(
-    shape: ExpertsShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
-) -> Iterator[Operator]:
-    """Yield the rows of one kind of routed feed-forward layer.
-
-    Eager code runs the experts in the format of the residual stream, because autocast does not
-    affect PyTorch's grouped matmul.
-
-    ``path``: dotted name of the parent row. ``saved``: the block's input; empty if the attention's
-    rows already save it.
-    """
-    at, outer = Rows(path, shape.layers), shape.latent_size or hidden_size
-    yield _router(shape, at, hidden_size, saved)
-    if shape.latent_size is not None:
-        yield from _latent(shape, at, hidden_size, shape.latent_size)
-    yield _dispatch(shape, at, outer)
-    sides = {"gate": (outer, shape.width)} if shape.gated else {}
-    sides |= {"up": (outer, shape.width), "down": (shape.width, outer)}
-    products = _by_stack("input", shape.active * shape.width, read_by=("down",), divided=True)
-    for name, (inner, made) in sides.items():
-        if name == "down":
-            yield _expert_activation(shape, at, outer)
-        yield at.linear(
-            f"experts.{name}",
-            inner,
-            made,
-            bias=shape.bias,
-            target=name,
-            division=Division.EXPERT,
-            experts=shape.experts,
-            active_experts=shape.active,
-            expert_groups=shape.groups,
-            active_groups=shape.active_groups,
-            visits=True,
-            saved=products if name == "down" else (),
-        )
-    if shape.shared_width:
-        shared = FeedForwardShape(
-            layers=shape.layers,
-            width=shape.shared_width,
-            gated=shape.gated,
-            activation=shape.activation,
-            bias=shape.shared_bias,
-        )
-        yield from feed_forward_rows(
-            shared, path=f"{path}.shared_expert", hidden_size=hidden_size, saved=()
-        )
-    if shape.shared_gate:
-        yield at.elementwise(
-            "shared_expert_gate",
-            kind=OperatorKind.ROUTING,
-            parameters=hidden_size,
-            flops_per_token=2.0 * hidden_size,
-            fused=2.0 * hidden_size,
-            unfused=4.0 * hidden_size,
-            launches=3,
-            saved=(kept("shared_output", hidden_size),),
-        )
-
-
-def _router(
-    shape: ExpertsShape, at: Rows, hidden_size: int, saved: tuple[SavedTensor, ...]
-) -> Operator:
-    return at.elementwise(
-        "router",
-        kind=OperatorKind.ROUTING,
-        # Correction biases that steer the choice (DeepSeek V3) are buffers, not parameters.
-        parameters=shape.experts * (hidden_size + shape.router_bias) + shape.router_scales,
-        in_features=hidden_size,
-        out_features=shape.experts,
-        flops_per_token=2.0 * hidden_size * shape.experts,
-        fused=hidden_size + 2 * shape.experts,
-        unfused=hidden_size + 8 * shape.experts,
-        launches=ROUTING_LAUNCHES,
-        saved=(
-            *saved,
-            kept("choices", ROUTING_BYTES_PER_VISIT * shape.active, SavedFormat.BYTE),
-            kept("router_probabilities", shape.experts, SavedFormat.FP32),
-        ),
-    )
-
-
-def _latent(
-    shape: ExpertsShape, at: Rows, hidden_size: int, latent_size: int
-) -> Iterator[Operator]:
-    """Yield the projections into the experts' narrower space and back."""
-    bias = shape.shared_bias
-    yield at.linear("latent", hidden_size, latent_size, bias=bias, division=REPLICATED)
-    yield at.lone_linear("latent_output", latent_size, hidden_size, bias=bias, division=REPLICATED)
-
-
-def _dispatch(shape: ExpertsShape, at: Rows, hidden_size: int) -> Operator:
-    """Return the row that sends tokens to their experts and the outputs back."""
-    copies = shape.active * hidden_size
-    return at.elementwise(
-        "dispatch",
-        # In: read and write each copy. Back: read each copy, write the sum.
-        fused=3.0 * copies + hidden_size,
-        # Gather in, gather back and weighting read and write each copy; the sum reads them.
-        unfused=7.0 * copies + hidden_size,
-        launches=4,
-        visits=True,
-        saved=(
-            *_by_stack("expert_input", copies, read_by=("gate+up",) if shape.gated else ("up",)),
-            *_by_stack("expert_output", copies),
-        ),
-    )
-
-
-def _expert_activation(shape: ExpertsShape, at: Rows, outer_size: int) -> Operator:
-    width = float(shape.active * shape.width)
-    activation = ACTIVATIONS[shape.activation]
-    # Clamping gate and up keeps both clamped tensors, the sigmoid and its product besides.
-    unfused = 4.0 if shape.clamped else 1.0
-    inputs = 2 if shape.gated else 1
-    # Elements read and written for each of the token's experts.
-    biases = 2.0 * shape.active * (inputs * shape.width + outer_size) if shape.bias else 0.0
-    passes = activation.passes + (3.0 if shape.gated else 0.0) + (8.0 if shape.clamped else 0.0)
-    activated = kept("activated", unfused * width, STREAM, when=SavedWhen.UNFUSED, divided=True)
-    name = "gate_and_up" if shape.gated else "up"
-    return at.elementwise(
-        "experts.activation",
-        kind=OperatorKind.ACTIVATION,
-        # Nobody ships one kernel for clamped gates; biases of experts are added on their own.
-        fused=(passes if shape.clamped else inputs + 1.0) * width + biases,
-        unfused=passes * width + biases,
-        launches=activation.launches + int(shape.gated) + (5 if shape.clamped else 0),
-        division=Division.EXPERT,
-        visits=True,
-        saved=(*_by_stack(name, inputs * width, divided=True), activated),
-    )
-
-
-def _by_stack(
-    name: str, elements: float, *, read_by: tuple[str, ...] | None = None, divided: bool = False
-) -> tuple[SavedTensor, SavedTensor]:
-    """Return one tensor, in the stream's format for eager code and the matmul's for fused code."""
-    facts: dict[str, object] = {
-        "divided": divided,
-        "gathered": not divided,
-        "remade": read_by == ("down",),
-        "read_by": read_by,
-    }
-    return (
-        kept(name, elements, STREAM, when=SavedWhen.UNFUSED, **facts),
-        kept(name, elements, COMPUTE, when=SavedWhen.FUSED, **facts),
-    )
 
 
 class Activation(Noun):
@@ -211,8 +64,7 @@ class Activations(Noun):
 @cache
 def activations() -> Mapping[str, Activation]:
     """Read the activation functions."""
-    content = read_json(data_path("activations.json"))
-    return checked(Activations.model_validate, content, file="activations.json").functions
+    return read_record(data_path("activations.json"), Activations).functions
 
 
 ACTIVATIONS: Final = {
@@ -221,62 +73,237 @@ ACTIVATIONS: Final = {
 """Activation functions by their name in published configurations."""
 
 
-def input_readers(shape: FeedForwardShape | ExpertsShape) -> tuple[str, ...]:
-    """Return the linear layers that read the block's input, by adapter target or role."""
-    if isinstance(shape, FeedForwardShape):
-        if not shape.gated:
+class FeedForwardShape(Noun):
+    """Equal dense feed-forward layers."""
+
+    layers: Count
+    width: Count
+    gated: bool = True
+    activation: str = "silu"
+    bias: bool = False
+    fused_gate: bool = False
+    """Whether gate and up projections are one matrix."""
+
+    @property
+    def input_readers(self) -> tuple[str, ...]:
+        """The linear layers that read the block's input, by adapter target."""
+        if not self.gated:
             return ("up",)
-        return ("gate+up",) if shape.fused_gate else ("gate", "up")
-    readers = ["router"]
-    if shape.latent_size is not None:
-        readers.append("latent")
-    if shape.shared_width:
-        readers += ["gate", "up"] if shape.gated else ["up"]
-    if shape.shared_gate:
-        readers.append("shared_gate")
-    return tuple(readers)
+        return ("gate+up",) if self.fused_gate else ("gate", "up")
+
+    def rows(self, at: Rows, saved: tuple[SavedTensor, ...]) -> Iterator[Operator]:
+        """Yield the rows. ``saved`` is the block's input; empty if the attention's rows save it."""
+        hidden_size, width, bias = at.hidden_size, self.width, self.bias
+        for name in ("gate", "up") if self.gated else ("up",):
+            yield at.linear(name, hidden_size, width, bias=bias, target=name, saved=saved)
+            saved = ()
+        yield self._activation(at)
+        product = linear_input(width, ("down",), divided=True)
+        yield at.linear("down", width, hidden_size, bias=bias, target="down", saved=(product,))
+
+    def _activation(self, at: Rows) -> Operator:
+        """Return the row of the activation, with the product of a gated layer."""
+        width, gated, activation = self.width, self.gated, ACTIVATIONS[self.activation]
+        unfused: dict[str, Any] = {"when": SavedWhen.UNFUSED, "divided": True}
+        saved = []
+        if activation.stream_intermediates:
+            steps = activation.stream_intermediates * width
+            saved.append(kept("intermediates", steps, STREAM, **unfused))
+            saved.append(kept("half_input", activation.compute_intermediates * width, **unfused))
+            saved.append(kept("input", width, when=SavedWhen.FUSED, divided=True))
+        elif activation.keeps_input:
+            saved.append(kept("input", width, divided=True))
+        if gated:
+            # Gradients of the product and of both its sides, where the product itself is freed.
+            saved.append(kept("activated", width, backward=2.0, **unfused))
+            saved.append(kept("up", width, divided=True))
+        # A product reads two tensors and writes one.
+        return at.elementwise(
+            "activation",
+            kind=OperatorKind.ACTIVATION,
+            division=TENSOR,
+            parameters=activation.parameters,
+            fused=(3.0 if gated else 2.0) * width,
+            unfused=(activation.passes + (3.0 if gated else 0.0)) * width,
+            launches=activation.launches + gated,
+            saved=tuple(saved),
+        )
 
 
-def feed_forward_rows(
-    shape: FeedForwardShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
-) -> Iterator[Operator]:
-    """Yield the rows of one kind of dense feed-forward layer.
+class ExpertsShape(Noun):
+    """Equal routed expert layers."""
 
-    ``path``: dotted name of the parent row. ``saved``: the block's input; empty if the attention's
-    rows already save it.
-    """
-    at, width, bias = Rows(path, shape.layers), shape.width, shape.bias
-    for name in ("gate", "up") if shape.gated else ("up",):
-        yield at.linear(name, hidden_size, width, bias=bias, target=name, saved=saved)
-        saved = ()
-    yield _activation(at, width, ACTIVATIONS[shape.activation], gated=shape.gated)
-    product = linear_input(width, ("down",), divided=True)
-    yield at.linear("down", width, hidden_size, bias=bias, target="down", saved=(product,))
+    layers: Count
+    experts: Annotated[int, Field(ge=2)]
+    active: Count
+    width: Count
+    """Width of one expert."""
+    gated: bool = True
+    latent_size: Count | None = None
+    """Width to which tokens are projected before the experts, and from which back (Nemotron 3)."""
+    activation: str = "silu"
+    bias: bool = False
+    """Whether the experts have biases (gpt-oss)."""
+    groups: Count = 1
+    active_groups: Count = 1
+    """Groups of experts that a token may visit (DeepSeek V2 and V3)."""
+    router_bias: bool = False
+    router_scales: Annotated[int, Field(ge=0)] = 0
+    """Learned scales for the router's input and its choices (Gemma 4)."""
+    shared_width: Annotated[int, Field(ge=0)] = 0
+    """Total width of the experts that every token visits."""
+    shared_bias: bool = False
+    """Whether shared expert and projections to the latent width have biases (Nemotron-H)."""
+    shared_gate: bool = False
+    """Whether the shared expert's output passes a learned gate (Qwen2-MoE)."""
+    clamped: bool = False
+    """Whether the activation clamps its inputs (gpt-oss)."""
+
+    @property
+    def input_readers(self) -> tuple[str, ...]:
+        """The linear layers that read the block's input, by adapter target or role."""
+        readers = ["router"]
+        if self.latent_size is not None:
+            readers.append("latent")
+        if self.shared_width:
+            readers += ["gate", "up"] if self.gated else ["up"]
+        if self.shared_gate:
+            readers.append("shared_gate")
+        return tuple(readers)
+
+    def rows(self, at: Rows, saved: tuple[SavedTensor, ...]) -> Iterator[Operator]:
+        """Yield the rows. ``saved`` is the block's input; empty if the attention's rows save it.
+
+        Eager code runs the experts in the format of the residual stream, because autocast does not
+        affect PyTorch's grouped matmul.
+        """
+        hidden_size = at.hidden_size
+        outer = self.latent_size or hidden_size
+        yield self._router(at, saved)
+        if self.latent_size is not None:
+            yield from self._latent(at, self.latent_size)
+        yield self._dispatch(at, outer)
+        sides = {"gate": (outer, self.width)} if self.gated else {}
+        sides |= {"up": (outer, self.width), "down": (self.width, outer)}
+        products = _by_stack("input", self.active * self.width, read_by=("down",), divided=True)
+        for name, (inner, made) in sides.items():
+            if name == "down":
+                yield self._activation(at, outer)
+            yield at.linear(
+                f"experts.{name}",
+                inner,
+                made,
+                bias=self.bias,
+                target=name,
+                division=Division.EXPERT,
+                experts=self.experts,
+                active_experts=self.active,
+                expert_groups=self.groups,
+                active_groups=self.active_groups,
+                visits=True,
+                saved=products if name == "down" else (),
+            )
+        if self.shared_width:
+            shared = FeedForwardShape(
+                layers=self.layers,
+                width=self.shared_width,
+                gated=self.gated,
+                activation=self.activation,
+                bias=self.shared_bias,
+            )
+            yield from shared.rows(at.under("shared_expert"), saved=())
+        if self.shared_gate:
+            yield at.elementwise(
+                "shared_expert_gate",
+                kind=OperatorKind.ROUTING,
+                parameters=hidden_size,
+                flops_per_token=2.0 * hidden_size,
+                fused=2.0 * hidden_size,
+                unfused=4.0 * hidden_size,
+                launches=3,
+                saved=(kept("shared_output", hidden_size),),
+            )
+
+    def _router(self, at: Rows, saved: tuple[SavedTensor, ...]) -> Operator:
+        hidden_size = at.hidden_size
+        return at.elementwise(
+            "router",
+            kind=OperatorKind.ROUTING,
+            # Correction biases that steer the choice (DeepSeek V3) are buffers, not parameters.
+            parameters=self.experts * (hidden_size + self.router_bias) + self.router_scales,
+            in_features=hidden_size,
+            out_features=self.experts,
+            flops_per_token=2.0 * hidden_size * self.experts,
+            fused=hidden_size + 2 * self.experts,
+            unfused=hidden_size + 8 * self.experts,
+            launches=ROUTING_LAUNCHES,
+            saved=(
+                *saved,
+                kept("choices", ROUTING_BYTES_PER_VISIT * self.active, SavedFormat.BYTE),
+                kept("router_probabilities", self.experts, SavedFormat.FP32),
+            ),
+        )
+
+    def _latent(self, at: Rows, latent_size: int) -> Iterator[Operator]:
+        """Yield the projections into the experts' narrower space and back."""
+        bias = self.shared_bias
+        yield at.linear("latent", at.hidden_size, latent_size, bias=bias, division=REPLICATED)
+        yield at.lone_linear(
+            "latent_output", latent_size, at.hidden_size, bias=bias, division=REPLICATED
+        )
+
+    def _dispatch(self, at: Rows, hidden_size: int) -> Operator:
+        """Return the row that sends tokens to their experts and the outputs back."""
+        copies = self.active * hidden_size
+        return at.elementwise(
+            "dispatch",
+            # In: read and write each copy. Back: read each copy, write the sum.
+            fused=3.0 * copies + hidden_size,
+            # Gather in, gather back and weighting read and write each copy; the sum reads them.
+            unfused=7.0 * copies + hidden_size,
+            launches=4,
+            visits=True,
+            saved=(
+                *_by_stack("expert_input", copies, read_by=("gate+up",) if self.gated else ("up",)),
+                *_by_stack("expert_output", copies),
+            ),
+        )
+
+    def _activation(self, at: Rows, outer_size: int) -> Operator:
+        width = float(self.active * self.width)
+        activation = ACTIVATIONS[self.activation]
+        # Clamping gate and up keeps both clamped tensors, the sigmoid and its product besides.
+        unfused = 4.0 if self.clamped else 1.0
+        inputs = 2 if self.gated else 1
+        # Elements read and written for each of the token's experts.
+        biases = 2.0 * self.active * (inputs * self.width + outer_size) if self.bias else 0.0
+        passes = activation.passes + (3.0 if self.gated else 0.0) + (8.0 if self.clamped else 0.0)
+        activated = kept("activated", unfused * width, STREAM, when=SavedWhen.UNFUSED, divided=True)
+        name = "gate_and_up" if self.gated else "up"
+        return at.elementwise(
+            "experts.activation",
+            kind=OperatorKind.ACTIVATION,
+            # Nobody ships one kernel for clamped gates; biases of experts are added on their own.
+            fused=(passes if self.clamped else inputs + 1.0) * width + biases,
+            unfused=passes * width + biases,
+            launches=activation.launches + int(self.gated) + (5 if self.clamped else 0),
+            division=Division.EXPERT,
+            visits=True,
+            saved=(*_by_stack(name, inputs * width, divided=True), activated),
+        )
 
 
-def _activation(at: Rows, width: int, activation: Activation, *, gated: bool) -> Operator:
-    """Return the row of the activation, with the product of a gated layer."""
-    unfused: dict[str, Any] = {"when": SavedWhen.UNFUSED, "divided": True}
-    saved = []
-    if activation.stream_intermediates:
-        steps = activation.stream_intermediates * width
-        saved.append(kept("intermediates", steps, STREAM, **unfused))
-        saved.append(kept("half_input", activation.compute_intermediates * width, **unfused))
-        saved.append(kept("input", width, when=SavedWhen.FUSED, divided=True))
-    elif activation.keeps_input:
-        saved.append(kept("input", width, divided=True))
-    if gated:
-        # Gradients of the product and of both its sides, where the product itself is freed.
-        saved.append(kept("activated", width, backward=2.0, **unfused))
-        saved.append(kept("up", width, divided=True))
-    # A product reads two tensors and writes one.
-    return at.elementwise(
-        "activation",
-        kind=OperatorKind.ACTIVATION,
-        division=TENSOR,
-        parameters=activation.parameters,
-        fused=(3.0 if gated else 2.0) * width,
-        unfused=(activation.passes + (3.0 if gated else 0.0)) * width,
-        launches=activation.launches + gated,
-        saved=tuple(saved),
+def _by_stack(
+    name: str, elements: float, *, read_by: tuple[str, ...] | None = None, divided: bool = False
+) -> tuple[SavedTensor, SavedTensor]:
+    """Return one tensor, in the stream's format for eager code and the matmul's for fused code."""
+    facts: dict[str, object] = {
+        "divided": divided,
+        "gathered": not divided,
+        "remade": read_by == ("down",),
+        "read_by": read_by,
+    }
+    return (
+        kept(name, elements, STREAM, when=SavedWhen.UNFUSED, **facts),
+        kept(name, elements, COMPUTE, when=SavedWhen.FUSED, **facts),
     )

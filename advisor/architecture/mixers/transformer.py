@@ -1,34 +1,25 @@
-"""Builds the operator rows of a decoder-only transformer from its shape."""
+"""A decoder-only transformer: its layers, and its operator table.
+
+Attention and feed-forward layers are listed separately, each with the number of layers that hold
+it. So a model with dense layers first, or with windows on every other layer, needs no list of
+layers. Every quantity of a model is a sum over layers, so their order does not matter.
+"""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Any, Final
 
-from advisor.architecture.mixers.attention import attention_rows
-from advisor.architecture.mixers.attention import input_readers as attention_readers
-from advisor.architecture.mixers.compressed_attention import compressed_attention_rows
-from advisor.architecture.mixers.feed_forward import expert_rows, feed_forward_rows
-from advisor.architecture.mixers.feed_forward import input_readers as feed_forward_readers
-from advisor.architecture.mixers.recurrences import (
-    gated_delta_rows,
-    lightning_rows,
-    selective_scan_rows,
-    short_convolution_rows,
-    state_space_duality_rows,
-)
-from advisor.architecture.mixers.shapes import (
+from pydantic import Field
+
+from advisor.architecture.mixers.attention import AttentionShape, Count
+from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
+from advisor.architecture.mixers.recurrences import Mixer
+from advisor.architecture.mixers.streams import (
     AlternatingUpdates,
-    CompressedAttention,
-    ExpertsShape,
     LayerInputs,
-    LightningAttention,
-    Mixer,
-    Norm,
-    NormPlaces,
-    SelectiveScan,
-    ShortConvolution,
-    StateSpaceDuality,
-    TransformerShape,
+    hyper_connection_head,
+    hyper_connection_rows,
 )
+from advisor.architecture.table.model import ModelArchitecture, Network, SampleSize
 from advisor.architecture.table.operators import Operator, OperatorKind, Part, SavedFormat
 from advisor.architecture.table.rows import (
     COMPUTE,
@@ -37,282 +28,239 @@ from advisor.architecture.table.rows import (
     REPLICATED,
     STREAM,
     TENSOR,
+    Norm,
     Rows,
     kept,
     linear_input,
 )
+from advisor.foundation.noun import Noun
 
 DROPOUT_PASSES: Final = 2.5
 """Dropout reads a branch and writes it and a mask of one byte for each element."""
 
 
-def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
-    """Return the operator table of a decoder, in the order of the forward pass, names unique."""
-    return (*_embedding(shape), *_blocks(shape), *_head(shape))
+class NormPlaces(Noun):
+    """Places of the norms in a block."""
+
+    attention_input: bool = True
+    feed_forward_input: bool = True
+    attention_output: bool = False
+    feed_forward_output: bool = False
 
 
-def _embedding(shape: TransformerShape) -> Iterator[Operator]:
-    for tower in shape.towers:
-        row = Rows("tower", 1, Part.EMBEDDING).elementwise(
-            tower.name.replace(" ", "_"),
-            kind=OperatorKind.EMBEDDING,
-            fused=0.0,
-            unfused=0.0,
-            launches=0,
-        )
-        yield row.changed(parameters=tower.parameters)
-    at, hidden = Rows("embedding", 1, Part.EMBEDDING), shape.hidden_size
-    width = shape.embedding_width or hidden
-    table = (shape.vocab_size + shape.extra_embeddings) * width
-    yield at.elementwise(
-        "tokens",
-        kind=OperatorKind.EMBEDDING,
-        division=TENSOR,
-        parameters=table,
-        # A tied table is one matrix: its use counts at the head, its storage here.
-        active_parameters=0 if shape.tied else table,
-        fused=FUSED_PASSES * width,
-        unfused=FUSED_PASSES * width,
-    )
-    if shape.layer_inputs is not None:
-        yield from layer_input_embedding(
-            shape.layer_inputs, layers=shape.layers, hidden_size=hidden, norm=shape.norm
-        )
-    if shape.positions:
+class Tower(Noun):
+    """A part of a multimodal class besides the text tower; only its size is known."""
+
+    name: str
+    parameters: Count
+
+
+class TransformerShape(Network):
+    """A decoder-only transformer: all facts that determine its operator table."""
+
+    hidden_size: Count
+    vocab_size: Count
+    attention: tuple[AttentionShape, ...]
+    feed_forward: tuple[FeedForwardShape | ExpertsShape, ...]
+    other_mixers: tuple[Mixer, ...] = ()
+    """Layers that mix tokens, other than by plain or latent attention."""
+    parallel_mixers: bool = False
+    """Whether the other mixers run beside the attention of the same layers (Falcon-H1)."""
+    single_branch: bool = False
+    """Whether each layer is either a mixer or a feed-forward layer (Mamba, Nemotron-H)."""
+    extra_norms: Annotated[int, Field(ge=0)] = 0
+    """Number of additional norms of the hidden width in each block (Gemma 4's experts)."""
+    layer_inputs: LayerInputs | None = None
+    alternating: AlternatingUpdates | None = None
+    residual_streams: Annotated[int, Field(ge=1)] = 1
+    """Number of copies of the residual stream, mixed around each branch (hyper-connections)."""
+    streams_averaged: bool = False
+    """Whether the head reads their mean; otherwise a learned mixture (DeepSeek V4)."""
+    norm: Norm = Norm()
+    places: NormPlaces = NormPlaces()
+    final_norm: bool = True
+    parallel: bool = False
+    """Whether attention and feed-forward read the same normalised input (one norm per block)."""
+    tied: bool = False
+    head_bias: bool = False
+    dropout: bool = False
+    """Whether training drops elements of each branch before it joins the residual stream."""
+    positions: Annotated[int, Field(ge=0)] = 0
+    """Rows of a learned position table."""
+    extra_embeddings: Annotated[int, Field(ge=0)] = 0
+    """Rows of the token table that the head does not predict (Llama 3.2 Vision)."""
+    embedding_width: Count | None = None
+    """Width of the token embedding if projections connect it to the blocks (OPT-350m)."""
+    embedding_norm: bool = False
+    towers: tuple[Tower, ...] = ()
+    """Parts that are stored with the model, but that text tokens do not pass."""
+
+    @property
+    def layers(self) -> int:
+        """Number of blocks."""
+        if self.single_branch:
+            return self.mixers + sum(item.layers for item in self.feed_forward)
+        return self.mixers
+
+    @property
+    def mixers(self) -> int:
+        """Number of layers that mix tokens, by attention or by a recurrence."""
+        beside = () if self.parallel_mixers else self.other_mixers
+        return sum(item.layers for item in self.attention) + sum(item.layers for item in beside)
+
+    def rows(self) -> tuple[Operator, ...]:
+        """Return the operator table, in the order of the forward pass, names unique."""
+        return (*self._embedding(), *self._blocks(), *self._head())
+
+    def architecture(self, *, sample: SampleSize | None = None, **facts: Any) -> ModelArchitecture:
+        """Return the architecture. The size of an input has no effect: tokens pass one by one."""
+        routed = [layer for layer in self.feed_forward if isinstance(layer, ExpertsShape)]
+        experts = max(routed, key=lambda layer: layer.experts, default=None)
+        heads, key_value_heads = self._divided_heads()
+        built: dict[str, object] = {
+            "hidden_size": self.hidden_size,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": key_value_heads,
+            "vocab_size": self.vocab_size,
+            "learned_positions": self.positions > 0,
+            "num_experts": experts.experts if experts else 1,
+            "experts_per_token": experts.active if experts else 1,
+            "tied_embeddings": self.tied,
+            "branches_per_layer": 1 if self.single_branch else 2,
+            "other_towers": ("tower",) if self.towers else (),
+            "operators": self.rows(),
+        }
+        return ModelArchitecture.model_validate({**built, **facts})
+
+    def _divided_heads(self) -> tuple[int, int]:
+        """Return the heads that tensor parallelism may divide: of attention, or of a recurrence."""
+        if self.attention:
+            return self.attention[0].heads, self.attention[0].key_value_heads
+        # A selective scan has channels but no heads. Without heads, the model is not divided.
+        heads = max(getattr(mixer, "heads", 1) for mixer in self.other_mixers)
+        shared = any(mixer.shared_cache for mixer in self.other_mixers)
+        return heads, 1 if shared else heads
+
+    def _at(self, path: str, layers: int, part: Part = Part.BLOCK) -> Rows:
+        return Rows(path, layers, part, self.hidden_size, self.norm)
+
+    def _embedding(self) -> Iterator[Operator]:
+        for tower in self.towers:
+            row = self._at("tower", 1, Part.EMBEDDING).elementwise(
+                tower.name.replace(" ", "_"),
+                kind=OperatorKind.EMBEDDING,
+                fused=0.0,
+                unfused=0.0,
+                launches=0,
+            )
+            yield row.changed(parameters=tower.parameters)
+        at, hidden = self._at("embedding", 1, Part.EMBEDDING), self.hidden_size
+        width = self.embedding_width or hidden
+        table = (self.vocab_size + self.extra_embeddings) * width
         yield at.elementwise(
-            "positions",
+            "tokens",
             kind=OperatorKind.EMBEDDING,
-            parameters=shape.positions * hidden,
-            fused=FUSED_PASSES * hidden,
-            # Look up, and add to the token's vector.
-            unfused=5.0 * hidden,
-            launches=2,
+            division=TENSOR,
+            parameters=table,
+            # A tied table is one matrix: its use counts at the head, its storage here.
+            active_parameters=0 if self.tied else table,
+            fused=FUSED_PASSES * width,
+            unfused=FUSED_PASSES * width,
         )
-    if shape.embedding_width is not None:
-        yield at.linear("projection", shape.embedding_width, hidden, division=REPLICATED)
-    if shape.embedding_norm:
-        yield at.norm("norm", shape.norm, hidden)
+        if self.layer_inputs is not None:
+            yield from self.layer_inputs.embedding(at, self.layers)
+        if self.positions:
+            yield at.elementwise(
+                "positions",
+                kind=OperatorKind.EMBEDDING,
+                parameters=self.positions * hidden,
+                fused=FUSED_PASSES * hidden,
+                # Look up, and add to the token's vector.
+                unfused=5.0 * hidden,
+                launches=2,
+            )
+        if self.embedding_width is not None:
+            yield at.linear("projection", self.embedding_width, hidden, division=REPLICATED)
+        if self.embedding_norm:
+            yield at.norm("norm", hidden)
 
+    def _blocks(self) -> Iterator[Operator]:
+        for index, attention in enumerate(self.attention):
+            readers = attention.input_readers
+            if self.parallel:
+                readers += self.feed_forward[0].input_readers
+            at = self._at(f"block.attention{_ordinal(index)}", attention.layers)
+            yield from attention.rows(at, readers)
+        for index, mixer in enumerate(self.other_mixers):
+            yield from mixer.rows(self._at(f"block.mixer{_ordinal(index)}", mixer.layers))
+        for index, layer in enumerate(self.feed_forward):
+            read = linear_input(self.hidden_size, layer.input_readers)
+            at = self._at(f"block.feed_forward{_ordinal(index)}", layer.layers)
+            yield from layer.rows(at, () if self.parallel else (read,))
+        yield from self._block_norms()
+        at = self._at("block", self.layers)
+        if self.layer_inputs is not None:
+            yield from self.layer_inputs.rows(at.under("layer_input"))
+        if self.alternating is not None:
+            yield from self.alternating.rows(at.under("alternating"))
+        if self.residual_streams > 1:
+            yield from hyper_connection_rows(at, self.residual_streams)
+        yield self._residual(at)
 
-def _blocks(shape: TransformerShape) -> Iterator[Operator]:
-    hidden, norm = shape.hidden_size, shape.norm
-    for index, attention in enumerate(shape.attention):
-        readers = attention_readers(attention)
-        if shape.parallel:
-            readers += feed_forward_readers(shape.feed_forward[0])
-        path = f"block.attention{_ordinal(index)}"
-        yield from attention_rows(
-            attention, path=path, hidden_size=hidden, norm=norm, readers=readers
+    def _block_norms(self) -> Iterator[Operator]:
+        for place in NormPlaces.model_fields:
+            layers = self.layers
+            if self.single_branch:
+                # Each layer has only one branch and its norm.
+                mixes = place.startswith("attention")
+                layers = self.mixers if mixes else self.layers - self.mixers
+            if getattr(self.places, place) and layers:
+                # What a matmul just wrote is in its format; the residual stream has its own.
+                stream = COMPUTE if place.endswith("output") else STREAM
+                at = self._at("block", layers)
+                yield at.norm(f"{place}_norm", self.hidden_size, stream=stream)
+        at = self._at("block", self.layers)
+        for index in range(self.extra_norms):
+            yield at.norm(f"extra_norm{_ordinal(index)}", self.hidden_size)
+
+    def _residual(self, at: Rows) -> Operator:
+        branches = 1 if self.single_branch else 2
+        moved = branches * self.hidden_size
+        # Each of the block's two branches has a mask.
+        masks = kept("dropout_masks", 2 * self.hidden_size, SavedFormat.BYTE)
+        return at.elementwise(
+            "residual",
+            # An addition for each branch; fused with a neighbour, it reads one and writes the sum.
+            fused=FUSED_PASSES * moved,
+            unfused=(3.0 + (DROPOUT_PASSES if self.dropout else 0.0)) * moved,
+            launches=branches * (2 if self.dropout else 1),
+            saved=(masks,) if self.dropout else (),
         )
-    for index, mixer in enumerate(shape.other_mixers):
-        at = Rows(f"block.mixer{_ordinal(index)}", mixer.layers)
-        yield from _mixer_rows(shape, mixer, at)
-    for index, layer in enumerate(shape.feed_forward):
-        saved = () if shape.parallel else (linear_input(hidden, feed_forward_readers(layer)),)
-        path = f"block.feed_forward{_ordinal(index)}"
-        if isinstance(layer, ExpertsShape):
-            yield from expert_rows(layer, path=path, hidden_size=hidden, saved=saved)
-        else:
-            yield from feed_forward_rows(layer, path=path, hidden_size=hidden, saved=saved)
-    yield from _block_norms(shape)
-    layers = shape.layers
-    if shape.layer_inputs is not None:
-        yield from layer_input_rows(
-            shape.layer_inputs, layers=layers, hidden_size=hidden, norm=norm
+
+    def _head(self) -> Iterator[Operator]:
+        at, width, vocab = self._at("head", 1, Part.HEAD), self.hidden_size, self.vocab_size
+        if self.alternating is not None:
+            yield from self.alternating.head(width)
+        if self.residual_streams > 1 and not self.streams_averaged:
+            yield hyper_connection_head(at, self.residual_streams)
+        if self.final_norm:
+            yield at.norm("norm", width)
+        if self.embedding_width is not None:
+            yield at.linear("projection", width, self.embedding_width, division=REPLICATED)
+            width = self.embedding_width
+        saved = (linear_input(width, ("head",)),)
+        yield at.linear("logits", width, vocab, bias=self.head_bias, tied=self.tied, saved=saved)
+        yield at.elementwise(
+            "loss",
+            kind=OperatorKind.CROSS_ENTROPY,
+            division=TENSOR,
+            out_features=vocab,
+            fused=FUSED_PASSES * vocab,
+            unfused=LOSS_PASSES * vocab,
+            launches=3,
         )
-    if shape.alternating is not None:
-        yield from alternating_rows(shape.alternating, layers=layers, hidden_size=hidden, norm=norm)
-    if shape.residual_streams > 1:
-        yield from hyper_connection_rows(
-            layers=layers, hidden_size=hidden, streams=shape.residual_streams
-        )
-    yield _residual(shape)
-
-
-def _mixer_rows(shape: TransformerShape, mixer: Mixer, at: Rows) -> Iterator[Operator]:
-    hidden, norm = shape.hidden_size, shape.norm
-    if isinstance(mixer, SelectiveScan):
-        return selective_scan_rows(mixer, at, hidden)
-    if isinstance(mixer, StateSpaceDuality):
-        return state_space_duality_rows(mixer, at, hidden, norm)
-    if isinstance(mixer, CompressedAttention):
-        return compressed_attention_rows(mixer, at, hidden, norm)
-    if isinstance(mixer, LightningAttention):
-        return lightning_rows(mixer, at, hidden, norm)
-    if isinstance(mixer, ShortConvolution):
-        return short_convolution_rows(mixer, at, hidden)
-    return gated_delta_rows(mixer, at, hidden, norm)
-
-
-def _block_norms(shape: TransformerShape) -> Iterator[Operator]:
-    for place in NormPlaces.model_fields:
-        layers = shape.layers
-        if shape.single_branch:
-            # Each layer has only one branch and its norm.
-            mixes = place.startswith("attention")
-            layers = shape.mixers if mixes else shape.layers - shape.mixers
-        if getattr(shape.places, place) and layers:
-            # What a matmul just wrote is in its format; the residual stream has its own.
-            stream = COMPUTE if place.endswith("output") else STREAM
-            at = Rows("block", layers)
-            yield at.norm(f"{place}_norm", shape.norm, shape.hidden_size, stream=stream)
-    at = Rows("block", shape.layers)
-    for index in range(shape.extra_norms):
-        yield at.norm(f"extra_norm{_ordinal(index)}", shape.norm, shape.hidden_size)
-
-
-def _residual(shape: TransformerShape) -> Operator:
-    branches = 1 if shape.single_branch else 2
-    moved = branches * shape.hidden_size
-    # Each of the block's two branches has a mask.
-    masks = kept("dropout_masks", 2 * shape.hidden_size, SavedFormat.BYTE)
-    return Rows("block", shape.layers).elementwise(
-        "residual",
-        # An addition for each branch; fused with a neighbour it reads the branch, writes the sum.
-        fused=FUSED_PASSES * moved,
-        unfused=(3.0 + (DROPOUT_PASSES if shape.dropout else 0.0)) * moved,
-        launches=branches * (2 if shape.dropout else 1),
-        saved=(masks,) if shape.dropout else (),
-    )
 
 
 def _ordinal(index: int) -> str:
     return f"_{index + 1}" if index else ""
-
-
-def _head(shape: TransformerShape) -> Iterator[Operator]:
-    at, width, vocab = Rows("head", 1, Part.HEAD), shape.hidden_size, shape.vocab_size
-    if shape.alternating is not None:
-        yield from alternating_head(shape.alternating, hidden_size=width)
-    if shape.residual_streams > 1 and not shape.streams_averaged:
-        yield hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
-    if shape.final_norm:
-        yield at.norm("norm", shape.norm, width)
-    if shape.embedding_width is not None:
-        yield at.linear("projection", width, shape.embedding_width, division=REPLICATED)
-        width = shape.embedding_width
-    saved = (linear_input(width, ("head",)),)
-    yield at.linear("logits", width, vocab, bias=shape.head_bias, tied=shape.tied, saved=saved)
-    yield at.elementwise(
-        "loss",
-        kind=OperatorKind.CROSS_ENTROPY,
-        division=TENSOR,
-        out_features=vocab,
-        fused=FUSED_PASSES * vocab,
-        unfused=LOSS_PASSES * vocab,
-        launches=3,
-    )
-
-
-def routed(shape: TransformerShape) -> ExpertsShape | None:
-    """Return the routed layers with the most experts, or None for a dense model."""
-    layers = [layer for layer in shape.feed_forward if isinstance(layer, ExpertsShape)]
-    return max(layers, key=lambda layer: layer.experts, default=None)
-
-
-MIX_SCALES: Final = 3
-"""A hyper-connection has one learned scale for each of its mappings: in, out and across."""
-
-
-def alternating_rows(
-    shape: AlternatingUpdates, *, layers: int, hidden_size: int, norm: Norm
-) -> Iterator[Operator]:
-    """Yield the rows of every block's work on its streams, of which each block computes one.
-
-    References
-    ----------
-    .. [1] Baykal et al., Alternating updates for efficient transformers, 2023,
-       arXiv:2301.13310, algorithm 1.
-    """
-    at, streams, rank = Rows("block.alternating", layers), shape.streams, shape.low_rank
-    mixed = float(streams * hidden_size)
-    yield at.elementwise(
-        "mix",
-        # Predict and correct: each reads all streams and writes them.
-        fused=4.0 * mixed,
-        unfused=8.0 * mixed,
-        launches=8,
-        # Coefficients of the prediction and of the correction, and the scale of the output.
-        parameters=streams**3 + streams**2 + hidden_size,
-        flops_per_token=2.0 * hidden_size * (streams**2 + streams),
-    )
-    yield at.lone_linear("router", hidden_size, streams, division=REPLICATED)
-    yield at.norm("norm", norm, hidden_size)
-    yield at.lone_linear("shortcut_in", hidden_size, rank, division=REPLICATED)
-    yield at.lone_linear("shortcut_out", rank, hidden_size, division=REPLICATED)
-    yield at.norm("shortcut_norm", norm, hidden_size, stream=COMPUTE)
-
-
-def alternating_head(shape: AlternatingUpdates, *, hidden_size: int) -> Iterator[Operator]:
-    """Yield the projections that create the additional streams and merge them."""
-    others = (shape.streams - 1) * hidden_size
-    for name, part in (("streams_open", Part.EMBEDDING), ("streams_close", Part.HEAD)):
-        at = Rows(part.value, 1, part)
-        yield at.lone_linear(name, hidden_size, others, division=REPLICATED)
-
-
-def hyper_connection_rows(*, layers: int, hidden_size: int, streams: int) -> Iterator[Operator]:
-    """Yield the rows that mix several residual streams around both branches of a block.
-
-    References
-    ----------
-    .. [1] Xie et al., mHC: manifold-constrained hyper-connections, 2025, arXiv:2512.24880.
-    """
-    at, wide = Rows("block", layers), streams * hidden_size
-    saved = (kept("streams", wide, STREAM),)
-    for branch in ("attention", "feed_forward"):
-        # Into the branch, out of it, and across the streams.
-        out = streams * (2 + streams)
-        mapping = at.linear(f"{branch}_mix", wide, out, bias=True, division=REPLICATED, saved=saved)
-        yield _scaled(mapping, MIX_SCALES)
-        yield at.elementwise(
-            f"{branch}_streams",
-            # Read for the branch's input; read, mixed and written with its output.
-            fused=3.0 * wide + 2.0 * hidden_size,
-            unfused=9.0 * wide + 2.0 * hidden_size,
-            launches=12,
-        )
-
-
-def hyper_connection_head(*, hidden_size: int, streams: int) -> Operator:
-    """Return the row that merges the residual streams before the head."""
-    at = Rows("head", 1, Part.HEAD)
-    mapping = at.linear("mix", streams * hidden_size, streams, bias=True, division=REPLICATED)
-    return _scaled(mapping, 1)
-
-
-def _scaled(row: Operator, scales: int) -> Operator:
-    """Return the row with learned scalars besides its matrix."""
-    return row.changed(
-        parameters=row.parameters + scales, active_parameters=row.active_parameters + scales
-    )
-
-
-def layer_input_embedding(
-    inputs: LayerInputs, *, layers: int, hidden_size: int, norm: Norm
-) -> Iterator[Operator]:
-    """Yield the table of per-layer embeddings, and the projection that is added to them."""
-    at, width = Rows("embedding", 1, Part.EMBEDDING), layers * inputs.width
-    moved = FUSED_PASSES * width
-    yield at.elementwise(
-        "layer_inputs",
-        kind=OperatorKind.EMBEDDING,
-        division=TENSOR,
-        parameters=inputs.vocab_size * width,
-        fused=moved,
-        unfused=moved,
-    )
-    yield at.linear("layer_input_projection", hidden_size, width, division=REPLICATED)
-    yield at.norm("layer_input_norm", norm, inputs.width, rows=layers)
-
-
-def layer_input_rows(
-    inputs: LayerInputs, *, layers: int, hidden_size: int, norm: Norm
-) -> Iterator[Operator]:
-    """Yield the rows of a block's own embedding: gate, product, projection, norm."""
-    at = Rows("block.layer_input", layers)
-    sides = {"gate": (hidden_size, inputs.width), "projection": (inputs.width, hidden_size)}
-    for name, (read, made) in sides.items():
-        saved = (linear_input(read, (f"layer_input_{name}",)),)
-        yield at.linear(name, read, made, division=REPLICATED, saved=saved)
-    yield at.norm("norm", norm, hidden_size, stream=COMPUTE)

@@ -8,14 +8,13 @@ from math import prod
 from typing import Any, Final, NoReturn
 
 from advisor.architecture.table.operators import (
-    Division,
     Operator,
     OperatorKind,
     Part,
     SavedFormat,
     SavedTensor,
 )
-from advisor.architecture.table.rows import COMPUTE, STREAM, kept
+from advisor.architecture.table.rows import COMPUTE, STREAM, TENSOR, Rows, kept
 from advisor.errors import InputError
 
 MAX_ROWS: Final = 1000
@@ -52,6 +51,22 @@ class Signal:
         """Number of elements in one sample."""
         return self.width * self.positions
 
+    def fresh(
+        self,
+        *,
+        width: int | None = None,
+        grid: tuple[int, ...] | None = None,
+        form: SavedFormat | None = None,
+        gradient: bool = True,
+    ) -> Signal:
+        """Return a new tensor like this one, without kept copies."""
+        return Signal(
+            width=self.width if width is None else width,
+            grid=self.grid if grid is None else grid,
+            format=self.format if form is None else form,
+            gradient=gradient,
+        )
+
 
 @dataclass(slots=True)
 class Build:
@@ -68,6 +83,10 @@ class Build:
     segments: int = 0
     """Number of recomputed blocks so far."""
     in_segment: bool = False
+    """Whether recomputation treats the layers as one block. That is what the libraries'
+    ``gradient_checkpointing`` wraps: one pass of the innermost repetition with residuals (a
+    transformer layer), or a residual that neither repeats anything nor is repeated (a block of a
+    U-Net)."""
     largest: float = 1.0
     """Value of ``Operator.largest`` for the rows that follow."""
     _names: dict[str, int] = field(default_factory=dict)
@@ -155,43 +174,22 @@ class Build:
         """Freeze the rows from ``start`` on: training runs them forward only and keeps nothing."""
         kept_nothing = {"input_gradient": False, "saved": (), "segment_input": None}
         self._change(start, lambda _: {"frozen": True, **kept_nothing})
-        self.signal = fresh(self.signal, gradient=False)
+        self.signal = self.signal.fresh(gradient=False)
 
     def _change(self, start: int, update: Callable[[Operator], dict[str, object]]) -> None:
         self.rows[start:] = [row.changed(**update(row)) for row in self.rows[start:]]
 
-    def add_row(
-        self,
-        label: str,
-        kind: OperatorKind,
-        *,
-        division: Division = Division.REPLICATED,
-        **columns: object,
-    ) -> None:
+    def add_row(self, label: str, kind: OperatorKind, **columns: Any) -> None:
         """Append a row of one layer; ``columns`` are further fields of :class:`Operator`."""
-        named = {"name": self.name(label), "kind": kind, "part": self.part, "layers": 1}
-        self.add(Operator.model_validate({**named, "division": division, **columns}))
+        self.add(Rows("", 1, self.part).row(self.name(label), kind, **columns))
 
     def memory_bound(
-        self,
-        label: str,
-        *,
-        moved: float,
-        unfused: float | None = None,
-        kind: OperatorKind = OperatorKind.ELEMENTWISE,
-        parameters: int = 0,
-        **columns: Any,
+        self, label: str, *, moved: float, unfused: float | None = None, **columns: Any
     ) -> None:
-        """Append a memory-bound row; ``columns`` are further fields of :class:`Operator`."""
-        self.add_row(
-            label,
-            kind,
-            parameters=parameters,
-            active_parameters=parameters,
-            moved_elements_per_token=moved,
-            moved_elements_per_token_unfused=moved if unfused is None else unfused,
-            **columns,
-        )
+        """Append a memory-bound row, as :meth:`Rows.elementwise` makes it."""
+        single = moved if unfused is None else unfused
+        name, at = self.name(label), Rows("", 1, self.part)
+        self.add(at.elementwise(name, fused=moved, unfused=single, **columns))
 
     def product(
         self,
@@ -206,7 +204,7 @@ class Build:
         moved: float | None = None,
         tied: bool = False,
         again: bool = False,
-        **others: object,
+        **others: Any,
     ) -> None:
         """Append a product with ``positions`` rows, inner dimension ``depth``, ``columns``.
 
@@ -218,7 +216,7 @@ class Build:
         self.add_row(
             label,
             kind,
-            division=Division.TENSOR,
+            division=TENSOR,
             parameters=(0 if tied or again else elements) + biases,
             active_parameters=(0 if again else elements) + biases,
             in_features=depth,
@@ -241,20 +239,3 @@ class Build:
             remedy="Correct the layer, or the size of the input.",
             field=FIELD,
         )
-
-
-def fresh(
-    signal: Signal,
-    *,
-    width: int | None = None,
-    grid: tuple[int, ...] | None = None,
-    form: SavedFormat | None = None,
-    gradient: bool = True,
-) -> Signal:
-    """Return a new tensor like another one, without kept copies."""
-    return Signal(
-        width=signal.width if width is None else width,
-        grid=signal.grid if grid is None else grid,
-        format=signal.format if form is None else form,
-        gradient=gradient,
-    )

@@ -1,319 +1,220 @@
-"""The vocabulary of layers for convolutional, recurrent, diffusion and custom networks.
+"""Layers of convolutional, recurrent, diffusion and custom networks, and how they are nested.
 
-Presets and users' own stacks are lists of these layers, as data. The input (``stack``) determines
-how many elements flow between them. Widths are channels of an image or features of a token.
+A layer is a record that appends its rows to the table, as PyTorch runs it operation by operation.
+Presets and users' own stacks are lists of layers. The input of a list determines how many elements
+flow between them. Widths are channels of an image or features of a token.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from advisor.architecture.table.operators import Part
-from advisor.foundation.names import Name
+from advisor.architecture.stack.build import MAX_STEPS, Build, Signal
+from advisor.architecture.table.operators import OperatorKind, Part
+from advisor.architecture.table.rows import COMPUTE, STREAM
 from advisor.foundation.noun import Noun
 
 Width = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Small = Annotated[int, Field(ge=1, le=1024)]
 Label = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
-Function = Literal[
-    "relu",
-    "relu2",
-    "relu6",
-    "gelu",
-    "gelu_new",
-    "silu",
-    "quick_gelu",
-    "hardswish",
-    "hardsigmoid",
-    "sigmoid",
-    "tanh",
-]
+FUSING: Final = frozenset({OperatorKind.NORMALIZATION, OperatorKind.ELEMENTWISE})
+"""Rows that a compiler fuses with the elementwise work after them."""
 
 
-class Convolution(Noun):
-    """A convolution over the positions of its input. It may shrink or enlarge the sides."""
+class Layer(Noun, ABC):
+    """A layer of the vocabulary."""
 
-    out: Width | None = None
-    """Output channels; None keeps the number of input channels."""
-    kernel: Small = 3
-    stride: Small = 1
-    padding: Annotated[int, Field(ge=0, le=1024)] | None = None
-    """None pads an odd kernel so that stride 1 keeps the size; an even kernel is not padded."""
-    groups: Width | Literal["depthwise"] = 1
-    bias: bool = True
-    transposed: bool = False
-    shared: bool = False
-    """Whether it shares the weights of an earlier convolution, which counts them."""
+    inner: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold layers."""
 
+    def append(self, build: Build) -> None:
+        """Append the layer's rows, and make its output the input of the next layer."""
+        build.steps += 1
+        if build.steps > MAX_STEPS:
+            build.fail("the stack has too many layers", build.steps, f"{MAX_STEPS:,} steps")
+        self._append(build)
 
-class Linear(Noun):
-    """A matrix product at every position."""
+    @abstractmethod
+    def _append(self, build: Build) -> None:
+        pass
 
-    out: Width
-    bias: bool = True
-    target: Name | None = None
-    """Adapter target of this matrix."""
-    tied: bool = False
-    """Whether it shares the matrix of an embedding, which counts it."""
 
+Layers = tuple[Layer, ...]
 
-class Normalization(Noun):
-    """A norm with learned scale and bias. A frozen one only scales and shifts by constants."""
 
-    kind: Literal["batch", "layer", "group", "rms", "frozen"] = "batch"
-    affine: bool = True
-    """Whether it has learned elements."""
-    stepwise: bool = False
-    """Whether single operations compute it in fp32 where no compiler joins them (T5's RMSNorm)."""
+def run(layers: Layers, build: Build) -> None:
+    """Append the rows of the layers in order."""
+    for layer in layers:
+        layer.append(build)
 
 
-class Activation(Noun):
-    """An elementwise function."""
+def flat(layers: Layers) -> Iterator[Layer]:
+    """Yield the layers, including those inside other layers."""
+    for layer in layers:
+        yield layer
+        for name in layer.inner:
+            yield from flat(getattr(layer, name))
 
-    function: Function = "relu"
 
-
-class GatedProduct(Noun):
-    """Halves the width: multiplies one half by a function of the other (GEGLU, SwiGLU)."""
-
-    function: Function = "gelu"
-
-
-class Pool(Noun):
-    """The largest or mean value of a window, or of the whole image if ``kernel`` is None."""
-
-    kind: Literal["max", "average", "first"] = "max"
-    """``first`` takes the first token and drops the others."""
-    kernel: Small | None = 2
-    stride: Small | None = None
-    """Step; None steps by the kernel."""
-    padding: Annotated[int, Field(ge=0, le=1024)] = 0
-    out: Small = 1
-    """Side of the result, if there is no kernel."""
-
-
-class Flatten(Noun):
-    """Turns all positions into the features of one vector."""
-
-
-class Dropout(Noun):
-    """Drops elements in training and keeps a mask of one byte per element."""
-
-
-class Scale(Noun):
-    """A learned factor for each channel (layer scale)."""
-
-
-class Learned(Noun):
-    """Learned elements, added or only stored: positions, class tokens, biases of windows."""
-
-    elements: Annotated[int, Field(ge=1, le=10**12)]
-
-
-class ExtraTokens(Noun):
-    """Tokens placed before those of the image (class token)."""
-
-    tokens: Small = 1
-    learned: bool = True
-
-
-class Embedding(Noun):
-    """A table with one vector for each token of the vocabulary."""
-
-    entries: Width
-    width: Width
-    tied: bool = False
-    """Whether the head uses the same table."""
-    shared: bool = False
-    """Whether it shares the table of an earlier look-up."""
-
-
-class Attention(Noun):
-    """Projections, scores and output of attention between all positions."""
-
-    heads: Annotated[int, Field(ge=1, le=65_536)]
-    width: Width | None = None
-    """Total width of all query heads; None takes the width of the input."""
-    kept_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Heads that remain after pruning; None means all."""
-    bias: bool = True
-    """Whether the projections of queries, keys and values have biases."""
-    key_bias: bool = True
-    output_bias: bool = True
-    causal: bool = False
-    window: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Number of keys in a local window (Swin)."""
-    memory: Label | None = None
-    """Name of the saved tensor that supplies keys and values (cross attention)."""
-    joint: Label | None = None
-    """Name of a saved tensor whose keys and values join the layer's own (Flux, SD 3)."""
-    head_norm: bool = False
-    """Whether queries and keys are normalised for each head."""
-    dropout: bool = False
-    """Whether training drops some probabilities; flash kernels recompute the mask."""
-    materialised: bool = False
-    """Whether scores are always in memory, with any kernel (T5 adds a learned bias)."""
-    cached: bool = False
-    """Whether generation caches keys and values."""
-    output: bool = True
-    """False if a later matrix replaces the output projection."""
-
-
-class Recurrent(Noun):
-    """One layer of a recurrent network over the tokens of a sequence."""
-
-    cell: Literal["lstm", "gru"] = "lstm"
-    hidden: Width
-
-
-class SqueezeExcite(Noun):
-    """Weights the channels by a small network that reads their means."""
-
-    hidden: Width
-    function: Function = "relu"
-    gate: Function = "sigmoid"
-
-
-class Condition(Noun):
-    """Projects a saved vector, which is then added to every position or scales it."""
-
-    source: Label
-    chunks: Small = 1
-    """Number of resulting vectors of the current width (shift, scale and gate)."""
-    function: Function | None = "silu"
-
-
-class Upsample(Noun):
-    """Repeats every pixel along each side."""
-
-    factor: Small = 2
-
-
-class Merge(Noun):
-    """Turns squares of neighbouring pixels into the channels of one (Swin)."""
-
-    factor: Small = 2
-
-
-class Regions(Noun):
-    """Cuts regions out of the image's features and samples each to a square (RoIAlign).
-
-    The regions are stacked along one side, so that convolutions run over all of them.
-    """
-
-    count: Annotated[int, Field(ge=1, le=1_000_000)]
-    side: Small = 7
-    most: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Largest number in an image, which memory must hold; None means always ``count``."""
-
-
-class FocalLoss(Noun):
-    """The focal loss of scores (arXiv:1708.02002), as in fvcore."""
-
-
-class CrossEntropy(Noun):
-    """The loss of every logit."""
-
-
-class Matching(Noun):
-    """Assigns predictions to objects in training; host and device take turns."""
-
-    host_s: Annotated[float, Field(ge=0, le=3600)]
-    """Host time for one image. [s]"""
-
-
-class Save(Noun):
+class Save(Layer):
     """Saves the current tensor under a name."""
 
     name: Label
 
+    def _append(self, build: Build) -> None:
+        build.saved[self.name] = build.signal
 
-class Take(Noun):
+
+class Take(Layer):
     """Continues with a saved tensor or with another input."""
 
     name: Label
 
+    def _append(self, build: Build) -> None:
+        build.signal = build.saved_signal(self.name)
 
-class Concatenate(Noun):
-    """Appends a saved tensor: its channels, or its positions (``along: positions``)."""
+
+class Concatenate(Layer):
+    """Appends a copy of a saved tensor: its channels, or its positions (``along: positions``)."""
 
     name: Label
     along: Literal["channels", "positions"] = "channels"
 
+    def _append(self, build: Build) -> None:
+        signal, other = build.signal, build.saved_signal(self.name)
+        form = STREAM if STREAM in (signal.format, other.format) else COMPUTE
+        channels = self.along == "channels"
+        sides = [(item.grid if channels else item.width) for item in (other, signal)]
+        if sides[0] != sides[1]:
+            what = "size" if channels else "width"
+            saved = "a saved tensor and the tensor that it extends"
+            build.fail(f"{saved} differ in {what}", sides[0], f"{sides[1]}")
+        if channels:
+            result = Signal(signal.width + other.width, signal.grid, form)
+        else:
+            result = Signal(signal.width, (signal.positions + other.positions,), form)
+        build.memory_bound("concatenate", moved=2.0 * result.elements)
+        build.put(result)
 
-class Residual(Noun):
+
+class Residual(Layer):
     """Adds the body's output to its input, or to the shortcut's output."""
 
-    body: tuple[Layer, ...]
-    shortcut: tuple[Layer, ...] = ()
+    inner = ("body", "shortcut")
+    body: Layers
+    shortcut: Layers = ()
+
+    def _append(self, build: Build) -> None:
+        start, first = build.signal, len(build.rows)
+        opens = not build.in_segment and not _holds(self.body, Repeat)
+        build.in_segment |= opens
+        run(self.body, build)
+        build.wait_beside(first, start)
+        branch, build.signal = build.signal, start
+        run(self.shortcut, build)
+        main = build.signal
+        if (main.width, main.positions) != (branch.width, branch.positions):
+            build.fail(
+                "the two paths of a residual differ in size",
+                f"{branch.width:,} x {branch.grid} beside {main.width:,} x {main.grid}",
+                "equal sizes; give a shortcut",
+            )
+        form = STREAM if STREAM in (main.format, branch.format) else COMPUTE
+        # After a norm, a compiler reads the other path in the same pass.
+        fused = 1.0 if build.ends_in(FUSING) else 3.0
+        build.memory_bound("residual", moved=fused * main.elements, unfused=3.0 * main.elements)
+        build.put(main.fresh(form=form))
+        if opens:
+            build.close_segment(first, start)
 
 
-class Branch(Noun):
+class Branch(Layer):
     """Layers beside the main path. Their result is saved under a name."""
 
+    inner = ("layers",)
     name: Label
-    layers: tuple[Layer, ...]
+    layers: Layers
+
+    def _append(self, build: Build) -> None:
+        start = build.signal
+        run(self.layers, build)
+        build.saved[self.name], build.signal = build.signal, start
 
 
-class Repeat(Noun):
+class Repeat(Layer):
     """Repeats layers, with separate or shared weights."""
 
+    inner = ("layers",)
     times: Annotated[int, Field(ge=1, le=10_000)]
-    layers: tuple[Layer, ...]
+    layers: Layers
     shared: bool = False
     """Whether all repetitions share the weights of the first (ALBERT)."""
 
+    def _append(self, build: Build) -> None:
+        left, first = self.times, len(build.rows)
+        if self.shared:
+            width = build.signal.width
+            run(self.layers, build)
+            if build.signal.width != width:
+                what = "layers that share weights change the width"
+                build.fail(what, build.signal.width, f"{width}")
+            first, left = len(build.rows), left - 1
+        self._run(left, build)
+        if self.shared:
+            build.share_rows(first)
 
-class Section(Noun):
+    def _run(self, left: int, build: Build) -> None:
+        innermost = _holds(self.layers, Residual) and not _holds(self.layers, Repeat)
+        while left:
+            before = replace(build.signal, kept=set(build.signal.kept))
+            start = len(build.rows)
+            opens = not build.in_segment and innermost
+            build.in_segment |= opens
+            run(self.layers, build)
+            if opens:
+                build.close_segment(start, before)
+            if build.signal == before:
+                # The layers that follow have the same rows.
+                build.repeat_rows(start, left)
+                return
+            left -= 1
+
+
+class Section(Layer):
     """Layers with a common name, which prefixes the names of their rows."""
 
+    inner = ("layers",)
     name: Label
-    layers: tuple[Layer, ...]
+    layers: Layers
     part: Part = Part.BLOCK
     frozen: bool = False
     """Whether training leaves it, and everything before it, unchanged."""
 
-
-Layer = (
-    Convolution
-    | Linear
-    | Normalization
-    | Activation
-    | GatedProduct
-    | Pool
-    | Flatten
-    | Dropout
-    | Scale
-    | Learned
-    | ExtraTokens
-    | Embedding
-    | Attention
-    | Recurrent
-    | SqueezeExcite
-    | Condition
-    | Upsample
-    | Merge
-    | Regions
-    | FocalLoss
-    | CrossEntropy
-    | Matching
-    | Save
-    | Take
-    | Concatenate
-    | Residual
-    | Branch
-    | Repeat
-    | Section
-)
-Layers = tuple[Layer, ...]
-for _model in (Residual, Branch, Repeat, Section):
-    _model.model_rebuild()
+    def _append(self, build: Build) -> None:
+        part, path = build.part, build.path
+        build.part, build.path = self.part, (*path, self.name)
+        start = len(build.rows)
+        run(self.layers, build)
+        build.part, build.path = part, path
+        if self.frozen:
+            build.freeze_rows(start)
 
 
-def residual(*body: Layer, shortcut: tuple[Layer, ...] = ()) -> Residual:
+def _holds(layers: Layers, kind: type[Layer]) -> bool:
+    """Whether these layers contain a layer of that kind, at any depth of their main paths."""
+    inside = (getattr(layer, layer.inner[0]) for layer in layers if layer.inner)
+    return any(isinstance(layer, kind) for layer in layers) or any(
+        _holds(nested, kind) for nested in inside
+    )
+
+
+def residual(*body: Layer, shortcut: Layers = ()) -> Residual:
     """Return layers whose output is added to their input, or to the shortcut's output."""
     return Residual(body=body, shortcut=shortcut)
 
@@ -331,11 +232,3 @@ def branch(name: str, *layers: Layer) -> Branch:
 def section(name: str, *layers: Layer, part: Part = Part.BLOCK) -> Section:
     """Return layers with a common name prefix."""
     return Section(name=name, part=part, layers=layers)
-
-
-def feed_forward(
-    width: int, inner: int, middle: Layer, *, bias: bool = True, mask: Layers = ()
-) -> Layers:
-    """Return two matrices with an activation between them; ``inner`` is what the first makes."""
-    up = Linear(out=inner, bias=bias, target="up")
-    return (up, middle, *mask, Linear(out=width, bias=bias, target="down"))

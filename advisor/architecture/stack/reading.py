@@ -1,17 +1,16 @@
 """Reads and checks a user's own stack of layers from YAML, within bounds."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Final, NamedTuple, NoReturn
 
 from pydantic import Field, ValidationError
 
-from advisor.architecture.stack import layers as vocabulary
-from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.stack.layers import Label, Layer
-from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import Part
+from advisor.architecture import stack as nn
+from advisor.architecture.stack.layers import Label
+from advisor.architecture.weights.tensor_table import read_start
 from advisor.errors import InputError
-from advisor.foundation.names import Name
+from advisor.foundation.names import Name, holds_content
 from advisor.foundation.noun import Noun
 from advisor.foundation.structured import NotPlainError, read_yaml
 
@@ -25,53 +24,51 @@ FIELD: Final = "model.stack"
 class Word(NamedTuple):
     """A word of the vocabulary, as users write it."""
 
-    model: type[Noun]
+    model: type[nn.Layer]
     fixed: Mapping[str, object] = {}
     scalar: str | None = None
     """Field that a bare value sets: ``linear: 10``."""
-    nested: tuple[str, ...] = ()
-    """Fields that hold layers."""
 
 
 WORDS: Final[dict[str, Word]] = {
-    "conv": Word(vocabulary.Convolution, scalar="out"),
-    "linear": Word(vocabulary.Linear, scalar="out"),
+    "conv": Word(nn.Convolution, scalar="out"),
+    "linear": Word(nn.Linear, scalar="out"),
     **{
-        f"{kind}_norm": Word(vocabulary.Normalization, {"kind": kind})
+        f"{kind}_norm": Word(nn.Normalization, {"kind": kind})
         for kind in ("batch", "layer", "group", "rms", "frozen")
     },
     **{
-        name: Word(vocabulary.Activation, {"function": name})
+        name: Word(nn.Activation, {"function": name})
         for name in (
             *("relu", "relu6", "gelu", "silu", "quick_gelu", "hardswish", "hardsigmoid"),
             *("sigmoid", "tanh"),
         )
     },
-    "gated": Word(vocabulary.GatedProduct, scalar="function"),
-    "max_pool": Word(vocabulary.Pool, {"kind": "max"}, scalar="kernel"),
-    "average_pool": Word(vocabulary.Pool, {"kind": "average"}, scalar="kernel"),
-    "global_pool": Word(vocabulary.Pool, {"kind": "average", "kernel": None}, scalar="out"),
-    "flatten": Word(vocabulary.Flatten),
-    "dropout": Word(vocabulary.Dropout),
-    "scale": Word(vocabulary.Scale),
-    "embedding": Word(vocabulary.Embedding),
-    "class_token": Word(vocabulary.ExtraTokens),
-    "learned": Word(vocabulary.Learned, scalar="elements"),
-    "attention": Word(vocabulary.Attention, scalar="heads"),
-    "lstm": Word(vocabulary.Recurrent, {"cell": "lstm"}, scalar="hidden"),
-    "gru": Word(vocabulary.Recurrent, {"cell": "gru"}, scalar="hidden"),
-    "squeeze_excite": Word(vocabulary.SqueezeExcite, scalar="hidden"),
-    "upsample": Word(vocabulary.Upsample, scalar="factor"),
-    "merge": Word(vocabulary.Merge, scalar="factor"),
-    "regions": Word(vocabulary.Regions, scalar="count"),
-    "focal_loss": Word(vocabulary.FocalLoss),
-    "matching": Word(vocabulary.Matching, scalar="host_s"),
-    "save": Word(vocabulary.Save, scalar="name"),
-    "take": Word(vocabulary.Take, scalar="name"),
-    "concatenate": Word(vocabulary.Concatenate, scalar="name"),
-    "residual": Word(vocabulary.Residual, scalar="body", nested=("body", "shortcut")),
-    "repeat": Word(vocabulary.Repeat, nested=("layers",)),
-    "section": Word(vocabulary.Section, nested=("layers",)),
+    "gated": Word(nn.GatedProduct, scalar="function"),
+    "max_pool": Word(nn.Pool, {"kind": "max"}, scalar="kernel"),
+    "average_pool": Word(nn.Pool, {"kind": "average"}, scalar="kernel"),
+    "global_pool": Word(nn.Pool, {"kind": "average", "kernel": None}, scalar="out"),
+    "flatten": Word(nn.Flatten),
+    "dropout": Word(nn.Dropout),
+    "scale": Word(nn.Scale),
+    "embedding": Word(nn.Embedding),
+    "class_token": Word(nn.ExtraTokens),
+    "learned": Word(nn.Learned, scalar="elements"),
+    "attention": Word(nn.Attention, scalar="heads"),
+    "lstm": Word(nn.Recurrent, {"cell": "lstm"}, scalar="hidden"),
+    "gru": Word(nn.Recurrent, {"cell": "gru"}, scalar="hidden"),
+    "squeeze_excite": Word(nn.SqueezeExcite, scalar="hidden"),
+    "upsample": Word(nn.Upsample, scalar="factor"),
+    "merge": Word(nn.Merge, scalar="factor"),
+    "regions": Word(nn.Regions, scalar="count"),
+    "focal_loss": Word(nn.FocalLoss),
+    "matching": Word(nn.Matching, scalar="host_s"),
+    "save": Word(nn.Save, scalar="name"),
+    "take": Word(nn.Take, scalar="name"),
+    "concatenate": Word(nn.Concatenate, scalar="name"),
+    "residual": Word(nn.Residual, scalar="body"),
+    "repeat": Word(nn.Repeat),
+    "section": Word(nn.Section),
 }
 """The words that a stack may contain."""
 
@@ -91,11 +88,27 @@ class WrittenStack(Noun):
 
     name: Annotated[Name, Field(min_length=1, max_length=96)] = "custom stack"
     input: WrittenInput
-    others: dict[Label, StackInput] = Field(default_factory=dict)
-    layers: tuple[Layer, ...] = Field(min_length=1)
+    others: dict[Label, nn.StackInput] = Field(default_factory=dict)
+    layers: tuple[nn.Layer, ...] = Field(min_length=1)
 
 
-def stack_from_text(text: str) -> tuple[str, Stack]:
+def read_stack(given: str | Mapping[str, object]) -> tuple[str, nn.Stack]:
+    """Return the name and the stack of a mapping, a YAML text, or the path of a YAML file."""
+    if isinstance(given, Mapping):
+        return stack_from_mapping(given)
+    if holds_content(given):
+        return stack_from_text(given)
+    try:
+        text = read_start(Path(given).expanduser(), MAX_STACK_BYTES + 1).decode("utf-8")
+    except InputError:
+        raise
+    except (ValueError, RuntimeError) as error:
+        what = f"the stack's file cannot be read ({error.__class__.__name__})"
+        _refuse(what, given, "a YAML file in UTF-8")
+    return stack_from_text(text)
+
+
+def stack_from_text(text: str) -> tuple[str, nn.Stack]:
     """Return the name of a stack and the stack.
 
     Raises InputError if the text is too large, not YAML, or not a stack.
@@ -119,12 +132,7 @@ def stack_from_text(text: str) -> tuple[str, Stack]:
     return stack_from_mapping(content)
 
 
-def unreadable_stack(path: str, reason: str) -> NoReturn:
-    """Refuse a file that is not readable text."""
-    _refuse(f"the stack's file cannot be read ({reason})", path, "a YAML file in UTF-8")
-
-
-def stack_from_mapping(content: Mapping[str, object]) -> tuple[str, Stack]:
+def stack_from_mapping(content: Mapping[str, object]) -> tuple[str, nn.Stack]:
     """Check a stack of layers, as :func:`stack_from_text` reads it.
 
     Raises InputError if the mapping is not a stack.
@@ -139,24 +147,24 @@ def stack_from_mapping(content: Mapping[str, object]) -> tuple[str, Stack]:
     given = (source.image is not None) + (source.features is not None) + source.tokens
     if given != 1:
         _refuse("the stack needs one kind of input", given, "image, features or tokens: true")
-    unit = Unit.TOKEN if source.tokens else Unit.IMAGE if source.image else Unit.SAMPLE
+    unit = nn.Unit.TOKEN if source.tokens else nn.Unit.IMAGE if source.image else nn.Unit.SAMPLE
     width = source.channels if source.image else source.features or 1
     body, last = written.layers[:-1], written.layers[-1]
-    if isinstance(last, vocabulary.Linear):
-        head: Layer = vocabulary.Section(name="head", part=Part.HEAD, layers=(last,))
+    if isinstance(last, nn.Linear):
+        head: nn.Layer = nn.Section(name="head", part=nn.Part.HEAD, layers=(last,))
         outputs = last.out
     else:
         head, outputs = last, 1
-    return written.name, Stack(
+    return written.name, nn.Stack(
         unit=unit,
-        input=StackInput(width=width, image=source.image),
+        input=nn.StackInput(width=width, image=source.image),
         others=written.others,
         layers=(*body, head),
         outputs=outputs,
     )
 
 
-def _layers(raw: object, where: str, depth: int, counter: list[int]) -> tuple[Noun, ...]:
+def _layers(raw: object, where: str, depth: int, counter: list[int]) -> nn.Layers:
     """Parse a list of layers; errors name the place, e.g. ``layers[3].residual.body[0]``."""
     if depth > MAX_DEPTH:
         _refuse("layers are nested too deeply", depth, f"{MAX_DEPTH} levels", where)
@@ -170,7 +178,7 @@ def _layers(raw: object, where: str, depth: int, counter: list[int]) -> tuple[No
     )
 
 
-def _layer(raw: object, where: str, depth: int, counter: list[int]) -> Noun:
+def _layer(raw: object, where: str, depth: int, counter: list[int]) -> nn.Layer:
     key: object
     value: object
     if isinstance(raw, str):
@@ -190,7 +198,7 @@ def _layer(raw: object, where: str, depth: int, counter: list[int]) -> Noun:
         fields = {word.scalar: value}
     else:
         _refuse(f"{key} needs named fields, not a single value", value, "named fields", where)
-    for name in word.nested:
+    for name in word.model.inner:
         if name in fields:
             fields[name] = _layers(fields[name], f"{where}.{key}.{name}", depth + 1, counter)
     try:

@@ -1,8 +1,9 @@
 """A network: its shape in Hugging Face names, and its operator table."""
 
+from abc import ABC, abstractmethod
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -196,3 +197,16 @@ def _stream_positions(architecture: ModelArchitecture) -> float:
     products = [op for op in architecture.matmuls() if op.part is Part.BLOCK]
     positions = sum(op.layers * op.positions_per_token for op in products)
     return positions / sum(op.layers for op in products) if products else 1.0
+
+
+class Network(Noun, ABC):
+    """The description of a network as layers, from which its operator table follows."""
+
+    @abstractmethod
+    def architecture(self, *, sample: SampleSize | None = None, **facts: Any) -> ModelArchitecture:
+        """Return the architecture for the size of one input.
+
+        Raises InputError if layers do not fit one another or the size of the input.
+
+        ``facts``: further fields of :class:`ModelArchitecture`, such as the name.
+        """

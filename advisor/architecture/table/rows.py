@@ -3,9 +3,10 @@
 Moved elements are 16-bit elements: an fp32 intermediate counts double.
 """
 
-from typing import Final
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Final, Self
 
-from advisor.architecture.mixers.shapes import Norm, NormKind
 from advisor.architecture.table.operators import (
     Division,
     Operator,
@@ -15,6 +16,7 @@ from advisor.architecture.table.operators import (
     SavedTensor,
     SavedWhen,
 )
+from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 
 FUSED_PASSES: Final = 2.0
@@ -33,15 +35,49 @@ COMPUTE, STREAM = SavedFormat.COMPUTE, SavedFormat.STREAM
 TENSOR, REPLICATED = Division.TENSOR, Division.REPLICATED
 
 
+class NormKind(StrEnum):
+    """How hidden states are normalised."""
+
+    RMS = "rms"
+    LAYER = "layer"
+
+
+class Norm(Noun):
+    """A normalisation, with a learned scale by default (OLMo 1 has none)."""
+
+    kind: NormKind = NormKind.RMS
+    scale: bool = True
+    bias: bool = False
+    fp32_scale: bool = False
+    """Whether the scale is applied in fp32, before the cast back (Gemma, gpt-oss)."""
+
+    def parameters(self, width: int) -> int:
+        """Return the elements of scale and bias for vectors of this width."""
+        return width * (self.scale + self.bias)
+
+
 @record
 class Rows:
     """Makes the rows of equal layers."""
 
     path: str
-    """Dotted name of the parent row, unique in the table; it precedes the names of the rows."""
+    """Dotted name of the parent row, unique in the table; it precedes the names of the rows. Empty
+    if they have whole names."""
     layers: int
     """Number of layers with these rows."""
     part: Part = Part.BLOCK
+    hidden_size: int = 0
+    """Width of the residual stream."""
+    norms: Norm = Norm()
+    """Kind of the model's norms."""
+
+    def under(self, name: str) -> Self:
+        """Return the maker of rows below a name."""
+        return replace(self, path=f"{self.path}.{name}")
+
+    def only(self, layers: int) -> Self:
+        """Return the maker of rows that only so many of the layers have."""
+        return replace(self, layers=layers)
 
     def row(
         self,
@@ -55,7 +91,7 @@ class Rows:
         """Return a row; ``columns`` are further fields of :class:`Operator`."""
         return Operator.model_validate(
             {
-                "name": f"{self.path}.{name}",
+                "name": f"{self.path}.{name}" if self.path else name,
                 "kind": kind,
                 "part": self.part,
                 "layers": self.layers,
@@ -116,9 +152,9 @@ class Rows:
     def norm(
         self,
         name: str,
-        norm: Norm,
         width: int,
         *,
+        norm: Norm | None = None,
         rows: int = 1,
         scales: int | None = None,
         stream: SavedFormat = STREAM,
@@ -130,10 +166,12 @@ class Rows:
         multiplies. A fused kernel keeps its input in the original format. Both keep 4 bytes of
         statistics per vector (8 for LayerNorm, whose PyTorch kernel is always fused).
 
-        ``rows``: vectors per token (heads). ``scales``: elements of the learned scale; ``width`` by
-        default. ``stream``: format of the input: that of the residual stream or of a matmul's
-        output. ``divided``: whether tensor parallelism divides the vectors (heads).
+        ``norm``: its kind, if it is not that of the model's norms. ``rows``: vectors per token
+        (heads). ``scales``: elements of the learned scale; ``width`` by default. ``stream``: format
+        of the input: that of the residual stream or of a matmul's output. ``divided``: whether
+        tensor parallelism divides the vectors (heads).
         """
+        norm = norm or self.norms
         elements, layer_norm = float(width * rows), norm.kind is NormKind.LAYER
         unfused = {"when": SavedWhen.UNFUSED, "divided": divided, "remade": True}
         saved = [kept("statistics", rows * (1 + layer_norm), SavedFormat.FP32, divided=divided)]
@@ -165,16 +203,12 @@ class Rows:
         fused: float,
         unfused: float,
         kind: OperatorKind = OperatorKind.ELEMENTWISE,
-        division: Division = REPLICATED,
-        parameters: int = 0,
-        **columns: object,
+        **columns: Any,
     ) -> Operator:
         """Return a memory-bound row: elements moved by a fused kernel and by single operations."""
         return self.row(
             name,
             kind,
-            division=division,
-            parameters=parameters,
             moved_elements_per_token=fused,
             moved_elements_per_token_unfused=unfused,
             **columns,

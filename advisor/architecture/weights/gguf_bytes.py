@@ -139,7 +139,6 @@ def matrix_bytes(name: str, target: str | None, width: int, model: Mixture) -> f
 
 
 def _layer_type(recipe: Recipe, target: str | None, layer: int, model: Mixture) -> str:
-    """Return the type of one projection in one layer."""
     if model.experts == EIGHT_EXPERTS and recipe.base not in _LOW_BASES:
         if target in ("k", "v"):
             return "q8_0"

@@ -217,7 +217,6 @@ def _decoded(raw: bytes) -> str:
 
 
 def _parsed(text: str) -> dict[str, object]:
-    """Return the header's object."""
     try:
         parsed = read_json(text, deepest=MAX_LEVELS, most=MAX_PARTS)
     except NotPlainError as error:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, NoReturn
 
+from advisor.architecture.config.fields import MAX_CONFIG_BYTES
 from advisor.errors import InputError
 from advisor.foundation.files import opened
 
@@ -79,6 +80,15 @@ def weights(path: Path) -> AbstractContextManager[tuple[BinaryIO, int]]:
     Raises InputError if it is missing, unreadable, or a device or pipe, which might never end.
     """
     return opened(path, allowed="a readable file", remedy="Correct the path.", field="model.config")
+
+
+def read_start(path: Path, count: int = MAX_CONFIG_BYTES + 1) -> bytes:
+    """Return the first ``count`` bytes of a file; by default one more than a config may have.
+
+    Raises InputError if it cannot be read.
+    """
+    with weights(path) as (stream, _):
+        return stream.read(count)
 
 
 def element_count(name: str, shape: tuple[int, ...]) -> int:

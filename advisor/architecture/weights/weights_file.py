@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
+from advisor.architecture.config.fields import load_config_text
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.weights.gguf_bytes import file_bytes, gguf_facts
@@ -20,7 +20,7 @@ from advisor.architecture.weights.safetensors import (
     read_safetensors,
     read_shards,
 )
-from advisor.architecture.weights.tensor_table import TensorTable, joined, refuse, weights
+from advisor.architecture.weights.tensor_table import TensorTable, joined, read_start, refuse
 from advisor.errors import UnsupportedArchitectureError
 from advisor.foundation.files import is_file
 from advisor.foundation.formatting import percent
@@ -133,7 +133,6 @@ def _vocabulary(
 
 
 def _biases(config: dict[str, object], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Set the bias flags from the tensors of the first block."""
     config["attention_bias"] = "blk.0.attn_q.bias" in shapes
     config["mlp_bias"] = "blk.0.ffn_up.bias" in shapes
     config["use_qk_norm"] = "blk.0.attn_q_norm.weight" in shapes
@@ -223,15 +222,6 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
         return _from_index(read_index(read_start(index, MAX_INDEX_BYTES + 1)), index)
     table = read_safetensors(path)
     return _from_table(table, path, whole=part is None)
-
-
-def read_start(path: Path, count: int = MAX_CONFIG_BYTES + 1) -> bytes:
-    """Return the first ``count`` bytes of a file; by default one more than a config may have.
-
-    Raises InputError if it cannot be read.
-    """
-    with weights(path) as (stream, _):
-        return stream.read(count)
 
 
 def _from_gguf(path: Path) -> ModelArchitecture:

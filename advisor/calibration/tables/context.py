@@ -13,7 +13,7 @@ from advisor.architecture.config.fields import load_config_text
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
-from advisor.architecture.weights.weights_file import read_start
+from advisor.architecture.weights.tensor_table import read_start
 from advisor.calibration.tables.guesses import filled, table_words
 from advisor.calibration.tables.reading import Row, cell, flag, integer, number
 from advisor.catalog import Catalog, load_catalog
