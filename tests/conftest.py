@@ -19,6 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ["GPU_ADVISOR_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "gpu-advisor-no-cache")
 # Prices age, and rankings with them. The tests judge them on this day.
 os.environ["GPU_ADVISOR_TODAY"] = "2026-11-22"
+# What one worker computes for all. The first process of a run makes the folder and removes it.
+if "GPU_ADVISOR_TEST_FILES" not in os.environ:
+    FILES = tempfile.TemporaryDirectory(prefix="gpu-advisor-tests-")
+    os.environ["GPU_ADVISOR_TEST_FILES"] = FILES.name
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SLOW = 50
@@ -65,8 +69,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest = sorted(files.values(), key=_length, reverse=True)
     waiting = [tests for tests in longest if _drives_browser(tests)]
     others = [tests for tests in longest if not _drives_browser(tests)]
+    # No browser starts among the last, short files: the other core would wait for it.
     places = [
-        (place + 0.5) / len(group) for group in (waiting, others) for place in range(len(group))
+        share * (place + 0.5) / len(group)
+        for group, share in ((waiting, 0.8), (others, 1.0))
+        for place in range(len(group))
     ]
     ordered = sorted(zip(places, [*waiting, *others], strict=True), key=lambda pair: pair[0])
     items[:] = [item for _, tests in ordered for item in tests]

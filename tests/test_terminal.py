@@ -47,6 +47,18 @@ def training() -> Estimate:
 
 
 @pytest.fixture(scope="module")
+def others() -> list[Callable[[Console], None]]:
+    """What other commands answer."""
+    fits = [api.fits("rtx-4090"), api.fits("h200-sxm", count=8)]
+    owned, compared = api.own({**TRAIN, **EIGHT}), compare_cards(FIVE, load_catalog())
+    return [
+        *(partial(show_fits, fits=found) for found in fits),
+        lambda console: show_ownership(console, owned),
+        lambda console: show_comparison(console, compared, everything=False),
+    ]
+
+
+@pytest.fixture(scope="module")
 def serving() -> Estimate:
     return api.estimate({**SERVE, **EIGHT, "layout": {"data": 4, "tensor": 2, "expert": 4}})
 
@@ -111,18 +123,17 @@ def test_a_recommendation_shows_all_its_parts(recommendation: Recommendation) ->
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_first_answer_fills_one_screen(
-    recommendation: Recommendation, training: Estimate, serving: Estimate, width: int
+    recommendation: Recommendation,
+    training: Estimate,
+    serving: Estimate,
+    others: list[Callable[[Console], None]],
+    width: int,
 ) -> None:
     shows: list[Callable[[Console], None]] = [
+        *others,
         lambda console: show_recommendation(console, recommendation),
         lambda console: show_estimate(console, training),
         lambda console: show_estimate(console, serving),
-        lambda console: show_fits(console, api.fits("rtx-4090")),
-        lambda console: show_fits(console, api.fits("h200-sxm", count=8)),
-        lambda console: show_ownership(console, api.own({**TRAIN, **EIGHT})),
-        lambda console: show_comparison(
-            console, compare_cards(FIVE, load_catalog()), everything=False
-        ),
     ]
     for show in shows:
         lines = printed(show, width).splitlines()

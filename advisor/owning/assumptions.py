@@ -1,8 +1,8 @@
 """The inputs of the comparison: the user's value, or the cited default with its spread."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -147,10 +147,27 @@ class Bought:
         One machine needs no network; the rest of a machine has its own price. Raises InputError if
         the accelerator has no price or the place no tariff, and the user gave none.
         """
+        return tuple(
+            Assumption(
+                field=field,
+                title=TITLES[field][0],
+                unit=TITLES[field][1],
+                value=value,
+                given=known,
+                source=source,
+            )
+            for field, value, known, source in self._spreads(months)
+        )
+
+    def expected(self, months: int) -> Factors:
+        """Return the expected value of every input, as ``inputs`` gives them."""
+        return Factors(**{field: value.expected for field, value, *_ in self._spreads(months)})
+
+    def _spreads(self, months: int) -> Iterator[tuple[str, Range, bool, str]]:
+        """Yield the name of every input, its spread, whether the user gave it, and its source."""
         owning, size, economy = self.case.owning.changed(months=months), self.size, self.economy
         groups = groups_of(self.accelerator, size.per_machine)
-        found: list[Assumption] = []
-        for field in (item.name for item in fields(Factors)):
+        for field in TITLES:
             given = getattr(self.case.renting if field == "rent_change" else owning, field)
             if given is not None:
                 value, source = Range.exact(given), "given"
@@ -167,14 +184,7 @@ class Bought:
                 value, source = Range.exact(0.0), "no job takes several machines"
             else:
                 value, source = upkeep(field, groups, owning, economy)
-            title, unit = TITLES[field]
-            known = given is not None
-            found.append(
-                Assumption(
-                    field=field, title=title, unit=unit, value=value, given=known, source=source
-                )
-            )
-        return tuple(found)
+            yield field, value, given is not None, source
 
 
 def expected(inputs: tuple[Assumption, ...]) -> Factors:
@@ -182,6 +192,7 @@ def expected(inputs: tuple[Assumption, ...]) -> Factors:
     return Factors(**{item.field: item.value.expected for item in inputs})
 
 
+@cache
 def _spread(default: Default, scale: float = 1.0) -> tuple[Range, str]:
     recalled = default.confidence is Confidence.MEMORY
     sure = Evidence.ASSUMED if recalled else Evidence.DERIVED

@@ -17,7 +17,7 @@ from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import Bought, expected, size_of
+from advisor.owning.assumptions import Bought, size_of
 from advisor.owning.costs import bought_usd, machine_kw
 from advisor.owning.results import ProcessorOption
 from advisor.planning.prepared import PricedCase
@@ -157,7 +157,7 @@ def _option(
         return option
     size = size_of(card, together) if together else size_of(card, 1, count)
     priced = case.changed(owning=owning.changed(purchase_usd=usd or 1.0))
-    factors = expected(Bought(priced, card, size, economy).inputs(owning.months))
+    factors = Bought(priced, card, size, economy).expected(owning.months)
     rated = float(machine_kw(factors, size))
     hours = owning.hours_per_month or HOURS_PER_MONTH
     if reference.time:

@@ -15,7 +15,7 @@ from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import Bought, Size, Spread, expected, size_of
+from advisor.owning.assumptions import Bought, Size, Spread, size_of
 from advisor.owning.compare import Comparison, break_even_by_input
 from advisor.owning.costs import in_cents, owning_cost, present_usd
 from advisor.owning.rents import Market, Rented, Tenancy, run_rent_usd
@@ -150,7 +150,7 @@ def owned_usd(case: Case, accelerator: Accelerator, count: int, economy: Economy
     """Return the present value of owning some cards over the horizon, all expected. [USD]"""
     bought = Bought(case, accelerator, size_of(accelerator, count), economy)
     months = case.owning.months
-    factors = expected(bought.inputs(months))
+    factors = bought.expected(months)
     return float(present_usd(factors, bought.size, hours=hours_in_use(case), months=months))
 
 

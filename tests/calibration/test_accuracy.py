@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from advisor.calibration.fitting.memory import peak_errors
-from advisor.calibration.scoring.accuracy_page import ALL_TABLES, score_tables
+from advisor.calibration.scoring.accuracy_page import ALL_TABLES
 from advisor.calibration.scoring.published import published_runs
-from advisor.calibration.scoring.report import ValidationReport
 from advisor.calibration.scoring.training_errors import SpeedErrors, speed_errors
+from tests.calibration.scored import report
 
 
 class Bound(NamedTuple):
@@ -67,11 +67,6 @@ BOUNDS = (
 @lru_cache
 def speeds() -> tuple[SpeedErrors, ...]:
     return speed_errors()
-
-
-@lru_cache
-def report(table: str) -> ValidationReport:
-    return score_tables([table])[table]
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: f"{bound.table}-{bound.quantity}")
@@ -178,9 +173,9 @@ def test_cache_of_start_up_logs_is_within_five_percent(quantity: str) -> None:
 
 @pytest.mark.parametrize("quantity", ["kv_cache_gib", "kv_tokens"])
 def test_ranges_of_caches_hold_four_of_five_logs_read_by_the_fit_or_not(quantity: str) -> None:
-    tables = (*score_tables(["cache_logs", "outside_kv_logs"]).values(),)
+    tables = ("cache_logs", "outside_kv_logs")
     groups: dict[str, list[bool]] = {}
-    for row in (row for table in tables for row in table.rows if row.quantity == quantity):
+    for row in (row for name in tables for row in report(name).rows if row.quantity == quantity):
         groups.setdefault(row.group, []).append(row.covered)
 
     assert len(groups) >= 20

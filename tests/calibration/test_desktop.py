@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import pytest
 
-from advisor.calibration.scoring.accuracy_page import score_tables
-from advisor.calibration.scoring.report import ValidationReport
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.deployments import row_deployment, row_load
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
@@ -16,6 +12,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.nouns.hardware import Segment
 from advisor.nouns.software.engines import builds_at
+from tests.calibration.scored import report
 
 TABLES = (
     "desktop_runs",
@@ -28,11 +25,6 @@ TABLES = (
 )
 CACHED = 100_000
 """Fits of longer contexts are not asked: such runs quantise their cache."""
-
-
-@lru_cache
-def report(table: str) -> ValidationReport:
-    return score_tables([table])[table]
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import advisor
-from advisor.calibration.scoring.accuracy_page import TABLES, UNSEEN, score_tables
-from advisor.calibration.scoring.report import ValidationReport
+from advisor.calibration.scoring.accuracy_page import TABLES, UNSEEN
 from advisor.calibration.tables.reading import Row, cell, read_table
 from advisor.foundation.resources import data_path
+from tests.calibration.scored import report
 
 
 class Bound(NamedTuple):
@@ -68,11 +67,6 @@ BOUNDS = (
     Bound("outside_offload", "prefill_tokens_per_s", 4, 19, 19),
     Bound("outside_offload_2", "decode_tokens_per_s", 4, 8, 8),
 )
-
-
-@lru_cache
-def report(table: str) -> ValidationReport:
-    return score_tables([table])[table]
 
 
 def rows_of(table: str) -> list[dict[str, str]]:

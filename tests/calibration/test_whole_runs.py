@@ -9,9 +9,9 @@ from statistics import fmean, median
 import pytest
 
 from advisor.calibration.fitting.training import WholeRun, fit_lost
-from advisor.calibration.scoring.accuracy_page import score_tables
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.nouns.software.delivery import Operator
+from tests.calibration.scored import report
 
 READ, UNSEEN = "whole_runs", "outside_whole_runs"
 
@@ -33,7 +33,7 @@ def groups(rows: Iterable[ValidationRow]) -> list[list[ValidationRow]]:
 def test_hours_of_whole_runs_keep_the_issues_thresholds(
     tables: tuple[str, ...], least: int, middle: float, bias: float, inside: float
 ) -> None:
-    rows = [row for report in score_tables(tables).values() for row in report.rows]
+    rows = [row for table in tables for row in report(table).rows]
     found = groups(row for row in rows if row.quantity.endswith("_hours"))
 
     assert len(found) >= least

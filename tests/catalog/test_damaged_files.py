@@ -447,11 +447,20 @@ def damaged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 def forget() -> None:
     """Empty all caches: the program reads its own files once."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("advisor"):
-            for value in vars(module).values():
-                if isinstance(value, functools._lru_cache_wrapper):
-                    value.cache_clear()
+    for each in caches(len(sys.modules)):
+        each.cache_clear()
+
+
+@functools.lru_cache(maxsize=1)
+def caches(modules: int) -> "list[functools._lru_cache_wrapper[object]]":
+    """Return every cache of the program, of which so many modules are loaded with all others."""
+    return [
+        value
+        for name, module in list(sys.modules.items())
+        if name.startswith("advisor")
+        for value in vars(module).values()
+        if isinstance(value, functools._lru_cache_wrapper)
+    ]
 
 
 def refused(damaged: Callable[..., object], name: str, damage: Callable[[bytes], bytes]) -> str:

@@ -38,7 +38,7 @@ REAL = (
     "touch",
 )
 """What the scripts use, and what the hostile names would like to."""
-NOTE = """#!{bash}
+NOTE = """#!{sh}
 name="${{0##*/}}"
 printf '%s\\0' "$#" "$name" "$@" >> {log}
 if [ "$name" = scontrol ]; then echo node-0; fi
@@ -80,8 +80,9 @@ class Stubs:
         self._work = folder / "work"
         self._programs.mkdir(parents=True)
         note = self._programs / ".note"
-        bash = shutil.which("bash")
-        note.write_text(NOTE.format(bash=bash, log=shlex.quote(str(self._log))), encoding="utf-8")
+        note.write_text(
+            NOTE.format(sh=shutil.which("sh"), log=shlex.quote(str(self._log))), encoding="utf-8"
+        )
         note.chmod(0o755)
         for name in STUBS:
             (self._programs / name).symlink_to(note)

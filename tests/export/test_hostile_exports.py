@@ -7,7 +7,6 @@ among stub programs in an empty folder.
 import ast
 import csv
 import io
-import itertools
 import json
 import re
 import shlex
@@ -73,6 +72,8 @@ LAUNCHES = {
         *("slurm", "kubernetes", "compose", "skypilot", "dstack"),
     ),
 }
+BEHIND_DOORS = ("llama-cpp", "kubernetes")
+"""A shell script and a file that holds one."""
 WRITTEN = {"ds_config.json", "fsdp.json", "job.sh", "serve.yaml", "Modelfile"}
 """Files that scripts say they write."""
 PINNED = re.compile(r"[a-z-]+(\[[a-z-]+\])?==[\d.]+|--no-build-isolation")
@@ -251,12 +252,13 @@ def test_a_name_is_refused_or_harmless(door: str, name: str, stubs: Stubs, tmp_p
         return
     assert name not in {*REFUSED.values(), *DISPLAYED_ONLY_BY_PATHS.values()}
     assert serving.model.isprintable()
+    if door != "config":  # behind the doors all names take one way
+        check_exports({"model": model, **SERVE}, serving, stubs, BEHIND_DOORS, "org/name")
+        return
     # Model and checkpoint in one file, both hostile.
-    checkpoints = ("org/name", name) if door == "config" else ("org/name",)
-    check_exports({"model": model, **SERVE}, serving, stubs, LAUNCHES["serve"], checkpoints)
-    if door == "config":  # behind the doors all names take one way
-        case = {"model": model, **TRAIN}
-        check_exports(case, advisor.estimate(case), stubs, LAUNCHES["train"], checkpoints)
+    check_exports({"model": model, **SERVE}, serving, stubs, LAUNCHES["serve"], name)
+    case = {"model": model, **TRAIN}
+    check_exports(case, advisor.estimate(case), stubs, LAUNCHES["train"], name)
 
 
 def check_exports(
@@ -264,18 +266,30 @@ def check_exports(
     answer: advisor.Estimate,
     stubs: Stubs,
     launches: tuple[str, ...],
-    checkpoints: tuple[str, ...],
+    checkpoint: str,
 ) -> None:
-    for to, checkpoint in itertools.product(launches, checkpoints):
+    for to in launches:
         text = advisor.export(case, to, answer=answer, checkpoint=checkpoint).content
-        calls = runs_only_stubs(stubs, text, to)
-        named = sum(checkpoint in word for call in calls for word in call)
-        assert named == (to not in IN_A_FILE)
+        check_launch(stubs, text, to, checkpoint)
     for to in REPORTS:
         check_report(advisor.export(case, to, answer=answer).content, to, answer.model)
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def check_launch(stubs: Stubs, text: str, to: str, checkpoint: str) -> None:
+    """A file runs stubs alone, and its last one gets the checkpoint, as one word and once."""
+    calls = runs_only_stubs(stubs, text, to)
+    named = [word for call in calls for word in call if checkpoint in word]
+    assert len(named) == (to not in IN_A_FILE)
+    assert all(word in calls[-1] for word in named)
+    if to in {"axolotl", "llama-factory"}:
+        assert checkpoint in yaml.safe_load(text).values()
+
+
+UNLIKE_MODELS = {**REFUSED, **DISPLAYED_ONLY_BY_PATHS}
+"""The others are tried as a model's name and its checkpoint at once."""
+
+
+@pytest.mark.parametrize("name", UNLIKE_MODELS.values(), ids=UNLIKE_MODELS)
 def test_a_checkpoint_is_refused_or_one_word(name: str, stubs: Stubs) -> None:
     for work, case in (("train", TRAIN), ("serve", SERVE)):
         full = {"model": {"config": CONFIG}, **case}
@@ -288,11 +302,7 @@ def test_a_checkpoint_is_refused_or_one_word(name: str, stubs: Stubs) -> None:
                 assert name in REFUSED.values()
                 continue
             assert name not in REFUSED.values()
-            calls = runs_only_stubs(stubs, text, to)
-            if to not in IN_A_FILE:
-                assert any(name in word for word in calls[-1])
-            elif to in {"axolotl", "llama-factory"}:
-                assert name in yaml.safe_load(text).values()
+            check_launch(stubs, text, to, name)
 
 
 @pytest.mark.parametrize("name", HARMLESS_WHEN_QUOTED.values(), ids=HARMLESS_WHEN_QUOTED)

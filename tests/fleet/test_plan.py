@@ -266,25 +266,6 @@ def test_who_may_not_buy_is_told_of_no_purchase() -> None:
     assert "Buying everything" not in plan.sentence
 
 
-def test_machines_that_are_bought_later_are_not_ordered_today() -> None:
-    """A load that doubles each year: the sentence splits the order, and its parts add up."""
-    work = {"kind": "serving", "concurrency": 48}
-    case = {"model": {"preset": "llama-3.1-8b"}, "workload": work, "limits": {"max_tpot_ms": 40}}
-    row = {"name": "assistant", "growth_per_year": 1.0, "case": case}
-    plan = plan_fleet({"workloads": [row], "means": {"rent": False}}, alternatives=False)
-
-    first = [item for item in plan.purchases if item.month == 0]
-    later = [item for item in plan.purchases if item.month > 0]
-    assert first
-    assert later
-    assert f"for ${sum(item.usd for item in first):,.0f}, buy " in plan.sentence
-    months = sorted({item.month for item in later})
-    words = (
-        f"in month {months[0]}" if len(months) == 1 else f"in months {months[0]} to {months[-1]}"
-    )
-    assert f"for ${sum(item.usd for item in later):,.0f} {words}:" in plan.sentence
-
-
 @pytest.mark.parametrize("limits", [{}, {"max_ttft_ms": 1.2e6}])
 def test_pictures_that_take_minutes_are_told_where_no_limit_is(limits: dict[str, Any]) -> None:
     """A batch of six pictures of 50 steps takes minutes on a card of 200 W."""

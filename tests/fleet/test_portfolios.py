@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from advisor import plan_fleet
+from advisor.fleet.results import FleetPlan
 
 FILE = Path(__file__).resolve().parent.parent / "golden" / "fleets.yaml"
 PORTFOLIOS: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
@@ -46,6 +47,21 @@ def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
         assert part in plan.sentence, told
     if expected.get("later_purchases"):
         assert max(item.month for item in plan.purchases) >= 12, told
+        check_later_orders(plan)
+
+
+def check_later_orders(plan: FleetPlan) -> None:
+    """What is bought later is not ordered today: the sentence splits the order, and adds up."""
+    first = [item for item in plan.purchases if item.month == 0]
+    later = [item for item in plan.purchases if item.month > 0]
+    assert first
+    assert later
+    assert f"for ${sum(item.usd for item in first):,.0f}, buy " in plan.sentence
+    months = sorted({item.month for item in later})
+    words = (
+        f"in month {months[0]}" if len(months) == 1 else f"in months {months[0]} to {months[-1]}"
+    )
+    assert f"for ${sum(item.usd for item in later):,.0f} {words}:" in plan.sentence
 
 
 def test_there_are_twenty_with_their_reasons() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -22,7 +23,7 @@ from advisor.estimate.serving.times import serving_times
 from advisor.estimate.tools.engine import engine_of
 from advisor.estimate.tools.serving_formats import served_format
 from advisor.estimate.tools.software import ToolRules
-from advisor.nouns.hardware import Offer, PriceKind
+from advisor.nouns.hardware import Node, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
@@ -149,59 +150,64 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
     asked = prepared(advisor.load_case(content), catalog)
     case, catalog = asked.case, asked.catalog
     model, calibration = asked.architecture, asked.calibration
-    assert isinstance(case.workload, Serving)
-    limits = case.limits
+    work, limits = case.workload, case.limits
+    assert isinstance(work, Serving)
     tools = {
         item.accelerator.key: item.tool
         for item in equipped(
             ToolRules.of(case, model), find_systems(catalog, limits, training=False)
         )
     }
-    spreads = TimeSpreads(model, calibration, case.workload)
-    least = float("inf")
-    for offer in allowed_offers(catalog, limits):
-        if offer.accelerator not in tools:
-            continue
-        card = catalog.accelerator(offer.accelerator)
-        node = node_for(card, offer)
+    spreads = TimeSpreads(model, calibration, work)
+
+    @cache
+    def fewest(key: str, node: Node) -> float:
+        """Least number of such machines that meets the limits, infinite if none does."""
+        card = catalog.accelerator(key)
         layouts, instances = [], []
-        most = limits.max_accelerators // offer.accelerators
+        most = limits.max_accelerators // node.accelerators
         for number, tensor, pipeline in product(range(1, most + 1), (1, 2, 4, 8, 16), (1, 2, 4)):
-            replicas = min(
-                number * offer.accelerators // (tensor * pipeline), most_replicas(case.workload)
-            )
+            replicas = min(number * node.accelerators // (tensor * pipeline), most_replicas(work))
             fits_heads = model.num_attention_heads % tensor == 0
-            inside = tensor <= max(offer.accelerators, node.intra_domain)
+            inside = tensor <= max(node.accelerators, node.intra_domain)
             if replicas and fits_heads and inside:
                 layouts.append(ParallelLayout(data=replicas, tensor=tensor, pipeline=pipeline))
                 instances.append(number)
         if not layouts:
-            continue
+            return float("inf")
         tool = tools[card.key]
-        name = served_format(case.workload, model, card, tool)
+        name = served_format(work, model, card, tool)
         form = WEIGHT_FORMATS[name]
         constants = calibration.under(engine_of(tool, card, calibration))
         kernels, _ = constants.served_kernels(card, form)
         served = ServedModel.of(
             model,
             weight_format=form,
-            cache_bytes=KV_CACHE_FORMATS[cache_format(case.workload, card)],
+            cache_bytes=KV_CACHE_FORMATS[cache_format(work, card)],
         )
         hardware = HardwareArrays.of(card, node, kernels, compute=compute_format(card, form))
         candidates = Candidates(
             LayoutArrays.stack(layouts), hardware.take(np.zeros(len(layouts), dtype=np.intp))
         )
-        if case.workload.requests_per_s is None:
-            times = serving_times(served, ServingLoad.of(case.workload), candidates, constants)
+        if work.requests_per_s is None:
+            times = serving_times(served, ServingLoad.of(work), candidates, constants)
             later, first, met = times.tpot_s, times.ttft_s, times.feasible
         else:
-            found = under_arrivals(served, case.workload, candidates, constants)
+            found = under_arrivals(served, work, candidates, constants)
             (later, first), met = found.latencies(limits.at), found.stable
             met &= found.load * spreads.of(card, precision=name, count=1).high <= 1
         later = later * spreads.of(card, precision=name, count=1).high * 1e3
         first = first * spreads.first(card, precision=name, at=limits.at).high * 1e3
         met &= later <= (limits.max_tpot_ms or np.inf)
         met &= first <= (limits.max_ttft_ms or np.inf)
+        return float(min(np.array(instances)[met], default=np.inf))
+
+    least = float("inf")
+    for offer in allowed_offers(catalog, limits):
+        if offer.accelerator not in tools:
+            continue
+        card = catalog.accelerator(offer.accelerator)
+        name = served_format(work, model, card, tools[card.key])
         # An unproven card has to give the expected rate at the high end of its range.
         doubt = 1.0 if spreads.proven(card) else spreads.of(card, precision=name, count=1).high
         usd = (
@@ -210,8 +216,8 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
             * doubt
         )
         usd *= 730
-        if met.any():
-            least = min(least, usd * min(np.array(instances)[met]))
+        # Most offers differ in nothing but place and price.
+        least = min(least, usd * fewest(card.key, node_for(card, offer).changed(assumptions=())))
     return least
 
 

@@ -169,7 +169,7 @@ def by_fits(question: Question) -> Said:
 def by_recommend(question: Question, **limits: Any) -> Said | None:
     """Return what the search plans on exactly these cards; None if it plans none."""
     case = question.case | {"limits": limits}
-    found = advisor.recommend(case)
+    found = advisor.recommend(case, brief=True)
     plans = [plan.estimate for ranking in found.rankings for plan in ranking.plans]
     same_count = [said(item) for item in plans if item.count == question.cards]
     return same_count[0] if same_count else None
