@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # the module of its name takes as long to import as all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from advisor.api import compare as compare
     from advisor.api import estimate as estimate
     from advisor.api import export as export

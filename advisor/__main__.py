@@ -1,11 +1,17 @@
 """``python -m advisor`` and ``gpu-advisor``: the command as a process, fast to start and to end."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
-from typing import Final, NoReturn
+from types import ModuleType
 
 from advisor.cli import main
+
+TYPE_CHECKING = False  # its module takes long to import
+if TYPE_CHECKING:
+    from typing import Final, NoReturn
 
 COLLECT_AFTER: Final = 100_000
 """New objects between two rounds of the collector, which otherwise takes a tenth of a short command
@@ -13,6 +19,8 @@ and finds nothing."""
 
 NO_PLUGINS: Final = "PYDANTIC_DISABLE_PLUGINS"
 """Looking for plugins of pydantic reads the metadata of every installed package."""
+FINDER: Final = "pydantic.plugin._loader"
+"""Its import reads what reads metadata, even where no plugin is looked for."""
 THREADS: Final = "OPENBLAS_NUM_THREADS"
 """NumPy starts one for each core, which only the probe uses; the web server is NumPy's as usual."""
 THREADED: Final = ("probe", "web")
@@ -21,7 +29,9 @@ THREADED: Final = ("probe", "web")
 def run() -> NoReturn:
     """Run one command and leave the process with its code."""
     gc.set_threshold(COLLECT_AFTER)
-    os.environ.setdefault(NO_PLUGINS, "__all__")
+    if os.environ.setdefault(NO_PLUGINS, "__all__") == "__all__":
+        sys.modules[FINDER] = finder = ModuleType(FINDER)
+        finder.__dict__["get_plugins"] = tuple
     if not set(THREADED) & set(sys.argv[1:]):
         os.environ.setdefault(THREADS, "1")
     code = main()

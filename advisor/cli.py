@@ -3,12 +3,12 @@
 A command is imported when it is chosen, so that ``--help`` answers at once.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
 
 from advisor import __version__
 from advisor.arguments.parser import bounded, build_parser
@@ -21,6 +21,11 @@ from advisor.errors import (
     shortened,
 )
 from advisor.terminal.streams import complain, drop_output, keep_output, prepare_streams
+
+TYPE_CHECKING = False  # its module takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
 
 SERVERS: Final = "servers"
 """Its commands name catalog files to their processes and threads by the environment."""

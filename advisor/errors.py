@@ -6,11 +6,16 @@ A configuration that does not fit or is too slow is not an exception but a ``Rej
 No message is longer than ``MAX_MESSAGE`` or contains a control character.
 """
 
+from __future__ import annotations
+
 import re
 from enum import Enum
 from itertools import islice
 from math import log10
-from typing import Final
+
+TYPE_CHECKING = False  # its module takes long to import
+if TYPE_CHECKING:
+    from typing import Final
 
 MAX_MESSAGE: Final = 600
 """Longest message. [characters]"""
@@ -20,7 +25,7 @@ MAX_PART: Final = 180
 """Longest description of the problem, and longest remedy. [characters]"""
 MAX_FIELD: Final = 160
 """Longest path of an input. [characters]"""
-OF_THE_COMMAND_LINE: Final = re.compile(
+OF_THE_COMMAND_LINE: Final = (
     r" \((?:--|host\.)[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
 )
 _MAX_BITS: Final = 256
@@ -176,4 +181,4 @@ def without_options(text: str) -> str:
     >>> without_options("sequences of 4,096 tokens (--sequence)")
     'sequences of 4,096 tokens'
     """
-    return OF_THE_COMMAND_LINE.sub("", text)
+    return re.sub(OF_THE_COMMAND_LINE, "", text)

@@ -33,6 +33,10 @@ def main() -> None:
     """Print the process figures."""
     bare = median_s(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
     show("python -c pass", bare * 1e3, "ms")
+    imported = median_s(
+        lambda: subprocess.run([sys.executable, "-c", "import advisor"], check=True)
+    )
+    show("import advisor", imported * 1e3, "ms", "at most 60")
     help_s = median_s(lambda: run("--help"))
     show("gpu-advisor --help", help_s * 1e3, "ms", "at most 80")
     show("gpu-advisor --help over python -c pass", help_s / bare, "x")

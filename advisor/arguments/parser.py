@@ -9,54 +9,61 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from types import SimpleNamespace
 
 from advisor.errors import AdvisorError, CatalogError, InputError
-from advisor.foundation.resources import data_path
+from advisor.foundation.resources import data_file
 
+TYPE_CHECKING = False  # its module takes long to import
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Final, NoReturn
+
     from _typeshed import SupportsWrite
 
+    Entry = str | Mapping[str, Any]
 
 FILE: Final = "commands.json"
-Entry = str | Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(SimpleNamespace):
     """One command of ``gpu-advisor``."""
 
-    summary: str
-    takes: tuple[Entry, ...]
-    usage: str = ""
-    """What follows the command's name; empty leaves it to argparse."""
-    examples: tuple[str, ...] = ()
+    def __init__(
+        self, summary: str, takes: Sequence[Entry], usage: str = "", examples: Sequence[str] = ()
+    ) -> None:
+        self.summary, self.takes, self.examples = summary, takes, examples
+        self.usage = usage
+        """What follows the command's name; empty leaves it to argparse."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(SimpleNamespace):
     """The whole of ``commands.json``."""
 
-    shared: Mapping[str, tuple[Entry, ...]]
-    elsewhere: Mapping[str, str]
-    """Options and words of other tools, and ours for the same thing."""
-    examples: tuple[str, ...]
-    """Of the help of all commands."""
-    commands: Mapping[str, Command]
-    """In the order of the help."""
+    def __init__(
+        self,
+        shared: Mapping[str, Sequence[Entry]],
+        elsewhere: Mapping[str, str],
+        examples: Sequence[str],
+        commands: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.shared = shared
+        self.elsewhere = elsewhere
+        """Options and words of other tools, and ours for the same thing."""
+        self.examples = examples
+        """Of the help of all commands."""
+        self.commands = {name: Command(**entry) for name, entry in commands.items()}
+        """In the order of the help."""
 
 
 @cache
 def table() -> Table:
     """Read the commands; raise ``CatalogError`` if the file is broken."""
-    path = data_path(FILE)
+    path = data_file(FILE)
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-        commands = {name: Command(**entry) for name, entry in content.pop("commands").items()}
-        return Table(**content, commands=commands)
+        with open(path, encoding="utf-8-sig") as file:  # noqa: PTH123
+            return Table(**json.load(file))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CatalogError(
             file=FILE,
@@ -137,7 +144,7 @@ def bounded(argv: Sequence[str] | None) -> Sequence[str]:
 class Parser(argparse.ArgumentParser):
     """Tells a mistake in one sentence, without the whole usage; adds its options when used."""
 
-    takes: tuple[Entry, ...] = ()
+    takes: Sequence[Entry] = ()
 
     def filled(self) -> Parser:
         """Return this parser with all its options."""

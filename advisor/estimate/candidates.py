@@ -152,6 +152,10 @@ class LayoutArrays(Columns):
         """Return the accelerators of one copy of a served model."""
         return int(self.tensor[row] * self.pipeline[row] * self.expert[row])
 
+    def on_host(self, row: int) -> bool:
+        """Return whether the host's memory holds layers or experts of a served model."""
+        return bool(self.gpu_layers[row] < np.inf or self.cpu_expert_layers[row])
+
     def layout(self, index: int) -> ParallelLayout:
         """Return element ``index`` as a noun."""
         # The search makes thousands of these, from values that need no validation.

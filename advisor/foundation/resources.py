@@ -4,20 +4,28 @@ A checkout takes precedence. An editable install runs the checkout's code, but i
 copy of the data beside the installed packages, and that copy becomes outdated.
 """
 
+# Help is printed without `pathlib`.
+# ruff: noqa: PTH110, PTH118, PTH120
+
+from __future__ import annotations
+
 import os
 import re
 import sys
-from pathlib import Path
-from typing import Final
 
 from advisor.errors import ResourceError
+
+TYPE_CHECKING = False  # its module takes long to import
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Final
 
 CACHE_FOLDER: Final = "GPU_ADVISOR_CACHE_DIR"
 """Environment variable that moves the cache folder."""
 
-_ENTRY: Final = re.compile(r"^([\w-]+):", re.MULTILINE)
+_ENTRY: Final = r"(?m)^([\w-]+):"
 """A key that starts its line."""
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def data_path(name: str) -> Path:
@@ -26,9 +34,16 @@ def data_path(name: str) -> Path:
     >>> data_path("gpu_catalog.yaml").name
     'gpu_catalog.yaml'
     """
+    from pathlib import Path
+
+    return Path(data_file(name))
+
+
+def data_file(name: str) -> str:
+    """Return the same path as a text."""
     checkout = _checkout()
-    folder = checkout / "data" if checkout else _PACKAGE / "_data"
-    return _existing(folder / name, what=f"data file {name!r}")
+    folder = f"{checkout}/data" if checkout else f"{_PACKAGE}/_data"
+    return _existing(os.path.join(folder, name), what=f"data file {name!r}")
 
 
 def entry_names(name: str) -> tuple[str, ...]:
@@ -38,14 +53,16 @@ def entry_names(name: str) -> tuple[str, ...]:
     ('huggingface', 'plain')
     """
     text = data_path(name).read_text(encoding="utf-8", errors="replace")
-    return tuple(_ENTRY.findall(text))
+    return tuple(re.findall(_ENTRY, text))
 
 
 def app_path() -> Path:
     """Return the path of the script that Streamlit runs; ``ResourceError`` if it is missing."""
+    from pathlib import Path
+
     checkout = _checkout()
-    script = checkout / "app.py" if checkout else _PACKAGE / "_app.py"
-    return _existing(script, what="web app")
+    script = f"{checkout}/app.py" if checkout else f"{_PACKAGE}/_app.py"
+    return Path(_existing(script, what="web app"))
 
 
 def cache_path(name: str) -> Path:
@@ -55,6 +72,8 @@ def cache_path(name: str) -> Path:
     ``~/.cache`` or ``XDG_CACHE_HOME``, ``~/Library/Caches``, ``LOCALAPPDATA``. A user whom the
     system does not know has the home ``/``, as in containers.
     """
+    from pathlib import Path
+
     own = os.environ.get(CACHE_FOLDER)
     if own:
         return Path(own) / name
@@ -68,21 +87,23 @@ def cache_path(name: str) -> Path:
 
 
 def _home() -> Path:
+    from pathlib import Path
+
     try:
         return Path.home()
     except RuntimeError:  # neither HOME nor an entry among the system's users
         return Path(os.sep)
 
 
-def _checkout() -> Path | None:
+def _checkout() -> str | None:
     """Return the root of the checkout that contains the package, or None."""
-    root = _PACKAGE.parent
-    marks = (root / "pyproject.toml", root / "data" / "gpu_catalog.yaml")
-    return root if all(mark.is_file() for mark in marks) else None
+    root = os.path.dirname(_PACKAGE)
+    marks = (f"{root}/pyproject.toml", f"{root}/data/gpu_catalog.yaml")
+    return root if all(map(os.path.isfile, marks)) else None
 
 
-def _existing(path: Path, *, what: str) -> Path:
-    if path.exists():
+def _existing(path: str, *, what: str) -> str:
+    if os.path.exists(path):
         return path
     remedy = "restore it from git" if _checkout() else "reinstall gpu-advisor or use a checkout"
     raise ResourceError(f"the {what} is missing: expected {path}; {remedy}")

@@ -310,6 +310,8 @@ class Billing(Noun):
 FIRM_TIER: Final = "on-demand list"
 """Tier of a price that a provider's list states for this machine."""
 YOUR_QUOTE: Final = "Your quote"
+YOUR_FILE: Final = "your-file"
+"""Source of your own facts."""
 """Provider of a rent that a case states for its hardware; no limit of a search leaves it out."""
 LOWEST_ASK: Final = "marketplace, lowest"
 """Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a

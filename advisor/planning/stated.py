@@ -240,7 +240,7 @@ def _places(asked: Asked, systems: Sequence[System], options: Sequence[Option]) 
         for way in ToolRules.of(asked.case, asked.architecture).ways(asked.card, many=many)
     ]
     taken = [
-        (systems[one.system].tool_name, one.precision, bool(one.layout.host_options))
+        (systems[one.system].tool_name, one.precision, one.layouts.on_host(one.row))
         for one in options
     ]
     return [ways.index(way) if way in ways else len(ways) for way in taken]

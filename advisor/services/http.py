@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -50,8 +51,9 @@ class Work:
 
     def __init__(self, workers: int, waiting: int = WAITING) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="answers")
-        self._most, self._lock, self._shelf = workers + waiting, threading.Lock(), Shelf()
+        self._most, self._lock, self._shelf = workers + waiting, threading.RLock(), Shelf()
         self._running: dict[bytes, Future[str]] = {}
+        self._asked = Counter[Future[str]]()
 
     @property
     def running(self) -> int:
@@ -71,14 +73,27 @@ class Work:
             return done
         with self._lock:
             if place in self._running:
+                self._asked[self._running[place]] += 1
                 return self._running[place]
             if len(self._running) >= self._most:
                 busy = f"{len(self._running)} questions are under way. Ask again in a few seconds."
                 raise BusyError(busy)
             # Registered first: a quick answer must find itself there when it ends.
             future = self._running[place] = self._pool.submit(self._computed, place, door, question)
+            self._asked[future] = 1
         future.add_done_callback(lambda _: self._forget(place))
         return future
+
+    def leave(self, future: Future[str]) -> None:
+        """Wait no longer: what nobody waits for is not begun.
+
+        What has begun is finished, and kept for those who ask again.
+        """
+        with self._lock:
+            if future in self._asked:
+                self._asked[future] -= 1
+                if not self._asked[future]:
+                    future.cancel()
 
     def end(self) -> None:
         """Drop what waits."""
@@ -86,7 +101,8 @@ class Work:
 
     def _forget(self, place: bytes) -> None:
         with self._lock:
-            self._running.pop(place, None)
+            if (future := self._running.pop(place, None)) is not None:
+                del self._asked[future]
 
     def _computed(self, place: bytes, door: Door, question: Noun) -> str:
         ask: Callable[[Noun], Noun] = door.ask
@@ -267,18 +283,21 @@ def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
 
 async def _answered(work: Work, door: Door, request: Request, timeout_s: float) -> Response:
     """Answer one request; every failure has a status and a sentence."""
+    found: Future[str] | None = None
     try:
         body = b"{}" if request.method == "GET" else await _body(request)
         # In a thread: a large body takes a second to check, and others go on meanwhile.
         question = await asyncio.to_thread(_question, door, body)
-        future = asyncio.wrap_future(work.answer(door, question))
+        found = work.answer(door, question)
         # Shielded: others may wait for the same answer.
-        text = await asyncio.wait_for(asyncio.shield(future), timeout_s)
+        text = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(found)), timeout_s)
     except InputError as error:
         return _refused(error)
     except (_TooLargeError, _SlowError, BusyError, CatalogError, ResourceError) as error:
         return _problem(STATUSES.get(type(error), DEFECT), error)
     except TimeoutError:
+        if found is not None:
+            work.leave(found)
         late = AdvisorError(
             f"no answer within {timeout_s:g} s. Ask again, or ask a smaller question."
         )

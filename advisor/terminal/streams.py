@@ -1,11 +1,15 @@
 """Standard streams that may be closed, full, of a narrow encoding, or without a reader."""
 
+from __future__ import annotations
+
 import os
 import sys
-from pathlib import Path
-from typing import IO
 
 from advisor.errors import TransferError
+
+TYPE_CHECKING = False  # its module takes long to import
+if TYPE_CHECKING:
+    from typing import IO
 
 
 def prepare_streams() -> None:
@@ -16,7 +20,7 @@ def prepare_streams() -> None:
     TransferError if standard output is closed: the answer would be lost.
     """
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - to the end
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - to the end
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

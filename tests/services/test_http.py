@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import queue
 import re
 import sys
 import threading
@@ -203,6 +204,36 @@ def test_equal_questions_are_computed_once_and_others_wait_within_bounds() -> No
     assert again is first
     assert first.result(60) == other.result(60) == answer.to_json(indent=None)
     assert work.answer(door, question).done()
+    work.end()
+
+
+def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
+    begun: queue.Queue[object] = queue.Queue()
+    go = threading.Event()
+    answer = advisor.estimate(CASE)
+
+    def slow(question: object) -> Any:
+        begun.put(question)
+        assert go.wait(60)
+        return answer
+
+    door = replace(doors()["estimate"], ask=slow)
+    questions = [
+        advisor.load_case(CASE | {"objective": aim})
+        for aim in ("cheapest", "fastest", "best_value")
+    ]
+    work = Work(1, waiting=2)
+    first, left, shared = (work.answer(door, question) for question in questions)
+    assert work.answer(door, questions[2]) is shared
+    assert begun.get(timeout=30) == questions[0]
+    for future in (first, left, shared):
+        work.leave(future)
+    assert work.running == 2
+    go.set()
+
+    assert first.result(60) == shared.result(60) == answer.to_json(indent=None)
+    assert left.cancelled()
+    assert (begun.get(timeout=30), begun.qsize()) == (questions[2], 0)
     work.end()
 
 

@@ -19,9 +19,8 @@ from advisor.foundation.data_records import shown
 from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
 from advisor.foundation.structured import NotPlainError, read_yaml
-from advisor.nouns.hardware import Confidence
+from advisor.nouns.hardware import YOUR_FILE, Confidence
 
-SOURCE: Final = "your-file"
 MAX_BYTES: Final = 1_000_000
 MAX_OFFERS: Final = 5_000
 MAX_CARDS: Final = 200
@@ -161,7 +160,7 @@ def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
         "tier": "your quote",
         "currency": "USD",
         "price_date": today,
-        "source": SOURCE,
+        "source": YOUR_FILE,
         "confidence": Confidence.DATASHEET,
     }
     card = {
@@ -170,7 +169,7 @@ def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
         "segment": "datacenter",
         "form_factor": "PCIe card",
         "memory_type": "not stated",
-        "sources": {"default": SOURCE},
+        "sources": {"default": YOUR_FILE},
     }
     filled = dict(found)
     if isinstance(offers := found.get("offers"), list):

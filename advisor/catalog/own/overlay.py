@@ -9,11 +9,11 @@ from advisor.catalog.files.convert import RULE_SOURCE, accelerator_of, offer_of
 from advisor.catalog.files.quotes import with_upper_ends
 from advisor.catalog.files.rows import CatalogFile, SourceRecord
 from advisor.catalog.nodes import owned_node
-from advisor.catalog.own.facts import SOURCE, OwnFacts, wrong
+from advisor.catalog.own.facts import OwnFacts, wrong
 from advisor.errors import CatalogError
 from advisor.foundation.dates import current_day, first_day
 from advisor.foundation.formatting import percent
-from advisor.nouns.hardware import FIRM_TIER, YOUR_QUOTE, Confidence, Offer, Provenance
+from advisor.nouns.hardware import FIRM_TIER, YOUR_FILE, YOUR_QUOTE, Confidence, Offer, Provenance
 
 
 def with_own_facts(
@@ -35,7 +35,7 @@ def with_own_facts(
     known = dict.fromkeys(item.key for item in catalog.accelerators)
     content = shipped.model_copy(
         update={
-            "sources": {**shipped.sources, SOURCE: source},
+            "sources": {**shipped.sources, YOUR_FILE: source},
             "accelerators": {**known, **facts.accelerators},
         }
     )
@@ -62,7 +62,7 @@ def with_own_facts(
     return catalog.changed(
         accelerators=tuple(sorted([*catalog.accelerators, *cards], key=lambda c: c.key)),
         offers=offers,
-        sources={**catalog.sources, SOURCE: Source(key=SOURCE, **source.model_dump())},
+        sources={**catalog.sources, YOUR_FILE: Source(key=YOUR_FILE, **source.model_dump())},
     )
 
 
@@ -148,7 +148,7 @@ def with_quote(catalog: Catalog, accelerator: str, count: int, usd_per_hour: flo
             price_date=today,
             intra_node="" if like is None else like.intra_node,
             inter_node_bytes_per_s=None if like is None else like.inter_node_bytes_per_s,
-            provenance=Provenance(source=SOURCE, date=today, confidence=Confidence.DATASHEET),
+            provenance=Provenance(source=YOUR_FILE, date=today, confidence=Confidence.DATASHEET),
         )
         for place, (cards, like) in enumerate(machines or [(count, None)])
     ]
@@ -158,5 +158,5 @@ def with_quote(catalog: Catalog, accelerator: str, count: int, usd_per_hour: flo
 
 def _allowed(offer: Offer, providers: Sequence[str]) -> bool:
     named = {name.casefold() for name in providers}
-    yours = offer.provenance.source == SOURCE
+    yours = offer.provenance.source == YOUR_FILE
     return not providers or yours or offer.provider.casefold() in named

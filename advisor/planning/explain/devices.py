@@ -59,7 +59,7 @@ def buying_advice(
     quick = [
         (catalog.accelerator(key), option)
         for key, option in found.items()
-        if meets_time(option, case.limits) and not option.layout.host_options
+        if meets_time(option, case.limits) and not option.layouts.on_host(option.row)
     ]
     priced = [(card.purchase_usd, card, option) for card, option in quick if card.purchase_usd]
     # A dearer device has to be faster than every cheaper one.

@@ -238,7 +238,7 @@ class _Served:
         """Return the result of the search."""
         like, other = list[Option](), list[Option]()
         for one in self.smaller:
-            little = loses_little(one.precision) and not one.layout.host_options
+            little = loses_little(one.precision) and not one.layouts.on_host(one.row)
             (like if little else other).append(one)
         best, *rest = [tier for tier in (self.options, like, other) if tier] or [[]]
         able = (self.systems[place] for place, ladder in enumerate(ladders) if ladder)

@@ -137,4 +137,5 @@ def _best_places(table: Table, fits: NDArray[np.bool_], merits: Sequence[Floats]
     key = table[places, 0] * (table[:, 1].max() + 1) + table[places, 1]
     order = np.argsort(key, kind="stable")
     places, segment = places[order], np.cumsum(np.diff(key[order], prepend=-1) > 0) - 1
-    return np.unique([places[first_least(merit[places], segment)] for merit in merits])
+    chosen = [places[first_least(merit[places], segment)] for merit in merits]
+    return np.flatnonzero(np.bincount(np.concatenate(chosen)))

@@ -8,14 +8,21 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
-from advisor.catalog.own.facts import SOURCE
 from advisor.catalog.places import chosen
 from advisor.catalog.price_drift import drift_of
 from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
-from advisor.nouns.hardware import LOWEST_ASK, YOUR_QUOTE, Accelerator, Node, Offer, PriceKind
+from advisor.nouns.hardware import (
+    LOWEST_ASK,
+    YOUR_FILE,
+    YOUR_QUOTE,
+    Accelerator,
+    Node,
+    Offer,
+    PriceKind,
+)
 from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
 from advisor.nouns.software.stacks import Degree
@@ -99,7 +106,7 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
         for offer in catalog.offers
         if (usd := price_usd_per_hour(offer, kind)) is not None
         and usd / offer.accelerators < least.get(offer.accelerator, 0.0)
-        and offer.provenance.source != SOURCE
+        and offer.provenance.source != YOUR_FILE
     )
 
 

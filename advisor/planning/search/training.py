@@ -338,7 +338,7 @@ def _worth(
     least = bound.step_s(system, policy, row)
     gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
     groups = (least, np.where(gathers, np.inf, least))
-    tried = np.unique([first_least(item, segment) for item in groups])
+    tried = np.flatnonzero(np.bincount(np.r_[*(first_least(item, segment) for item in groups)]))
     _, steps, _ = timed(tried)
     reached = np.full(segment[-1] + 1, np.inf)
     np.minimum.at(reached, segment[tried], steps)
