@@ -1,13 +1,15 @@
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.equations.collectives import direct_all_reduce_time_s
 from advisor.equations.flops import attended_keys
-from advisor.equations.serving.bursts import start_burst_s
+from advisor.equations.serving.bursts import in_step_wait_s, start_burst_s
 from advisor.equations.serving.engine import (
     cache_share,
     experts_touched,
@@ -174,6 +176,54 @@ def test_half_of_the_requests_wait_as_in_a_run_whose_steps_read_four_prompts() -
     waits = [0.51 + start_burst_s(concurrency=number, **wave) for number in (4, 8, 16)]
 
     assert waits == pytest.approx([1.96, 3.03, 4.83], rel=0.06)
+
+
+def later_rounds_s(concurrency: int, *, together: int, prompt_s: float, rounds: int) -> float:
+    """Simulate a closed loop of equal answers; mean time to the first token after round one.
+
+    A step takes 10 ms and ``prompt_s`` for each of at most ``together`` prompts. 128 steps give an
+    answer, and a client sends its next request 1 ms later.
+    """
+    env, waiting, running, first = simpy.Environment(), [], [], []
+
+    def client() -> Iterator[simpy.Event]:
+        for number in range(rounds):
+            sent, request = env.now, {"left": 128, "ended": env.event()}
+            waiting.append(request)
+            started = yield request["ended"]
+            if number:
+                first.append(started - sent)
+            yield env.timeout(1e-3)
+
+    def engine() -> Iterator[simpy.Event]:
+        while any(each.is_alive for each in clients):
+            read = [waiting.pop(0) for _ in range(min(together, len(waiting)))]
+            yield env.timeout(10e-3 + prompt_s * len(read) if read or running else 1e-4)
+            for request in read:
+                request["started"] = env.now
+            running.extend(read)
+            for request in running[:]:
+                request["left"] -= 1
+                if not request["left"]:
+                    running.remove(request)
+                    request["ended"].succeed(request["started"])
+
+    clients = [env.process(client()) for _ in range(concurrency)]
+    env.run(env.process(engine()))
+    return float(np.mean(first))
+
+
+@pytest.mark.parametrize("concurrency", [2, 8, 16, 32, 64])
+def test_equal_answers_meet_their_step_again_as_in_a_simulation(concurrency: int) -> None:
+    # vLLM on cards with steps of 2,048 tokens reads eight prompts of 256 tokens together.
+    together = min(8, concurrency)
+    wait = in_step_wait_s(
+        concurrency=float(concurrency), service_s=0.03, together=float(together), further_s=0.03
+    )
+
+    simulated = later_rounds_s(concurrency, together=8, prompt_s=0.03, rounds=3)
+    # The prompt alone, and half of the step that it arrives in.
+    assert 0.04 + 0.005 + wait == pytest.approx(simulated, rel=1 / 7)
 
 
 def test_arrays_equal_scalars() -> None:

@@ -212,8 +212,10 @@ def _without(packs: Sequence[Pack], part: int | None) -> list[Pack]:
     folds = iter(folds_of(readings_of(packs)))
 
     def used(pack: Pack) -> Pack:
-        kept = (one for one in pack.readings if next(folds) != part and not one.excluded)
-        return replace(pack, readings=tuple(kept))
+        kept = (one for one in pack.readings if next(folds) != part)
+        return replace(
+            pack, readings=tuple(one for one in kept if not (one.excluded or one.doubtful))
+        )
 
     return [pack for pack in map(used, packs) if pack.readings]
 

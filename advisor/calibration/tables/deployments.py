@@ -13,7 +13,7 @@ from advisor.calibration.tables.guesses import cache_bytes, filled, weight_forma
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import owned_node
 from advisor.catalog.usual_machines import usual_machines
-from advisor.equations.serving.bursts import start_burst_s
+from advisor.equations.serving.bursts import in_step_wait_s, start_burst_s
 from advisor.equations.serving.queueing import gamma_quantile
 from advisor.equations.serving.shared_steps import token_time_variance
 from advisor.errors import InputError
@@ -88,6 +88,8 @@ class Deployment:
     """Facts of the engine that the run set otherwise."""
     percentile: float | None = None
     """Share of the requests that are faster than the row's latencies; None for the mean."""
+    in_step: bool = False
+    """Whether requests that start together end together."""
 
     def under(self, facts: ServingFacts) -> ServingFacts:
         """Return an engine's facts with the settings of the run."""
@@ -122,7 +124,7 @@ EQUAL: Final = "equal"
 """Word of the column ``lengths`` if all prompts and all answers of a run are equally long."""
 HELD: Final = "fixed"
 """The same, of a client that lets no answer end early: requests that start together end together
-and start together again, so every round is a wave like the first."""
+and start together again."""
 
 
 def _settings(row: Row) -> tuple[tuple[str, float], ...]:
@@ -139,8 +141,8 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         # Only the first round of a closed loop starts together.
         rounds = integer(row, "burst_requests", 1) / integer(row, "concurrency", 1)
         found["start_wave"] = 1 / max(rounds, 1.0)
-    if cell(row, "lengths") == HELD:
-        found["start_wave"] = 1.0
+    if cell(row, "prefix_cache") == "off":
+        found["kept_state_s"] = 0.0
     if cell(row, "lengths") != EQUAL:
         found["prompts_in_step"] = 0.0
     if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
@@ -179,8 +181,10 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     layout = built(
         ParallelLayout,
         {
-            # Data-parallel attention divides the experts among its ranks.
-            "expert": data if architecture.num_experts > 1 else 1,
+            # Data-parallel attention divides the experts among its ranks, unless a row says not.
+            "expert": min(integer(row, "expert_parallel", data), data)
+            if architecture.num_experts > 1
+            else 1,
             **stated(row, ParallelLayout),
             "data": data,
             "pipeline": pipeline,
@@ -226,6 +230,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         routed=architecture.num_experts > 1,
         measured=measured and not strange,
         percentile=choice(row, "percentile", PERCENTILE),
+        in_step=cell(row, "lengths") == HELD,
         widening=shape_widening(architecture),
     )
 
@@ -292,16 +297,22 @@ def benchmark_times(
         whole_s = times.request_latency_s - engine.request_overhead_s
         return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
     requests = load.per_engine(candidates.layout)
-    one_wave = np.all(engine.start_wave == 1)
+    in_step = 1.0 * deployment.in_step
+    # Runs of many rounds that fall out of step show no wait for a shared step.
+    together = np.clip(times.prompts_per_step, 1.0, requests) if in_step else np.ones(1)
+    service, further = times.prompt_service_s, times.further_prompt_s
     waves = partial(
         start_burst_s,
         concurrency=requests,
-        service_s=times.prompt_service_s,
+        service_s=service,
         rounds=1 / engine.start_wave,
-        # Runs of many rounds that fall out of step show no wait for a shared step.
-        together=np.clip(times.prompts_per_step, 1.0, requests) if one_wave else 1.0,
-        further_s=times.further_prompt_s,
-        admission_s=engine.admission_s if one_wave else 0.0,
+        together=together,
+        further_s=further,
+        admission_s=in_step * engine.admission_s,
+        later_s=in_step
+        * in_step_wait_s(
+            concurrency=requests, service_s=service, together=together, further_s=further
+        ),
     )
     wave = np.asarray(waves())
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)

@@ -34,7 +34,13 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.generations import generations
 
-TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv", "speech_runs.csv")
+TABLES: Final = (
+    "serving_runs.csv",
+    "loaded_runs.csv",
+    "doubtful_loads.csv",
+    "desktop_runs.csv",
+    "speech_runs.csv",
+)
 TAILS: Final = ("tail_runs.csv",)
 """Percentiles under a load, which no constant is fitted on."""
 OFFLOADED: Final = ("offload_runs.csv",)
@@ -57,6 +63,8 @@ class Reading:
     """Index in the pack."""
     excluded: str = ""
     """Why no fit uses it; empty if a fit does."""
+    doubtful: str = ""
+    """Why it widens a range but tunes no constant."""
 
     @property
     def site(self) -> str:
@@ -138,6 +146,7 @@ def read_packs(
             deployment.interface,
             deployment.settings,
             deployment.percentile,
+            deployment.in_step,
             row_kind(row),
             cell(row, "architecture_key") or cell(row, "model"),
             served.weight_format,
@@ -173,6 +182,7 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
                 measured_s=seconds,
                 row=index,
                 excluded=cell(row, "excluded_from_fit"),
+                doubtful=cell(row, "doubtful"),
             )
             for index, (row, _, load) in enumerate(found)
             for quantity, seconds in measured_s(row, load).items()

@@ -137,6 +137,7 @@ def start_burst_s(
     together: Number = 1.0,
     further_s: Number = 0.0,
     admission_s: Number = 0.0,
+    later_s: Number = 0.0,
     share: float | None = None,
 ) -> Number:
     r"""Extra wait for the first token in a benchmark that starts all requests at once. [s]
@@ -155,16 +156,20 @@ def start_burst_s(
         Time that each prompt but the first adds to such a step, :math:`g`. [s]
     admission_s : float or ndarray, optional
         Time of the host to take in one of many requests, :math:`a`. [s]
+    later_s : float or ndarray, optional
+        The same wait in later rounds, :math:`L`: 0 if they are out of phase, otherwise
+        :func:`in_step_wait_s`. [s]
     share : float, optional
         Share of the requests that wait less, :math:`q`; None for the mean.
 
     Notes
     -----
-    .. math:: w = (N-m)\,s + (N-1)\,a, \quad B = \frac{w / 2 + (m-1)\,g}{r}, \qquad
-        B_q = w u + (m-1)\,g, \quad u = 1 - r (1 - q) > 0, \text{ else } 0
+    .. math:: w = (N-m)\,s + (N-1)\,a, \quad
+        B = \frac{w / 2 + (m-1)\,g}{r} + L \left(1 - \frac{1}{r}\right), \qquad
+        B_q = w u + (m-1)\,g, \quad u = 1 - r (1 - q) > 0, \text{ else } L
 
-    The waits of the first round, one in :math:`r`, are spread evenly over its steps; later rounds
-    are out of phase.
+    The waits of the first round, one in :math:`r`, are spread evenly over its steps. Leaves out
+    those of the first round that wait less than later ones.
     Only for comparison with published measurements: a steady service has no such burst.
 
     References
@@ -180,9 +185,34 @@ def start_burst_s(
     spread = (concurrency - together) * service_s + (concurrency - 1) * admission_s
     step = (together - 1) * further_s
     if share is None:
-        return (spread / 2 + step) / rounds
+        return (spread / 2 + step) / rounds + later_s * (1 - 1 / rounds)
     before = 1 - rounds * (1 - share)
-    return np.where(before > 0, spread * before + step, 0.0)
+    return np.where(before > 0, spread * before + step, later_s)
+
+
+def in_step_wait_s(
+    *, concurrency: Number, service_s: Number, together: Number, further_s: Number
+) -> Number:
+    r"""Extra wait for the first token in a closed loop of equal answers that none ends early. [s]
+
+    ``concurrency``, ``service_s``, ``together`` and ``further_s``: :math:`N`, :math:`s`, :math:`m`
+    and :math:`g` as for :func:`start_burst_s`.
+
+    Notes
+    -----
+    .. math:: L = (m - 1)\,g + \left(1 - \frac{m}{N}\right) m\,s
+
+    Prompts that one step reads start together, end together and come back together. Each group
+    but the first comes while the step of the group before it runs, and waits for its end. Within
+    a seventh of a simulation of the scheduler's steps (``tests/equations/test_serving.py``).
+
+    Examples
+    --------
+    >>> in_step_wait_s(concurrency=16.0, service_s=0.03, together=8.0, further_s=0.03).item()
+    0.33
+    """
+    groups = np.asarray(concurrency) / together
+    return (together - 1) * further_s + (1 - 1 / groups) * together * service_s
 
 
 def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:
