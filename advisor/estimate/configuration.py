@@ -33,7 +33,7 @@ from advisor.estimate.training.report import (
     time_quantity,
 )
 from advisor.estimate.training.run import TrainingRun, resolve_training
-from advisor.foundation.formatting import amount, duration
+from advisor.foundation.formatting import amount, duration, memory
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.rounding import trimmed
@@ -264,6 +264,7 @@ def _training_line(workload: Training, run: TrainingRun) -> str:
     if run.preference is not None:
         method += f" by {run.preference.value.upper()}"
     each = "sequences" if run.preference is None else "pairs"
+    each = each.removesuffix("s") if run.global_batch == 1 else each
     size = f"tokens in sequences of {run.sequence_length:,}, {run.global_batch:,} {each}"
     if run.unit is not Unit.TOKEN:
         size = f"{run.unit.value}s, {run.global_batch:,}"
@@ -290,6 +291,12 @@ def training_notes(
     if run.method is not None and (tower := tower_parameters(run.architecture)):
         trained = "" if run.frozen else ", and count as trained"
         yield f"the vision tower's {tower:,} parameters are loaded too{trained}"
+    beside = run.frozen and run.architecture.denoises and _pipeline_bytes(run.architecture)
+    if beside:
+        yield (
+            f"captions and pictures are encoded before training: diffusers' own scripts encode "
+            f"them beside it, which takes {memory(beside)} more"
+        )
     if few_peaks(run, calibration):
         yield (
             f"few published runs show the peak memory of {run.stack.title}: its range is as wide "
@@ -332,3 +339,10 @@ def _beyond(run: TrainingRun, placement: Placement) -> tuple[str, ...]:
     able = able_tools(placement.tool, placement.accelerator, placement.layout, run)
     does = f"; {' or '.join(able)} does" if able else ""
     return (f"{placement.tool.title} offers no {' and no '.join(missing)}{does}",)
+
+
+def _pipeline_bytes(architecture: ModelArchitecture) -> float:
+    """Return what the rest of a diffusion pipeline takes in 16 bits."""
+    from advisor.architecture.families.diffusion import beside_parameters
+
+    return 2.0 * (beside_parameters(architecture) or 0)

@@ -1,6 +1,7 @@
 """States and activations that a layout moves to the host, and those that stay."""
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,14 @@ from advisor.estimate.training.states import StageStates
 from advisor.nouns.layout import Offload
 from advisor.nouns.training_choices import Optimizer
 
+GRADIENTS: Final = (
+    "gradients",
+    "gradients_at_last_block",
+    "gradients_at_end",
+    "held_gradients",
+)
+"""Fields of a stage's states."""
+
 
 def offloads(layout: LayoutArrays, what: Offload) -> NDArray[np.bool_]:
     """Return which configurations keep ``what`` in the host's memory."""
@@ -21,16 +30,18 @@ def offloads(layout: LayoutArrays, what: Offload) -> NDArray[np.bool_]:
 
 
 def states_on_host(
-    states: StageStates, run: TrainingRun, layout: LayoutArrays, resident: Floats
+    states: StageStates, run: TrainingRun, layout: LayoutArrays, resident: Floats, leaving: Floats
 ) -> StageStates:
     """Move states to the host.
 
     The rest on the accelerator, and the part on the host.
 
     ``resident``: gathered embedding, head and layers that stay when the weights move. [bytes]
+    ``leaving``: share of the gradients that is on its way to the host at a time.
 
-    The master weights and a copy of the gradients move with the optimizer, because the host does
-    the update (Ren et al. 2021, arXiv:2101.06840, section 4.1). Paged states count on the host:
+    The master weights and the gradients move with the optimizer, because the host does the update
+    (Ren et al. 2021, arXiv:2101.06840, section 4.1; DeepSpeed's stage3.py has the buffer of the
+    gradients on the device of the optimizer). Paged states count on the host:
     they move there when the card runs out of memory. Leaves out pinned buffers.
     """
     optimizer = offloads(layout, Offload.OPTIMIZER)
@@ -48,6 +59,7 @@ def states_on_host(
         states,
         weights=np.where(parameters, left, states.weights),
         master=np.where(optimizer, 0.0, states.master),
+        **{name: getattr(states, name) * np.where(optimizer, leaving, 1.0) for name in GRADIENTS},
         optimizer=np.where(paged, 0.0, states.optimizer),
         at_update=np.where(optimizer, 0.0, states.at_update),
         host=np.asarray(host),

@@ -50,7 +50,13 @@ SERVED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
 }
 TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
     Format.ACCELERATE: starts.accelerate_file,
-    Format.DEEPSPEED: lambda setup: json_text(sharing(setup, "deepspeed")),
+    # DeepSpeed passes over names that it does not know, and JSON has no comments.
+    Format.DEEPSPEED: lambda setup: json_text(
+        {
+            "_comment": [line.replace("–", "-") for line in setup.header],
+            **sharing(setup, "deepspeed"),
+        }
+    ),
     Format.UNSLOTH: starts.config_file,
     Format.AXOLOTL: starts.config_file,
     Format.LLAMA_FACTORY: starts.config_file,

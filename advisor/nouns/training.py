@@ -83,6 +83,11 @@ class _Training(Sized, Operated):
     )
     """None takes the network's usual one: SGD with momentum for convolutional networks, else
     AdamW."""
+    optimizer_in_backward: bool | None = asked(
+        "each weight is updated in the backward pass, which then frees its gradient; nothing "
+        "accumulates (no)",
+        "--optimizer-in-backward",
+    )
     attention: AttentionKernel = asked(
         "kernel of attention", "--attention", metavar="KERNEL", default=AttentionKernel.FLASH
     )

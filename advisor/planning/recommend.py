@@ -12,7 +12,7 @@ from advisor.nouns.case import Hardware
 from advisor.nouns.hardware import JOIN
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
-from advisor.planning.explain.advice import advise
+from advisor.planning.explain.advice import advise, late_advice
 from advisor.planning.explain.devices import buying_advice, devices_to_buy
 from advisor.planning.explain.rejections import REQUESTS_UNIT
 from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence, title
@@ -73,6 +73,7 @@ def recommend(
         rejections=rejections,
         nearest=None if best is not None else nearest(asked, rejections),
         advice=(
+            *late_advice(searched.late),
             *advise(
                 case,
                 architecture,
@@ -126,6 +127,9 @@ def _answer(
         found = [item for item in found if item.unit != REQUESTS_UNIT]
     # Without any nearer miss, software is what is missing.
     found = found or [item for item in rejections if item.code is RejectionCode.SOFTWARE]
+    if not found:  # limits that leave no card: say how the named ones break them
+        named = {*limits.accelerators, *(item.accelerator for item in limits.owned)}
+        found = [item for item in rejections if item.accelerator in named]
     nearest = sorted(found, key=lambda item: item.miss)[:2]
     # What would make it fit has lines of its own, each with what it costs.
     mending = [item.remedy for item in nearest[:1] if item.code in MENDED]

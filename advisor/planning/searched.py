@@ -12,10 +12,9 @@ from advisor.estimate.training.defaults import longest_run_s
 from advisor.estimate.training.loading import decodes_images
 from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Evidence, Range
-from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.case import Case
-from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.limits import Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, sentence, title, why
@@ -39,7 +38,7 @@ from advisor.planning.search.options import (
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
-from advisor.planning.serving_defaults import at_reading_speed
+from advisor.planning.serving_defaults import LATENCIES, at_reading_speed, latency_words, pace_words
 from advisor.planning.spanning import spanning
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -59,6 +58,8 @@ class Searched:
     estimates: dict[Option, Estimate] = field(default_factory=dict)
     pace: str = ""
     """The assumption about latency or deadline; empty if none is made."""
+    late: str = ""
+    """The usual latency that no plan within the limits has; empty if it is met or not assumed."""
 
     @classmethod
     def of(cls, asked: PricedCase, *, advising: bool = True) -> Searched:
@@ -73,14 +74,24 @@ class Searched:
         found = cls._of(asked.of(paced), advising=advising)
         if paced is asked.case:
             return found._in_time()
-        pace, flags = _pace(paced.limits, asked.case.limits)
-        found = replace(found, pace=f"{pace}, since no limit is stated ({flags})")
+        limits, stated = paced.limits, asked.case.limits
+        writes = asked.architecture.generates
         if found.feasible:
-            return found
-        slower = cls._of(asked, advising=advising)
-        if not slower.feasible:
-            return slower
-        return replace(slower, pace=f"nothing within the limits answers {pace}")
+            return replace(found, pace=pace_words(limits, stated, writes=writes))
+        usual = {name: getattr(limits, name) for name in LATENCIES if not getattr(stated, name)}
+        # Whoever waits longer for the first token still reads on; what no plan has gives way.
+        for name in [*usual, None] if len(usual) > 1 else [None]:
+            given_up = {name: None} if name else dict.fromkeys(usual)
+            limits = paced.limits.changed(**given_up)
+            found = cls._of(asked.of(paced.changed(limits=limits)), advising=advising)
+            if found.feasible:
+                lost = stated.changed(**{one: usual[one] for one in given_up})
+                late, flags = latency_words(lost, stated, writes=writes)
+                late = f"nothing within the limits answers {late}"
+                pace = "; ".join(filter(None, [late, pace_words(limits, stated, writes=writes)]))
+                late += f" at the high end of its range ({flags}; --risk 50% takes the expected)"
+                return replace(found, pace=pace, late=late)
+        return found
 
     @classmethod
     def _of(cls, asked: PricedCase, *, advising: bool) -> Searched:
@@ -102,7 +113,7 @@ class Searched:
 
     def within(self, case: Case) -> Searched:
         """Return the same search for a case that differs in deadline, budget or objective."""
-        latency = self.case.limits.model_dump(include={"max_tpot_ms", "max_ttft_ms"})
+        latency = self.case.limits.model_dump(include={*LATENCIES})
         limits = case.limits.changed(**latency)
         asked = self.asked.of(case.changed(limits=limits))
         return replace(self, asked=asked, estimates={})._in_time()
@@ -289,20 +300,6 @@ class Searched:
         return tuple(
             dict.fromkeys(key for item in self.estimates.values() for key in item.references)
         )
-
-
-def _pace(limits: Constraints, stated: Constraints) -> tuple[str, str]:
-    """Return the limits that nobody stated in words, and their options."""
-    first, later = limits.max_ttft_ms, limits.max_tpot_ms
-    parts, flags = [], []
-    if later is not None and stated.max_tpot_ms is None:
-        parts.append(f"{trimmed(1.0 / (later * MILLISECOND), 3)} tokens/s or more")
-        flags.append("--max-tpot-ms")
-    if first is not None and stated.max_ttft_ms is None:
-        what = "the first token" if later is not None else "all images of a batch"
-        parts.append(f"{what} within {trimmed(first * MILLISECOND, 3)} s")
-        flags.append("--max-ttft-ms")
-    return f"with {' and '.join(parts)}", ", ".join(flags)
 
 
 CHART_CANDIDATES = 240

@@ -1,7 +1,7 @@
 """What a served model is held to where a case leaves it open: ``data/serving_defaults.yaml``."""
 
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -9,10 +9,13 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-from advisor.foundation.units import GB
+from advisor.foundation.rounding import trimmed
+from advisor.foundation.units import GB, MILLISECOND
 from advisor.nouns.case import Case
+from advisor.nouns.limits import Constraints
 from advisor.nouns.workload import Serving
 
+LATENCIES: Final = ("max_ttft_ms", "max_tpot_ms")
 Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
@@ -82,3 +85,23 @@ def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:
     if not update:
         return case
     return case.changed(limits=limits.changed(**update))
+
+
+def pace_words(limits: Constraints, stated: Constraints, *, writes: bool) -> str:
+    """Return the assumption that limits hold which nobody stated; empty if there are none."""
+    pace, flags = latency_words(limits, stated, writes=writes)
+    return f"{pace}, since no limit is stated ({flags})" if flags else ""
+
+
+def latency_words(limits: Constraints, stated: Constraints, *, writes: bool) -> tuple[str, str]:
+    """Return the limits that nobody stated in words, and their options."""
+    first, later = limits.max_ttft_ms, limits.max_tpot_ms
+    parts, flags = [], []
+    if later is not None and stated.max_tpot_ms is None:
+        parts.append(f"{trimmed(1.0 / (later * MILLISECOND), 3)} tokens/s or more")
+        flags.append("--max-tpot-ms")
+    if first is not None and stated.max_ttft_ms is None:
+        what = "the first token" if writes else "all images of a batch"
+        parts.append(f"{what} within {trimmed(first * MILLISECOND, 3)} s")
+        flags.append("--max-ttft-ms")
+    return f"with {' and '.join(parts)}", ", ".join(flags)

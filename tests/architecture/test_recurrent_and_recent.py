@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+import advisor
 from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind
 from advisor.errors import InputError
+from advisor.nouns.case import ModelSource
 
 TESTS = Path(__file__).parents[1]
 CONFIGS: dict[str, dict[str, Any]] = json.loads(
@@ -172,3 +175,59 @@ LLAMA4 = CONFIGS["meta-llama__Llama-4-Scout-17B-16E-Instruct"]["text_config"]
 def test_broken_configs(config: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         architecture_from_config(config)
+
+
+def test_embedding_models_write_nothing() -> None:
+    """README.md of Text Embeddings Inference lists Qwen3-Embedding: a vector for each text."""
+    found = resolve_model(ModelSource(preset="qwen3-embedding-8b"))
+
+    assert not found.generates
+    # Qwen/Qwen3-Embedding-8B says 8 billion parameters; its files hold no output head.
+    assert found.total_parameters == 7_567_295_488
+    best = advisor.recommend(
+        {
+            "model": {"preset": "qwen3-embedding-8b"},
+            "workload": {"kind": "serving", "requests_per_s": 5},
+            "limits": {"accelerators": ["l4"]},
+        }
+    )
+    assert "Text Embeddings Inference" in best.answer
+
+
+def test_a_bare_class_with_a_head_in_its_own_code_writes() -> None:
+    """THUDM/chatglm3-6b: architectures ChatGLMModel, auto_map to AutoModelForCausalLM."""
+    config = {
+        "model_type": "chatglm",
+        "architectures": ["ChatGLMModel"],
+        "auto_map": {"AutoModelForCausalLM": "modeling_chatglm.ChatGLMForConditionalGeneration"},
+        "hidden_size": 4096,
+        "num_layers": 28,
+        "num_attention_heads": 32,
+        "ffn_hidden_size": 13696,
+        "kv_channels": 128,
+        "multi_query_attention": True,
+        "multi_query_group_num": 2,
+        "padded_vocab_size": 65024,
+        "add_qkv_bias": True,
+    }
+    assert architecture_from_config(config).generates
+
+
+def test_one_number_for_each_layer_counts_as_that_number() -> None:
+    """tencent/Hunyuan-A13B-Instruct states lists: 80 billion parameters, 13 active (its README)."""
+    config = {
+        "model_type": "hunyuan_v1_moe",
+        "hidden_size": 4096,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "num_experts": 64,
+        "moe_topk": [8] * 32,
+        "vocab_size": 128167,
+        "tie_word_embeddings": True,
+    }
+    found = architecture_from_config(config)
+    assert found.total_parameters == pytest.approx(80e9, rel=0.02)
+    assert found.active_parameters == pytest.approx(13e9, rel=0.05)

@@ -1,5 +1,6 @@
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,18 +185,22 @@ def later_rounds_s(concurrency: int, *, together: int, prompt_s: float, rounds: 
     A step takes 10 ms and ``prompt_s`` for each of at most ``together`` prompts. 128 steps give an
     answer, and a client sends its next request 1 ms later.
     """
-    env, waiting, running, first = simpy.Environment(), [], [], []
+    env = simpy.Environment()
+    waiting: list[dict[str, Any]] = []
+    running: list[dict[str, Any]] = []
+    first: list[float] = []
 
-    def client() -> Iterator[simpy.Event]:
+    def client() -> Generator[simpy.Event, Any, None]:
         for number in range(rounds):
-            sent, request = env.now, {"left": 128, "ended": env.event()}
+            sent = env.now
+            request: dict[str, Any] = {"left": 128, "ended": env.event()}
             waiting.append(request)
             started = yield request["ended"]
             if number:
                 first.append(started - sent)
             yield env.timeout(1e-3)
 
-    def engine() -> Iterator[simpy.Event]:
+    def engine() -> Generator[simpy.Event, Any, None]:
         while any(each.is_alive for each in clients):
             read = [waiting.pop(0) for _ in range(min(together, len(waiting)))]
             yield env.timeout(10e-3 + prompt_s * len(read) if read or running else 1e-4)

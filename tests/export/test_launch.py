@@ -247,3 +247,58 @@ def test_pretraining_under_deepspeed_has_the_stage_offload_and_batches_of_the_la
     assert '"stage": 3' in script
     assert "MICRO_BATCH = 2" in script
     assert "ACCUMULATION = 16" in script
+
+
+def test_a_deepspeed_file_says_what_was_estimated() -> None:
+    found = json.loads(content(under_deepspeed(LORA), "deepspeed"))["_comment"]
+    assert any(line.startswith("Expect ") and "GiB" in line for line in found)
+    assert any("DeepSpeed 0." in line for line in found)
+
+
+def test_8b_trains_whole_on_24_gib_where_the_update_is_in_the_backward_pass() -> None:
+    """torchtune publishes 18.9 GiB for Llama 3.1 8B (README.md, memory and training speed).
+
+    Its recipe then accumulates no gradients and clips none (full_finetune_single_device.py).
+    """
+    case = tune(
+        "llama-3.1-8b",
+        "rtx-4090",
+        1,
+        method="full",
+        tokens=1e7,
+        precision="bf16_pure",
+        optimizer="paged_adamw_8bit",
+        optimizer_in_backward=True,
+    )
+    found = advisor.estimate(case)
+    assert found.memory.total_bytes.low < 18.9 * 2**30 < found.memory.total_bytes.high
+    text = content(case, "torchtune")
+    start = next(i for i, line in enumerate(text.splitlines()) if not line.startswith("#"))
+    settings = yaml.safe_load("\n".join(text.splitlines()[start:]))
+    assert settings["optimizer_in_bwd"] is True
+    assert settings["gradient_accumulation_steps"] == 1
+    assert settings["clip_grad_norm"] is None
+    # TRL has no such option.
+    with pytest.raises(InputError, match="updates no weights in the backward"):
+        advisor.estimate({**case, "workload": {**case["workload"], "software": "trl"}})
+
+
+def test_lora_of_stable_diffusion_3_5_starts_its_own_script() -> None:
+    """examples/dreambooth/README_sd3.md of diffusers 0.40.0; attention alone is adapted."""
+    case = tune("sd-3.5-large", "l40s", 1, method="lora", samples=10_000)
+    text = content(case, "torchrun")
+    assert "diffusers/examples/dreambooth/train_dreambooth_lora_sd3.py" in text
+    assert "--instance_prompt" in text
+    assert "--lora_alpha" not in text
+    # T5 XXL alone has 4.76 billion parameters, which the script keeps beside the network.
+    with pytest.raises(InputError, match="for the rest of the pipeline"):
+        content(tune("sd-3.5-large", "rtx-4090", 1, method="lora", samples=10_000), "torchrun")
+
+
+def test_kimi_k2_in_4_bits_loads_what_is_published() -> None:
+    """RedHatAI/Kimi-K2-Instruct-quantized.w4a16; K2 Thinking is published in int4 itself."""
+    case = serve("kimi-k2", "h200-sxm", 8, weight_format="w4a16", concurrency=8)
+    served = content(case, "vllm")
+    assert "vllm serve RedHatAI/Kimi-K2-Instruct-quantized.w4a16" in served
+    native = content(serve("kimi-k2-thinking", "h200-sxm", 8, concurrency=8), "vllm")
+    assert "vllm serve moonshotai/Kimi-K2-Thinking" in native

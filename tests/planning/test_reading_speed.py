@@ -59,6 +59,21 @@ def test_what_is_slower_is_shown_if_nothing_else_does_it() -> None:
     assert "nothing within the limits answers with 5 tokens/s or more" in found.assumptions[0]
 
 
+def test_only_what_no_plan_meets_is_given_up_and_a_warning_says_so() -> None:
+    """Llama 70B reads prompts at about 100 tokens/s on an M4 Max, and writes 5 a second."""
+    limits = {"owned": [{"accelerator": "apple-m4-max", "count": 1}]}
+    found = advisor.recommend(load_case(serve("llama-3.3-70b", concurrency=1, limits=limits)))
+
+    assert slowest_tokens_per_s(found) >= READ_PER_S
+    warned = [item.message for item in found.advice if item.code == "slower-than-usual"]
+    assert len(warned) == 1
+    assert "--max-ttft-ms" in warned[0]
+    assert "--max-tpot-ms" not in warned[0]
+    assert "5 tokens/s or more, since" in found.assumptions[0]
+    # What is met needs no warning.
+    assert not [item for item in advisor.recommend(case(1)).advice if "slower" in item.code]
+
+
 def test_the_case_of_the_answer_is_that_of_the_question() -> None:
     asked = case(1)
 

@@ -114,6 +114,8 @@ class ConfigFields:
             if default is None:
                 self.refuse(name, "is missing", None, allowed)
             return default
+        if isinstance(value, list) and len(value) > 1 and all(item == value[0] for item in value):
+            value = value[0]  # one for each layer, all alike (Hunyuan)
         if isinstance(value, bool) or not isinstance(value, int):
             self.refuse(spelling, "is not a whole number", value, allowed)
         if not minimum <= value <= limit:

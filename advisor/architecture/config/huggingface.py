@@ -25,6 +25,7 @@ from advisor.architecture.families.registry import (
 )
 from advisor.architecture.mixers.transformer import Tower, TransformerShape
 from advisor.architecture.table.model import ModelArchitecture, Network, SampleSize
+from advisor.architecture.table.operators import OperatorKind, Part
 from advisor.errors import UnsupportedArchitectureError
 from advisor.foundation.names import display_name, visible
 from advisor.foundation.quantities import Evidence
@@ -150,11 +151,31 @@ def architecture_from_config(
     }
     notes = (*notes, *defaulted, *guessed, *trimmed, *_left_out(fields), *rounded)
     model = shape.architecture(sample=sample, assumptions=notes, **facts)
+    if isinstance(shape, TransformerShape) and _is_headless(fields, kind):
+        model = _without_head(model)
     if not ConfigFields(published).has("quantization_config"):
         return model
     from advisor.architecture.weights.stored_weights import with_stored_bytes
 
     return model.changed(operators=with_stored_bytes(model.operators, published))
+
+
+def _is_headless(fields: ConfigFields, kind: str) -> bool:
+    """Whether the class is the bare network, which gives vectors: embedding models load it.
+
+    Code beside the weights may give such a class a head (ChatGLM's ``auto_map``).
+    """
+    bare = f"{kind.replace('_', '')}model"
+    named = {name.lower() for name in fields.names("architectures")}
+    return named == {bare} and "AutoModelForCausalLM" not in (fields.mapping("auto_map") or {})
+
+
+def _without_head(model: ModelArchitecture) -> ModelArchitecture:
+    """Return a decoder that reads texts and writes none: no logits, and no keys that stay."""
+    ends = {OperatorKind.MATMUL, OperatorKind.CROSS_ENTROPY}
+    kept = (op for op in model.operators if op.part is not Part.HEAD or op.kind not in ends)
+    still = {"cache_elements_per_token": 0.0, "state_elements_per_sequence": 0.0}
+    return model.changed(operators=tuple(op.changed(**still) for op in kept))
 
 
 def _shape(family: Family, fields: ConfigFields, towers: tuple[Tower, ...]) -> Network:

@@ -120,8 +120,9 @@ def _engine_notes(
     placement: Placement, architecture: ModelArchitecture, engine: ServingFacts
 ) -> Iterator[str]:
     """Yield the age of the builds behind the speeds, and what the host holds."""
-    layout, node = placement.layout, placement.node
-    if engine.built and (architecture.generates or engine.image_kernels):
+    layout, node, tool = placement.layout, placement.node, placement.tool
+    own = tool is None or tool.engine
+    if own and engine.built and (architecture.generates or engine.image_kernels):
         yield f"speeds of {engine.title} rest on published runs of builds of {engine.built}"
     if layout.host_options:
         yield (

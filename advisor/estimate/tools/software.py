@@ -82,10 +82,7 @@ class ToolRules:
 
     @classmethod
     def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
-        """Return the rules of a case.
-
-        Raises InputError if the stated tool was retired or does other work.
-        """
+        """Return a case's rules. Raises InputError if its tool was retired or does other work."""
         rules = cls(case, architecture, duty_of(case.workload, architecture))
         rules._check_asked()
         return rules
@@ -280,8 +277,8 @@ class ToolRules:
             return f"trains on {offer.cards} card"
         tuned = workload.method if isinstance(workload, FineTuning) else None
         optimizer = workload.optimizer or usual(self.architecture, tuned).optimizer
-        if optimizer not in offer.optimizers:
-            return f"has no {optimizer.label}"
+        if missing := offer.lacks(optimizer, in_backward=bool(workload.optimizer_in_backward)):
+            return missing
         if not isinstance(workload, FineTuning):
             return ""
         method, wish, model = workload.method, workload.preference, self.architecture
@@ -311,16 +308,17 @@ class ToolRules:
         work = self.duty.label
         if self.duty.trains and card.inference_only:
             return Lack("it serves models only", "Choose another accelerator for training.")
-        asked, limits = self.asked, self.case.limits
+        asked, limits, tools = self.asked, self.case.limits, known_tools()
         told = f"no known software does {work} there"
+        ended = [tools[one].ended for one in limits.software if one in tools]
         if misses:
             told = "; ".join(f"{tool.title} {miss}" for tool, miss in misses[:2])
-        elif asked is not None and asked in known_tools():
-            told = f"{known_tools()[asked].title} does not run there"
+        elif asked is not None and asked in tools:
+            told = f"{tools[asked].title} does not run there"
         elif asked is not None:
             told = f"no {known_stacks()[asked].title} software does {work} there"
         elif names := ", ".join((*limits.software, *limits.frameworks)):
-            told = f"none of {names} does {work} there"
+            told = " ".join(filter(None, ended)).rstrip(".") or f"none of {names} does {work} there"
         return Lack(told, self._remedy(card))
 
     def _remedy(self, card: Accelerator) -> str:

@@ -135,7 +135,9 @@ def _with_host(
         parameters=stage.whole, block_parameters=stage.block, layers=stage.layers
     )
     kept_weights = states.weights * resident / np.maximum(stage.whole, 1.0)
-    states = states_on_host(states, run, layout, kept_weights)
+    ends = stage.whole - stage.block
+    leaving = np.maximum(stage.block / stage.layers, ends) / np.maximum(stage.whole, 1.0)
+    states = states_on_host(states, run, layout, kept_weights, leaving)
     left, moved = activations_on_host(stored, stage.layers, layout)
     return replace(states, host=states.host + moved), left
 

@@ -185,13 +185,20 @@ def resolve_training(
     tokens = workload.tokens if workload.samples is None else float(workload.samples * item)
     if tokens is None:
         tokens = default_amount(architecture, method, notes)
-    batch = workload.global_batch or default_batch(
-        architecture,
-        method,
-        sequence=item,
-        tokens=tokens,
-        paired=preference is not None,
-        notes=notes,
+    in_backward = bool(workload.optimizer_in_backward)
+    if in_backward and workload.global_batch is None:
+        notes.append("1 sequence per step, since an update in the backward pass accumulates none")
+    batch = (
+        workload.global_batch
+        or int(in_backward)
+        or default_batch(
+            architecture,
+            method,
+            sequence=item,
+            tokens=tokens,
+            paired=preference is not None,
+            notes=notes,
+        )
     )
     if preference is Preference.DPO:
         notes.append(_REFERENCE[method in ADAPTED])
@@ -227,6 +234,7 @@ def resolve_training(
         switches=MemorySwitches(
             reduce_format=workload.reduce_format,
             gradient_sync=workload.gradient_sync,
+            update_in_backward=in_backward,
             embedding_on_host=offer is not None
             and method in offer.embedding_on_host
             and not architecture.tied_embeddings,

@@ -246,7 +246,8 @@ def offload_time(
     ``weights``: working weights of this rank that are on the host. [elements]
 
     No computation hides gradients to the host and new weights back. Weights and activations cross
-    the link twice in each micro-batch, in parallel with computation. Paged states cross it twice
+    the link twice in each micro-batch, in parallel with computation. So do gradients in each that
+    adds to an earlier one (DeepSpeed's stage3.py, ``partition_grads``). Paged states cross it twice
     in each step. Cards of one machine share its memory; each has its own link.
     """
     layout, hardware = candidates.layout, candidates.hardware
@@ -279,6 +280,7 @@ def offload_time(
     stored = stored_per_micro_batch(run, layout)
     return np.asarray(
         optimizer * (transfer(updated * (gradient + working)) + update)
+        + optimizer * exposed(2 * updated * gradient) * (1.0 - 1.0 / micro_batches)
         + paged * transfer(2 * states * updated)
         + offloads(layout, Offload.PARAMETERS) * exposed(2 * weights * base)
         + offloads(layout, Offload.ACTIVATIONS) * exposed(2 * stored)

@@ -107,10 +107,14 @@ def _script(setup: Setup) -> str | None:
     return launch_models().diffusers.of(setup.model.hub_id)
 
 
+def _beside(setup: Setup) -> float:
+    return 2.0 * (beside_parameters(setup.model) or 0)  # 16 bits
+
+
 DIFFUSERS: Final = Tool(
     "diffusers",
     facts={
-        "beside": lambda setup: memory(2.0 * (beside_parameters(setup.model) or 0)),  # 16 bits
+        "beside": lambda setup: memory(_beside(setup)),
         "resolution": lambda setup: (
             (setup.model.sample.image_size if setup.model.sample else None) or 1024
         ),
@@ -124,4 +128,5 @@ DIFFUSERS: Final = Tool(
             else UNET_TARGETS
         ),
     },
+    beside=_beside,
 )

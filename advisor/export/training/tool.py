@@ -185,6 +185,8 @@ class Tool:
     """Tokens or samples of the run that the file means, from the batch of a step."""
     means: Callable[[Setup], Mapping[str, object]] = lambda _: {}
     """Fields of the workload that the file decides."""
+    beside: Callable[[Setup], float] = lambda _: 0.0
+    """What the program keeps on each card beside the network. [bytes]"""
 
     @property
     def says(self) -> Description:

@@ -94,6 +94,9 @@ TORCHTUNE: Final = Tool(
     facts={
         "alone": lambda setup: () if _several(setup) else ("tune", "run"),
         "checkpoint_files": _checkpoint_files,
+        # Its recipes clip no gradients that are gone (full_finetune_single_device.py).
+        "clips": lambda setup: None if setup.run.switches.update_in_backward else 1.0,
+        "in_backward": lambda setup: setup.run.switches.update_in_backward,
         "inner_divided": _inner_divided,
         "adapts_inner": lambda setup: set(setup.run.lora_targets) >= INNER,
         "attention_targets": lambda setup: [

@@ -33,6 +33,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
     plan = setup.estimate
     precision = tool.precision(setup)
     meant = replace(setup, estimate=plan.changed(precision=precision))
+    beside = tool.beside(setup)
     for layout in _layouts(meant, tool):
         workload = _workload(meant, tool, layout, precision)
         placement = replace(
@@ -44,16 +45,18 @@ def written(setup: Setup, tool: Tool) -> Setup:
         case = setup.case.changed(workload=workload, layout=layout)
         asked = ResolvedCase(case, setup.model, setup.calibration)
         estimate = estimate_configuration(asked, placement)
-        if estimate.memory.fits:
+        needed, usable = estimate.memory.needed_bytes + beside, estimate.memory.usable_bytes
+        fits = estimate.memory.fits and needed <= usable
+        if fits:
             break
     notes = tuple(_changes(setup, workload, layout, precision, tool))
-    if not estimate.memory.fits:
-        needed, usable = estimate.memory.needed_bytes, estimate.memory.usable_bytes
+    if not fits:
         changes = " ".join(notes).rstrip(".")
         differs = f" as {tool.says.title} runs it: {changes or 'its memory differs'}"
         raise cannot(
             "the plan does not fit" + (differs if plan.memory.fits else ""),
-            value=f"{memory(needed)} on each",
+            value=f"{memory(needed)} on each"
+            + (f", {memory(beside)} of it for the rest of the pipeline" if beside else ""),
             allowed=f"up to {memory(usable)}",
             remedy=way_out(plan, tool.says),
         )

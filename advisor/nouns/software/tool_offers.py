@@ -211,6 +211,13 @@ class TrainingOffer(Noun):
     only_writers: bool = False
     """Whether of networks for text it trains only those that write text: no BERT."""
 
+    def lacks(self, optimizer: Optimizer, *, in_backward: bool) -> str:
+        """Return what it does not offer of an update; empty if it does it."""
+        if optimizer not in self.optimizers:
+            return f"has no {optimizer.label}"
+        wrong = in_backward and not self.optimizer_in_backward
+        return "updates no weights in the backward pass" if wrong else ""
+
     def shardings(self, *, four_bit: bool) -> tuple[Sharding, ...]:
         """Return the sharding levels with base weights of 4 bits, or of more."""
         return self.sharding_4bit if four_bit else self.sharding

@@ -85,6 +85,11 @@ def advise(
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
 
 
+def late_advice(late: str) -> tuple[Advice, ...]:
+    """Return the warning that no plan is as fast as readers want; none if ``late`` is empty."""
+    return (_warning("slower-than-usual", f"{late[:1].upper()}{late[1:]}."),) if late else ()
+
+
 def _warning(code: str, message: str) -> Advice:
     return Advice(code=code, severity="warning", message=message)
 

@@ -63,7 +63,8 @@ def served_improvements(
     """Return one sentence for each technique or tool that is worth its effort on a plan.
 
     Each with the speeds before and after. For networks that process batches, other usual tools;
-    none for pairs, whose prompts pass an encoder: engines neither cache nor draft for them.
+    none for pairs, whose prompts pass an encoder: engines neither cache nor draft for them. A
+    framework does neither.
 
     ``asked``: of serving. What it states already is not offered. ``plan``: its estimate.
     """
@@ -72,6 +73,8 @@ def served_improvements(
         return ()
     if not architecture.generates:
         return _faster_tools(asked, workload, placement, plan)
+    if placement.tool is not None and not placement.tool.engine:
+        return ()
 
     def speeds(estimate: Estimate) -> tuple[Range, Range, Range]:
         found = estimate.serving
@@ -284,9 +287,9 @@ def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
     if single and run.recipe.compute == "bf16" and placement.accelerator.vendor == "NVIDIA":
         # The recipe of torchtune for 8B on one card of 24 GB.
         yield _Change(
-            "torchtune's recipe full_finetune_single_device (tune ls shows its files; release "
-            "0.6.1, no longer developed: paged 8-bit AdamW, update in the backward pass, bf16 "
-            "weights without a master copy)",
+            "torchtune's recipe, which updates weights in the backward pass, one sequence a step "
+            "(--optimizer-in-backward yes --optimizer paged_adamw_8bit --precision bf16_pure, "
+            "export --to torchtune; release 0.6.1, no longer developed)",
             replace(
                 run,
                 software="plain",

@@ -196,6 +196,8 @@ def _micro_batches(run: TrainingRun, data: int, stated: Stated) -> list[int]:
     whole, rest = divmod(run.global_batch, data)
     if "micro_batch" in stated:
         return [size for size in (stated["micro_batch"],) if size <= whole]
+    if run.switches.update_in_backward:  # what accumulates has no update of its own
+        return [whole] if whole and not rest else []
     if run.architecture.unit is Unit.TOKEN:
         powers = MICRO_BATCHES
         most = max(powers[-1], MICRO_BATCH_TOKENS // max(run.sequence_length, SHORT_SEQUENCE))

@@ -55,7 +55,9 @@ class System:
     @property
     def host_share_bytes(self) -> float:
         """Memory of the host that layouts may fill for each accelerator. [bytes]"""
-        return inf if self.host_bytes is None else self.host_bytes / self.node.accelerators
+        cards = self.node.accelerators
+        cards = min(cards, max(self.counts)) if self.owned else cards  # a slot may be empty
+        return inf if self.host_bytes is None else self.host_bytes / cards
 
     @property
     def tool_name(self) -> str:
