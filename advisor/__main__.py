@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from types import ModuleType
 
 from advisor.cli import main
 
@@ -19,8 +18,6 @@ and finds nothing."""
 
 NO_PLUGINS: Final = "PYDANTIC_DISABLE_PLUGINS"
 """Looking for plugins of pydantic reads the metadata of every installed package."""
-FINDER: Final = "pydantic.plugin._loader"
-"""Its import reads what reads metadata, even where no plugin is looked for."""
 THREADS: Final = "OPENBLAS_NUM_THREADS"
 """NumPy starts one for each core, which only the probe uses; the web server is NumPy's as usual."""
 THREADED: Final = ("probe", "web")
@@ -29,9 +26,7 @@ THREADED: Final = ("probe", "web")
 def run() -> NoReturn:
     """Run one command and leave the process with its code."""
     gc.set_threshold(COLLECT_AFTER)
-    if os.environ.setdefault(NO_PLUGINS, "__all__") == "__all__":
-        sys.modules[FINDER] = finder = ModuleType(FINDER)
-        finder.__dict__["get_plugins"] = tuple
+    os.environ.setdefault(NO_PLUGINS, "__all__")
     if not set(THREADED) & set(sys.argv[1:]):
         os.environ.setdefault(THREADS, "1")
     code = main()
