@@ -30,14 +30,20 @@ def offloads(layout: LayoutArrays, what: Offload) -> NDArray[np.bool_]:
 
 
 def states_on_host(
-    states: StageStates, run: TrainingRun, layout: LayoutArrays, resident: Floats, leaving: Floats
+    states: StageStates,
+    run: TrainingRun,
+    layout: LayoutArrays,
+    resident: Floats,
+    leaving: Floats,
+    waiting: Floats,
 ) -> StageStates:
     """Move states to the host.
 
     The rest on the accelerator, and the part on the host.
 
     ``resident``: gathered embedding, head and layers that stay when the weights move. [bytes]
-    ``leaving``: share of the gradients that is on its way to the host at a time.
+    ``leaving``: share of the gradients that is on its way to the host at a time. ``waiting``: the
+    buffer that collects them. [bytes]
 
     The master weights and the gradients move with the optimizer, because the host does the update
     (Ren et al. 2021, arXiv:2101.06840, section 4.1; DeepSpeed's stage3.py has the buffer of the
@@ -62,6 +68,7 @@ def states_on_host(
         **{name: getattr(states, name) * np.where(optimizer, leaving, 1.0) for name in GRADIENTS},
         optimizer=np.where(paged, 0.0, states.optimizer),
         at_update=np.where(optimizer, 0.0, states.at_update),
+        always=states.always + optimizer * waiting,
         host=np.asarray(host),
     )
 

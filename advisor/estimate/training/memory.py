@@ -106,7 +106,7 @@ def _peak_of_stage(
     """Return one stage at its fullest moment, for like blocks or for rows of different size."""
     states = stage_states(run, layout, stage, facts)
     stored = blocks.stored * stage.layers * stage.in_flight
-    states, stored = _with_host(run, layout, stage, states, stored)
+    states, stored = _with_host(run, layout, stage, states, stored, facts.gradient_bucket)
     loss = head_loss * stage.has_head
     two_tied = _two_tied_gradients(layout)
     if walk is not None:
@@ -126,9 +126,17 @@ def _peak_of_stage(
 
 
 def _with_host(
-    run: TrainingRun, layout: LayoutArrays, stage: Stage, states: StageStates, stored: Floats
+    run: TrainingRun,
+    layout: LayoutArrays,
+    stage: Stage,
+    states: StageStates,
+    stored: Floats,
+    bucket: int,
 ) -> tuple[StageStates, Floats]:
-    """Move states and kept activations to the host, as the layout asks."""
+    """Move states and kept activations to the host, as the layout asks.
+
+    ``bucket``: gradients that wait for their way there. [elements]
+    """
     if not (layout.offload.any() or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
         return states, stored
     resident = resident_parameters(
@@ -137,7 +145,8 @@ def _with_host(
     kept_weights = states.weights * resident / np.maximum(stage.whole, 1.0)
     ends = stage.whole - stage.block
     leaving = np.maximum(stage.block / stage.layers, ends) / np.maximum(stage.whole, 1.0)
-    states = states_on_host(states, run, layout, kept_weights, leaving)
+    waiting = FORMAT_BYTES[run.recipe.gradients] * np.minimum(bucket, stage.whole)
+    states = states_on_host(states, run, layout, kept_weights, leaving, waiting)
     left, moved = activations_on_host(stored, stage.layers, layout)
     return replace(states, host=states.host + moved), left
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.software.engines import Bytes, Fraction, NonNegative, Seconds
+from advisor.nouns.software.engines import Bytes, Count, Fraction, NonNegative, Seconds
 from advisor.nouns.software.kernels import FitQuality
 
 
@@ -63,6 +63,8 @@ class MemoryFacts(Noun):
     """Matmul library workspaces. [bytes]"""
     minimal_filter_workspace: NonNegative
     """Workspace of an fp32 convolution by minimal filtering, relative to its input and output."""
+    gradient_bucket: Count
+    """Gradients that wait together for their way to the host. [elements]"""
     communication_bytes: Bytes
     """Buffers of the collective library for each kind of parallelism in use. [bytes]"""
     fragmentation: Annotated[dict[str, NonNegative], AfterValidator(_rising)]
