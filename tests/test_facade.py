@@ -22,7 +22,7 @@ def declared(module: str) -> set[str]:
         for block in blocks
         if ast.unparse(block.test) == "TYPE_CHECKING"
         for node in block.body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
         for alias in node.names
     }
 

@@ -32,7 +32,13 @@ def timed(
     micro_batch: int = 1,
     **work: Any,
 ) -> StepTime:
-    layout = {"data": count, "sharding": sharding, "recompute": "full", "micro_batch": micro_batch}
+    layout = {
+        "data": count,
+        "sharding": sharding,
+        "recompute": "full",
+        "micro_batch": micro_batch,
+        "offload": [],
+    }
     found = advisor.estimate(
         {
             "model": {"preset": model},

@@ -12,6 +12,7 @@ from advisor.architecture.table.model import Unit
 from advisor.estimate.beside_results import Curve, CurvePoint
 from advisor.foundation.quantities import Evidence, Range
 from tests.ui.seen import seen
+from tests.ui.test_one_case import opened
 
 GIB = 2**30
 
@@ -99,8 +100,8 @@ def page(root: Path) -> AppTest:
     return page
 
 
-def test_a_card_that_is_too_small_gets_its_ways_out(page: AppTest) -> None:
-    page.selectbox(key="in_task").set_value("full").run()
+def test_a_card_that_is_too_small_gets_its_ways_out() -> None:
+    page = opened("advisor", {"card": "rtx-3060-12gb", "task": "full", "rent": "own"})
 
     assert not page.exception
     shown = seen("\n".join(item.value for item in page.markdown))
