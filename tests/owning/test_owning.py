@@ -17,7 +17,7 @@ from advisor.owning.results import Ownership, RentKind
 from tests.cases import serve, tune
 
 CASE: dict[str, Any] = tune("llama-3.1-8b", "rtx-4090", 1, method="qlora", tokens=5e7)
-SMALL = {"accelerator": "rtx-3060-12gb", "count": 1}
+LARGE = {"preset": "llama-3.3-70b"}
 
 
 def own(**sections: dict[str, Any] | None) -> Ownership:
@@ -302,8 +302,8 @@ def test_a_budget_is_kept(owning: dict[str, Any], limits: dict[str, Any]) -> Non
         ({"owning": {"hours_per_month": 800}}, "owning.hours_per_month"),
         ({"renting": {"usd_per_hour": -1}}, "renting.usd_per_hour"),
         (
-            {"workload": {"kind": "fine_tuning", "method": "full"}, "hardware": SMALL},
-            "does not fit 1x NVIDIA GeForce RTX 3060",
+            {"workload": {"kind": "fine_tuning", "method": "full"}, "model": LARGE},
+            "does not fit 1x NVIDIA GeForce RTX 4090",
         ),
     ],
 )
@@ -322,8 +322,8 @@ def test_hardware_that_cannot_do_the_work_is_refused_before_a_budget_is_searched
 
     monkeypatch.setattr("advisor.fleet.purse.buy_within", searched)
     work = {"kind": "fine_tuning", "method": "full"}
-    with pytest.raises(InputError, match="does not fit 1x NVIDIA GeForce RTX 3060"):
-        own(workload=work, hardware=SMALL, owning={"budget_usd": 20_000})
+    with pytest.raises(InputError, match="does not fit 1x NVIDIA GeForce RTX 4090"):
+        own(workload=work, model=LARGE, owning={"budget_usd": 20_000})
 
 
 def test_a_budget_that_buys_nothing_is_an_answer() -> None:

@@ -48,3 +48,9 @@ def test_the_terminal_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_answer_with_plans_has_none() -> None:
     case = {**FULL, "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7}}
     assert advisor.recommend(case).nearest is None
+
+
+def test_a_desktop_holds_no_terabyte_for_training() -> None:
+    """AM5 and LGA 1851 take 256 GB; 70 billion parameters have 16 bytes of states each."""
+    large = {**FULL, "model": {"preset": "llama-3.3-70b"}, "host": {}}
+    assert not advisor.recommend(large).plans

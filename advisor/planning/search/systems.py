@@ -292,8 +292,9 @@ def by_host_memory(systems: Sequence[System], host: Host, *, serving: bool) -> l
 
     What the user states holds for every machine, and what an offer states for its own. Of unknown
     memory, a machine that serves has the usual one of its platform, and the answer says so; one
-    that trains has none if it is rented, and is assumed to have enough otherwise. An accelerator
-    that works in its host's memory has no other memory to use.
+    that trains has none if it is rented, and is assumed to have enough otherwise, as far as a
+    desktop computer can have it. An accelerator that works in its host's memory has no other
+    memory to use.
     """
     parted = []
     for system in systems:
@@ -307,7 +308,8 @@ def by_host_memory(systems: Sequence[System], host: Host, *, serving: bool) -> l
             groups.setdefault(size, []).append(offer)
         if not groups and not serving and host.memory_bytes is None:
             enough = "your machine has enough host memory for this layout (--host-memory)"
-            parted.append(_assuming(system, enough))
+            most = _most_host_bytes(usual)
+            parted.append(replace(_assuming(system, enough), host_bytes=most))
             continue
         parted += [
             replace(
@@ -319,6 +321,13 @@ def by_host_memory(systems: Sequence[System], host: Host, *, serving: bool) -> l
             for size, offers in (groups or {usual: []}).items()
         ]
     return parted
+
+
+def _most_host_bytes(usual: float) -> float | None:
+    """Return the most memory of a computer that usually has ``usual``; None if that is unknown."""
+    machines = usual_machines()
+    desktop = usual <= machines.memory_of("desktop")["host_memory_bytes"]
+    return machines.desktop_most_bytes if desktop else None
 
 
 def owned_system(accelerator: Accelerator, count: int) -> System:
