@@ -1,4 +1,4 @@
-"""The app in a real browser: one server for the session; pages of a module share its caches."""
+"""The app in a real browser: one server for the session, one fresh context for each test."""
 
 import contextlib
 import os
@@ -11,17 +11,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 START_SECONDS = 60
 ACTION_MS = 20_000
@@ -34,11 +26,7 @@ CHROMIUM_ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # Pages of one context share a process, which has compiled the app once.
-    "--process-per-site",
 )
-# What moves is drawn sixty times a second, and no test looks at it.
-USUAL: Any = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
 # A page opened by its own address looks for the server below that address first.
 SEARCH_FOR_SERVER = re.compile(r"^http://127\.0\.0\.1:\d+/[^?]+/_stcore/(health|host-config)$")
 
@@ -78,33 +66,19 @@ def page_errors() -> list[str]:
     return []
 
 
-@pytest.fixture(scope="module")
-def usual(browser: Browser, app_url: str) -> Iterator[BrowserContext]:
-    """A desktop's context, with a page that keeps its process alive between tests."""
-    context = browser.new_context(**USUAL)
-    context.new_page().goto(f"{app_url}/_stcore/health")
-    yield context
-    context.close()
-
-
 @pytest.fixture
-def new_page(
-    browser: Browser, usual: BrowserContext, page_errors: list[str]
-) -> Iterator[Callable[..., Page]]:
-    """Open a page without cookies or storage.
-
-    With arguments, which are those of ``Browser.new_context``, in a context of its own.
-    """
-    contexts = [usual]
-    kept = usual.pages[0]
+def new_page(browser: Browser, page_errors: list[str]) -> Iterator[Callable[..., Page]]:
+    """Open a page in a context of its own; arguments as for ``Browser.new_context``."""
+    contexts = []
 
     def collect(message: ConsoleMessage) -> None:
         url = message.location.get("url", "")
         if message.type == "error" and not SEARCH_FOR_SERVER.search(url):
             page_errors.append(f"console: {message.text} ({url})")
 
-    def open_page(**options: Any) -> Page:
-        context = browser.new_context(**(USUAL | options)) if options else usual
+    def open_page(**options: object) -> Page:
+        settings: dict[str, object] = {"viewport": {"width": 1280, "height": 800}}
+        context = browser.new_context(**(settings | options))  # type: ignore[arg-type]
         contexts.append(context)
         context.set_default_timeout(ACTION_MS)
         page = context.new_page()
@@ -113,19 +87,14 @@ def new_page(
         return page
 
     yield open_page
-    for page in [page for context in contexts for page in context.pages if page is not kept]:
-        page.close()
     for context in contexts:
-        if context is not usual:
-            context.close()
-    usual.clear_cookies()
-    kept.evaluate("localStorage.clear()")
+        context.close()
     assert not page_errors, "the browser reported errors:\n" + "\n".join(page_errors)
 
 
 @pytest.fixture
 def page(new_page: Callable[..., Page]) -> Page:
-    """A page of 1280 by 800."""
+    """A page of 1280 by 800 in a fresh session."""
     return new_page()
 
 

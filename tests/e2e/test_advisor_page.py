@@ -136,7 +136,7 @@ def test_a_shared_link_opens_with_the_same_inputs(
     unfold(sender, "Share")
     link = sender.locator("pre").inner_text().replace("\n", "")
 
-    receiver = new_page(color_scheme="light")  # in a context of its own
+    receiver = new_page()
     open_answer(receiver, link)
 
     expect(receiver.get_by_label("Tokens", exact=True)).to_have_value("200M")
