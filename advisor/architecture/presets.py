@@ -116,8 +116,6 @@ def first_hub_id(name: str) -> str | None:
 def hub_ids_beside(name: str) -> tuple[str, ...]:
     """Return the hub ids that share the preset of a name or hub id; empty without a preset.
 
-    Examples
-    --------
     >>> hub_ids_beside("Qwen/Qwen2.5-7B")
     ('Qwen/Qwen2.5-7B', 'Qwen/Qwen2.5-7B-Instruct')
     """
@@ -134,8 +132,6 @@ def find_preset(name: str) -> str | None:
 def listed_hub_id(name: str) -> str | None:
     """Return the hub id that a name spells, of those that share a preset; None for the preset's.
 
-    Examples
-    --------
     >>> listed_hub_id("llama-3.1-8b-instruct"), listed_hub_id("llama-3.1-8b")
     ('meta-llama/Llama-3.1-8B-Instruct', None)
     """

@@ -72,8 +72,6 @@ def published_named(name: str) -> PublishedModel:
 
     Raises InputError if no model has this name.
 
-    Examples
-    --------
     >>> published_named("llama-3.1-8b").hidden_size
     4096
     """

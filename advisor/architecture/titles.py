@@ -30,8 +30,6 @@ def _titles() -> _Titles:
 def model_title(preset: str) -> str:
     """Return the name of a preset as people write it.
 
-    Examples
-    --------
     >>> model_title("llama-3.1-8b")
     'Llama 3.1 8B'
     >>> model_title("qwen3-30b-a3b")
@@ -51,8 +49,6 @@ def _word(word: str) -> str:
 def model_label(preset: str) -> str:
     """Return what a list shows of a preset: name, size where the name leaves it out, maker.
 
-    Examples
-    --------
     >>> model_label("deepseek-v3")
     'DeepSeek V3 · 671B'
     >>> model_label("llama-3.1-8b")
@@ -67,8 +63,6 @@ def model_label(preset: str) -> str:
 def in_letters(parameters: float) -> str:
     """Return a count of parameters as names of models say it, with up to three digits.
 
-    Examples
-    --------
     >>> in_letters(8_030_261_248), in_letters(671_026_404_352), in_letters(25_557_032)
     ('8.03B', '671B', '25.6M')
     """
@@ -81,8 +75,6 @@ def in_letters(parameters: float) -> str:
 def model_maker(preset: str) -> str:
     """Return who published a preset; empty where that is not known.
 
-    Examples
-    --------
     >>> model_maker("llama-3.1-8b")
     'Meta'
     """

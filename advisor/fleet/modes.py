@@ -50,8 +50,6 @@ def token_s(limits: Constraints) -> float:
 def levels(peak: float, *, coarse: bool = False) -> list[int]:
     """Return the loads of a replica to try, the largest first.
 
-    Examples
-    --------
     >>> levels(12.0)
     [12, 6, 3, 2, 1]
     >>> levels(12.0, coarse=True)

@@ -187,11 +187,6 @@ class Bought:
             yield field, value, given is not None, source
 
 
-def expected(inputs: tuple[Assumption, ...]) -> Factors:
-    """Return the expected value of every input."""
-    return Factors(**{item.field: item.value.expected for item in inputs})
-
-
 @cache
 def _spread(default: Default, scale: float = 1.0) -> tuple[Range, str]:
     recalled = default.confidence is Confidence.MEMORY
@@ -260,7 +255,7 @@ class Spread:
     @cached_property
     def base(self) -> Factors:
         """All inputs at their expected values."""
-        return expected(self.inputs)
+        return Factors(**{item.field: item.value.expected for item in self.inputs})
 
     def at(self, field: str, value: Any) -> Factors:
         """All inputs at their expected values but one, which may be an array."""

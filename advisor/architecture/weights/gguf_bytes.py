@@ -176,8 +176,6 @@ def embedding_bytes(name: str, width: int) -> float:
 def stored(type_name: str, width: int) -> float:
     """Return the bytes per value of a type, replaced if its blocks do not divide the rows. [bytes]
 
-    Examples
-    --------
     >>> stored("q4_k", 4096)
     0.5625
     >>> stored("q4_k", 2880)

@@ -91,8 +91,6 @@ def fit_log_times(
        Mathematics, 2004.
     .. [2] Triggs et al., Bundle Adjustment: A Modern Synthesis, 2000, section 4.3 (robust cost).
 
-    Examples
-    --------
     >>> sizes = np.array([1e3, 1e4, 1e5, 1e6])
     >>> line = Parameter("slope", starts=(1.0,), low=1e-12, high=1e3)
     >>> fit = fit_log_times(lambda p: 5.0 + p[0] * sizes, 5.0 + 0.25 * sizes, [line])
@@ -202,8 +200,6 @@ def quality(
 def rounded(value: float, digits: int = 4) -> float:
     """Return ``value`` with so many significant digits.
 
-    Examples
-    --------
     >>> rounded(0.000012345678), rounded(0.08449, 2), rounded(0.0)
     (1.235e-05, 0.084, 0.0)
     """
@@ -217,8 +213,6 @@ def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> 
 
     ``groups``: groups of runs of the kind; the fewer, the more the pool counts.
 
-    Examples
-    --------
     With as many groups as the pool's weight, half way between on a logarithmic scale.
 
     >>> pulled_to_pool((0.5, 2.0), (0.5, 8.0), 8)

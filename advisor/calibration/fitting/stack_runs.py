@@ -109,8 +109,6 @@ class TimedRun:
 def origin(source: str) -> str:
     """Return the repository or site of a row's source.
 
-    Examples
-    --------
     >>> origin("NVIDIA/Megatron-LM@2a3b:README.md"), origin("https://a.org/b/c.html")
     ('NVIDIA/Megatron-LM', 'a.org/b')
     """

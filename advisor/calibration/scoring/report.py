@@ -125,8 +125,6 @@ IN_BYTES: Final = frozenset({"peak_total"})
 def as_text(quantity: str, value: float) -> str:
     """Return a row's value as text: bytes in GiB, other quantities in their column's unit.
 
-    Examples
-    --------
     >>> as_text("peak_total", 3.195e10)
     '29.76 GiB'
     >>> as_text("step_time_s", 1.2345)
@@ -140,8 +138,6 @@ def as_text(quantity: str, value: float) -> str:
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the value below which ``share`` of the values lie.
 
-    Examples
-    --------
     >>> percentile([1.0, 2.0, 3.0], 0.5)
     2.0
     """
@@ -158,8 +154,6 @@ def group_quantile(
 
     ``sources``: of the values. If they are given, every source weighs one.
 
-    Examples
-    --------
     Three runs of one table weigh as much as one of another:
 
     >>> group_quantile([1.0, 2.0, 3.0, 9.0], ["a", "a", "a", "b"], 0.5)
@@ -212,8 +206,6 @@ def next_interval(
        arXiv:1604.04173, section 2.2.
     .. [2] Kish, Survey Sampling, 1965, section 11.7 (groups of unequal weight).
 
-    Examples
-    --------
     Nine groups leave a tenth of the next ones beyond the largest.
 
     >>> next_interval([float(i) for i in range(1, 10)], list("abcdefghi"))

@@ -166,8 +166,6 @@ def matmul_forward(
 def misaligned(*sides: int, element_bytes: float) -> float:
     """How far the rows of a matrix are from steps of 16 bytes: 0 at each, 1 at any element.
 
-    Examples
-    --------
     >>> misaligned(768, 50304, element_bytes=2), misaligned(768, 50257, element_bytes=2)
     (0.0, 1.0)
     """

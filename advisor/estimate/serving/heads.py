@@ -10,8 +10,6 @@ def heads_of(model: ModelArchitecture) -> dict[str, str]:
 
     Heads of a variant with the same shape count; those of one model do not fit another.
 
-    Examples
-    --------
     >>> from advisor.architecture.presets import load_preset
     >>> heads_of(load_preset("qwen3-8b"))
     {'vllm': 'RedHatAI/Qwen3-8B-speculator.eagle3'}

@@ -92,8 +92,6 @@ def cheapest_cover(
     -----
     A covering knapsack, by dynamic programming over whole loads.
 
-    Examples
-    --------
     >>> cheapest_cover((4, 16), (1.0, 3.0), 19.5)
     (4.0, (1, 1))
     """

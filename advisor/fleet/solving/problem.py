@@ -85,8 +85,6 @@ class Pauses(NamedTuple):
         was within ``kept_s``: on average :math:`(e^{r (t + k)} - 1) / r + s`, then
         :math:`1 / r` of nothing.
 
-        Examples
-        --------
         >>> round(Pauses(answer_s=10, kept_s=60, start_s=0).on_share(0.01), 3)
         0.068
         """
@@ -207,8 +205,6 @@ def fillable(work: float, slack: float, most: float) -> float:
     ``slack``. ``work``: runs side by side, on average. ``slack``: time that a run may wait, over
     the time that it takes. ``most``: share without a deadline.
 
-    Examples
-    --------
     >>> [round(fillable(0.05, slack, 0.8), 2) for slack in (0.0, 1.0, 10.0)]
     [0.1, 0.35, 0.8]
     """
@@ -240,8 +236,6 @@ def _tails(most: float) -> tuple[Floats, Floats, Floats]:
 def starts_of(months: Sequence[int]) -> tuple[int, ...]:
     """Return the month in which each period starts, from the lengths of the periods.
 
-    Examples
-    --------
     >>> starts_of((6, 6, 12))
     (0, 6, 12)
     """

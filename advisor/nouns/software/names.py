@@ -96,14 +96,18 @@ def _asks(told: str, flag: str, label: str, names: Names, **more: Any) -> Input:
 TRAINED_BY: Final = _asks(
     "what runs the training: a tool (trl, unsloth, axolotl, megatron-core, maxtext) or a class of "
     f"tools ({', '.join(entry_names(SOFTWARE))}); gpu-advisor software lists all tools",
-    *("--software", "Software", training_names),
+    "--software",
+    "Software",
+    training_names,
     labels=training_names,
     blank="Usual for card and task",
 )
 SERVED_BY: Final = _asks(
     "what serves: vllm, sglang, tensorrt-llm, llama-cpp, tei, faster-whisper, diffusers ...; "
     "gpu-advisor software lists them all",
-    *("--engine", "Engine", serving_names),
+    "--engine",
+    "Engine",
+    serving_names,
     labels=serving_names,
     blank="Usual for card and model",
 )
@@ -112,10 +116,14 @@ VENDORS: Final = _asks(
 )
 FRAMEWORKS: Final = _asks(
     "allow only software on this framework: pytorch, jax, mlx, ggml",
-    *("--framework", "Frameworks", frameworks),
+    "--framework",
+    "Frameworks",
+    frameworks,
 )
 ALLOWED: Final = _asks(
     "allow only this software: trl, vllm; gpu-advisor software lists them all",
-    *("--allow-software", "Software allowed", known_tools),
+    "--allow-software",
+    "Software allowed",
+    known_tools,
     labels=lambda: {name: tool.title for name, tool in known_tools().items()},
 )

@@ -135,8 +135,6 @@ def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
     attention stores its scores), so it is convex: a chord lies above it, and the length at
     which the chord crosses the limit always fits.
 
-    Examples
-    --------
     >>> longest(np.array([1.0, 101.0]), np.array([[0.0], [100.0]]), 50.0)
     array([51.])
     """

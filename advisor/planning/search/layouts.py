@@ -67,8 +67,6 @@ Stated = Mapping[str, int]
 def stated_values(layout: ParallelLayout | None) -> Stated:
     """Return the stated fields of a case's layout as numbers.
 
-    Examples
-    --------
     >>> stated_values(ParallelLayout(tensor=4, sharding="zero1"))
     {'tensor': 4, 'sharding': 1}
     """

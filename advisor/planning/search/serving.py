@@ -11,7 +11,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Miss, Price
 from advisor.planning.search.replicas import Table, fewest_replicas
 from advisor.planning.search.served_rows import Figures, ServedWork, evaluator, layouts_of
-from advisor.planning.search.simple import Indices, first_least
+from advisor.planning.search.simple import Indices, distinct, first_least
 
 MOST_REPLICAS = 10**6
 """More than a search reaches."""
@@ -137,5 +137,4 @@ def _best_places(table: Table, fits: NDArray[np.bool_], merits: Sequence[Floats]
     key = table[places, 0] * (table[:, 1].max() + 1) + table[places, 1]
     order = np.argsort(key, kind="stable")
     places, segment = places[order], np.cumsum(np.diff(key[order], prepend=-1) > 0) - 1
-    chosen = [places[first_least(merit[places], segment)] for merit in merits]
-    return np.flatnonzero(np.bincount(np.concatenate(chosen)))
+    return distinct(places[first_least(merit[places], segment)] for merit in merits)

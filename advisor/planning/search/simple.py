@@ -1,5 +1,6 @@
 """Simple wins near ties: which of two layouts has fewer parts to set up and to go wrong."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -38,8 +39,6 @@ def complexity(layouts: LayoutArrays, *, layers: int) -> Floats:
 
     ``layers``: layers of the model.
 
-    Examples
-    --------
     >>> from advisor.nouns.layout import ParallelLayout
     >>> two = [ParallelLayout(data=8, sharding="zero3"), ParallelLayout(data=4, tensor=2)]
     >>> complexity(LayoutArrays.stack(two), layers=32).tolist()
@@ -73,8 +72,6 @@ def simplest(
     they miss the deadline. None of these wins over one that meets it. ``segment``: their segments,
     ascending.
 
-    Examples
-    --------
     >>> points, steps = np.array([3.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.02, 1.01, 2.0])
     >>> simplest(points, steps, steps, steps > 1.5, np.zeros(4, int)).tolist()
     [2]
@@ -98,8 +95,6 @@ def first_least(values: Floats, segment: Indices) -> Indices:
 
     ``segment``: number of the segment of each value, ascending from 0.
 
-    Examples
-    --------
     >>> first_least(np.array([2.0, 1.0, 1.0, 5.0]), np.array([0, 0, 0, 1])).tolist()
     [1, 3]
     """
@@ -107,3 +102,8 @@ def first_least(values: Floats, segment: Indices) -> Indices:
     least = np.minimum.reduceat(values, begins)
     at_least = np.flatnonzero(values == least[segment])
     return np.asarray(at_least[np.diff(segment[at_least], prepend=-1) > 0])
+
+
+def distinct(places: Iterable[Indices]) -> Indices:
+    """Return each place once, ascending. ``np.unique`` would import ``numpy.ma`` for it."""
+    return np.flatnonzero(np.bincount(np.concatenate(tuple(places))))

@@ -21,7 +21,7 @@ from advisor.planning.search.bound import StepBound
 from advisor.planning.search.layout_space import CHUNK, LayoutSpace
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid, offered
 from advisor.planning.search.options import Miss, Option
-from advisor.planning.search.simple import RECOMPUTED, TIE, Indices, first_least, simplest
+from advisor.planning.search.simple import RECOMPUTED, TIE, Indices, distinct, first_least, simplest
 from advisor.planning.search.systems import System
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -338,7 +338,7 @@ def _worth(
     least = bound.step_s(system, policy, row)
     gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
     groups = (least, np.where(gathers, np.inf, least))
-    tried = np.flatnonzero(np.bincount(np.r_[*(first_least(item, segment) for item in groups)]))
+    tried = distinct(first_least(item, segment) for item in groups)
     _, steps, _ = timed(tried)
     reached = np.full(segment[-1] + 1, np.inf)
     np.minimum.at(reached, segment[tried], steps)
