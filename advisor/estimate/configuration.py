@@ -291,8 +291,7 @@ def training_notes(
     if run.method is not None and (tower := tower_parameters(run.architecture)):
         trained = "" if run.frozen else ", and count as trained"
         yield f"the vision tower's {tower:,} parameters are loaded too{trained}"
-    beside = run.frozen and run.architecture.denoises and _pipeline_bytes(run.architecture)
-    if beside:
+    if run.frozen and (beside := encoders_bytes(run.architecture)):
         yield (
             f"captions and pictures are encoded before training: diffusers' own scripts encode "
             f"them beside it, which takes {memory(beside)} more"
@@ -341,8 +340,10 @@ def _beyond(run: TrainingRun, placement: Placement) -> tuple[str, ...]:
     return (f"{placement.tool.title} offers no {' and no '.join(missing)}{does}",)
 
 
-def _pipeline_bytes(architecture: ModelArchitecture) -> float:
-    """Return what the rest of a diffusion pipeline takes in 16 bits."""
-    from advisor.architecture.families.diffusion import beside_parameters
+def encoders_bytes(architecture: ModelArchitecture) -> float:
+    """Return what the rest of a diffusion pipeline takes; 0 for other networks. [bytes]"""
+    if not architecture.denoises:
+        return 0.0
+    from advisor.architecture.families.diffusion import beside_bytes
 
-    return 2.0 * (beside_parameters(architecture) or 0)
+    return beside_bytes(architecture)

@@ -54,3 +54,11 @@ def test_a_desktop_holds_no_terabyte_for_training() -> None:
     """AM5 and LGA 1851 take 256 GB; 70 billion parameters have 16 bytes of states each."""
     large = {**FULL, "model": {"preset": "llama-3.3-70b"}, "host": {}}
     assert not advisor.recommend(large).plans
+
+
+def test_a_plan_says_that_diffusers_script_needs_a_larger_card() -> None:
+    """Its T5 XXL alone has 4.76 billion parameters: 8.9 GiB beside 20 of 24."""
+    case = tune("sd-3.5-large", method="lora", samples=1e4, limits=FULL["limits"])
+    found = [item for item in advisor.recommend(case).advice if item.code == "encoders-beside"]
+    assert len(found) == 1
+    assert "larger card" in found[0].message

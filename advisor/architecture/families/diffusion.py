@@ -44,6 +44,11 @@ def beside_parameters(model: ModelArchitecture) -> int | None:
     return sum(counts) or None
 
 
+def beside_bytes(model: ModelArchitecture) -> float:
+    """Return what those parts take in 16 bits; 0 if they are not known. [bytes]"""
+    return 2.0 * (beside_parameters(model) or 0)
+
+
 class _Stage(NamedTuple):
     """One stage of a latent U-Net."""
 

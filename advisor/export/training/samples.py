@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from advisor.architecture.families.diffusion import beside_parameters
+from advisor.architecture.families.diffusion import beside_bytes
 from advisor.architecture.pairs import is_pair
 from advisor.estimate.training.defaults import usual_images
 from advisor.export.setup import Setup
@@ -107,14 +107,10 @@ def _script(setup: Setup) -> str | None:
     return launch_models().diffusers.of(setup.model.hub_id)
 
 
-def _beside(setup: Setup) -> float:
-    return 2.0 * (beside_parameters(setup.model) or 0)  # 16 bits
-
-
 DIFFUSERS: Final = Tool(
     "diffusers",
     facts={
-        "beside": lambda setup: memory(_beside(setup)),
+        "beside": lambda setup: memory(beside_bytes(setup.model)),
         "resolution": lambda setup: (
             (setup.model.sample.image_size if setup.model.sample else None) or 1024
         ),
@@ -128,5 +124,5 @@ DIFFUSERS: Final = Tool(
             else UNET_TARGETS
         ),
     },
-    beside=_beside,
+    beside=lambda setup: beside_bytes(setup.model),
 )

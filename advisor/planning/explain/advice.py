@@ -5,6 +5,7 @@ from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.catalog import PriceState
+from advisor.estimate.configuration import encoders_bytes
 from advisor.estimate.results import Estimate
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.defaults import longest_run_s
@@ -24,7 +25,8 @@ from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.software.quality import loses_little, quality_words
-from advisor.nouns.workload import Serving
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.sentences import (
     OBJECTIVE_WORDS,
     cost_text,
@@ -71,6 +73,7 @@ def advise(
         found.append(_assumed_shape(architecture, plans, result))
     if plans:
         found += _on_estimate(plans[0].estimate, case)
+        found += _encoders(plans[0].estimate, case, architecture)
     # A smaller format mostly saves more than any technique on the same cards.
     found += _lower_precision(case.changed(limits=limits), systems, result, feasible)
     if plans:
@@ -158,6 +161,22 @@ def _on_estimate(estimate: Estimate, case: Case) -> Iterator[Advice]:
             "assumed-efficiency",
             "The ranges are assumptions: no comparable runs were measured. Time a few steps before "
             "you commit to a long run.",
+        )
+
+
+def _encoders(estimate: Estimate, case: Case, architecture: ModelArchitecture) -> Iterator[Advice]:
+    """Yield that the usual script of adapters of a diffusion model needs a larger card."""
+    adapts = (
+        isinstance(case.workload, FineTuning) and case.workload.method is not FineTuningMethod.FULL
+    )
+    beside = encoders_bytes(architecture) if adapts else 0.0
+    needed, usable = estimate.memory.total_bytes.high + beside, estimate.memory.usable_bytes
+    if beside and needed > usable:
+        yield _warning(
+            "encoders-beside",
+            f"diffusers' own script, which export writes, keeps text encoders on the card too: "
+            f"{memory(needed)} of {memory(usable)}. Encode captions and pictures before in a "
+            "program of your own, or take a larger card.",
         )
 
 
