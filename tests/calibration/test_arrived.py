@@ -150,3 +150,33 @@ def test_vllm_keeps_its_steps_small_on_a100(
 ) -> None:
     facts = row_deployment(ROW | cells, engine).engine
     assert (facts.batched_tokens, facts.sampled_sequences) == limits
+
+
+BURST = ROW | {
+    "arrival": "burst",
+    "burst_requests": "500",
+    "input_tokens": "1000",
+    "output_tokens": "2000",
+    "total_output_tokens_per_s": "1",
+    "primary_quantity": "total_output_tokens_per_s",
+    "secondary_quantity": "ttft_ms",
+}
+
+
+def test_answers_of_one_length_have_no_long_tail(engine: Engine) -> None:
+    """The longest of 500 exponential answers is 6.8 times their mean (the sum of 1 / k)."""
+    unlike, equal = (
+        predict_serving_row(BURST | {"lengths": lengths}, engine)[0].expected
+        for lengths in ("", "equal")
+    )
+    assert unlike < equal < 6.8 * unlike
+
+
+def test_chats_that_are_rendered_first_start_late(engine: Engine) -> None:
+    """1,000 chats started 6 to 8 s late under vLLM before its pull 20065."""
+    chats = BURST | {"burst_requests": "1000", "input_tokens": "128", "output_tokens": "4"}
+    early, late = (
+        predict_serving_row(chats | {"template_s": seconds}, engine)[1].expected
+        for seconds in ("", "0.007")
+    )
+    assert 6000 < late - early < 8000

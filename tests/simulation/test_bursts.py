@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from advisor.equations.serving.bursts import burst_s
+from advisor.equations.serving.bursts import burst_s, equal_wave_s
 from advisor.equations.serving.engine import request_rate_per_s
 from advisor.equations.serving.queueing import gamma_quantile
 from advisor.equations.serving.shared_steps import token_time_variance
@@ -60,6 +60,30 @@ def test_a_burst_ends_when_the_simulation_does(places: int, prompt: int) -> None
         draining_s=float((steps / batches).sum()),
     )
     assert expected == pytest.approx(np.mean(whole), rel=0.1)
+
+
+@pytest.mark.parametrize(("prompt", "answer"), [(128, 4), (2000, 100), (1000, 2000), (32000, 100)])
+@pytest.mark.parametrize("places", [64, 142, 1000])
+def test_equal_answers_end_when_those_of_the_simulation_do(
+    places: int, prompt: int, answer: int
+) -> None:
+    """The last wave of 500 requests is whole here: a part of one takes as long."""
+    number = 500 // places * places if places < 500 else 500
+    engine = Engine(limit=places)
+    done = engine.run([Request(place, 0.0, prompt, answer) for place in range(number)])
+    running, slots, one = min(places, number), engine.budget / prompt, engine.per_request
+    share = min(running / slots / answer, 1.0)
+    prompt_s = engine.per_token * prompt + engine.base / min(slots, running)
+    wave = equal_wave_s(share=share, step_s=engine.base + one * running, ridden_s=running * one)
+    expected = burst_s(
+        requests=float(number),
+        running=float(running),
+        rate_per_s=running / (running * prompt_s + answer * wave),
+        prompt_s=prompt_s,
+        output_tokens=float(answer),
+        draining_s=wave + share * engine.base,
+    )
+    assert expected == pytest.approx(max(request.last_s for request in done), rel=0.05)
 
 
 @pytest.mark.parametrize("places", [2, 4, 8])

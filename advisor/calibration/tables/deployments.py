@@ -143,6 +143,8 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         found["start_wave"] = 1 / max(rounds, 1.0)
     if cell(row, "prefix_cache") == "off":
         found["kept_state_s"] = 0.0
+    if (rendered_s := number(row, "template_s")) is not None:
+        found["template_s"] = rendered_s
     if cell(row, "lengths") != EQUAL:
         found["prompts_in_step"] = 0.0
     if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
@@ -230,7 +232,9 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         routed=architecture.num_experts > 1,
         measured=measured and not strange,
         percentile=choice(row, "percentile", PERCENTILE),
-        in_step=cell(row, "lengths") == HELD,
+        in_step=bool(cell(row, "lengths"))
+        if row_kind(row) == BURST
+        else cell(row, "lengths") == HELD,
         widening=shape_widening(architecture),
     )
 
@@ -290,7 +294,8 @@ def benchmark_times(
     """
     engine, candidates, at = deployment.engine, deployment.candidates, deployment.percentile
     if kind == BURST:
-        return burst_times(deployment.served, load, candidates, calibration, engine, at)
+        equal = deployment.in_step
+        return burst_times(deployment.served, load, candidates, calibration, engine, at, equal)
     times = serving_times(deployment.served, load, candidates, calibration, engine)
     if kind != ONLINE:
         bare_s = times.ttft_s - engine.request_overhead_s
@@ -321,9 +326,9 @@ def benchmark_times(
         later = later + (_token_beyond_s(times, load, candidates, at) if at >= LATE else 0.0)
     met_s = engine.prompts_in_step * times.prompt_service_s * (1 - 1 / requests)
     return BenchmarkTimes(
-        first_s=times.ttft_s + wave + met_s,
+        first_s=times.ttft_s + engine.template_s + wave + met_s,
         token_s=np.maximum(later, times.decode_step_s),
-        whole_s=times.request_latency_s,
+        whole_s=times.request_latency_s + engine.template_s,
     )
 
 

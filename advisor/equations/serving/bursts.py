@@ -45,7 +45,9 @@ def burst_s(
 
     First the engine reads the prompts that fit. Then it runs full until no request waits. At the
     end the batch shrinks: with exponentially distributed answers, a batch of :math:`b` loses one
-    request after :math:`O / b` steps. For answers of one length the end is shorter.
+    request after :math:`O / b` steps. Equal answers end in the order in which they started: the
+    sum is :math:`w + \kappa\,(d(E/2) - E m / 2)` if :math:`E` run when the last prompt has been
+    read, with :func:`equal_wave_s`.
 
     References
     ----------
@@ -64,6 +66,35 @@ def burst_s(
     12.5
     """
     return running * prompt_s + (requests - running) / rate_per_s + output_tokens * draining_s
+
+
+def equal_wave_s(*, share: Number, step_s: Number, ridden_s: Number) -> Number:
+    r"""Time of equal answers that start together, beside their prompts, for each token. [s]
+
+    Parameters
+    ----------
+    share : float or ndarray
+        Steps in which the prompts of a full engine are read, over those of an answer,
+        :math:`\kappa`; 1 if the first answers end before the last starts.
+    step_s : float or ndarray
+        Step of a full engine without prompts, :math:`d(R)`. [s]
+    ridden_s : float or ndarray
+        What its sequences add to a step of prompts, :math:`R m`. [s]
+
+    Notes
+    -----
+    .. math:: w = (1 - \kappa)\,d(R) + \kappa R m
+
+    Prompts that one step reads end together, and as many take their places: a full engine of
+    :math:`R` ends :math:`R` requests in :math:`R s + O w`.
+
+    Examples
+    --------
+    >>> equal_wave_s(share=0.5, step_s=0.02, ridden_s=0.008)
+    0.014
+    """
+    wave: Number = (1 - share) * step_s + share * ridden_s
+    return wave
 
 
 def backlog_rate_per_s(*, running: Number, answer_s: Number, service_s: Number) -> Number:

@@ -6,7 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from advisor.equations.serving.bursts import backlog_rate_per_s, burst_first_token_s, burst_s
+from advisor.equations import Number
+from advisor.equations.serving.bursts import (
+    backlog_rate_per_s,
+    burst_first_token_s,
+    burst_s,
+    equal_wave_s,
+)
 from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
@@ -49,13 +55,13 @@ def burst_times(
     calibration: Calibration,
     engine: ServingFacts,
     percentile: float | None = None,
+    equal: bool = False,
 ) -> BurstTimes:
     """Return the times of ``load.concurrency`` requests that arrive together.
 
     The parameters are those of ``times.serving_times``; the time to the first token is the mean,
-    or that under which this share of the requests stays.
-
-    Lengths of answers are taken as exponentially distributed, as those of chats nearly are.
+    or that under which this share of the requests stays. Unless all answers are ``equal``, their
+    lengths are taken as exponentially distributed, as those of chats nearly are.
     """
     layout = candidates.layout
     memory = candidates.hardware.served_memory_bytes
@@ -74,26 +80,39 @@ def burst_times(
     places = running_sequences(engine, memory)
     running = np.minimum(np.minimum(asked, held), places)
     full = times(running)
-    # The sum over all batches, by trapezoids on a logarithmic scale; the last batch is one request.
-    shares = np.linspace(1.0, 0.0, HALVINGS + 1)[1:-1]
-    between = times(*(running**share for share in shares)).decode_step_s
-    steps = [full.decode_step_s, *np.split(between, len(shares)), first.decode_step_s]
-    pieces = [(one + other) / 2 for one, other in pairwise(steps)]
-    ends = (steps[0] / running + steps[-1]) / 2
-    draining = np.asarray(sum(pieces)) * np.log(running) / HALVINGS + ends
-    rate = backlog_rate_per_s(
-        running=running,
-        answer_s=full.first_token_s + (load.output_tokens - 1) * full.tpot_s,
-        service_s=full.prompt_service_s,
-    )
-    # The host takes in later requests while the engine runs the first ones.
+    # The first steps are full of prompts: what runs beside them is counted where it ends.
+    prompt_s = first.shared_prompt_s(running)
+    if equal:
+        together = np.minimum(first.prompts_per_step, running)
+        share = np.minimum(running / first.prompts_per_step / load.output_tokens, 1.0)
+        ending = np.minimum(running, together * load.output_tokens)
+        one_s = (full.decode_step_s - first.decode_step_s) / np.maximum(running - 1, 1.0)
+        wave = equal_wave_s(share=share, step_s=full.decode_step_s, ridden_s=running * one_s)
+        half_s = times(np.maximum(ending / 2, 1.0)).decode_step_s
+        draining = np.asarray(wave + share * (half_s - one_s * ending / 2))
+        rate: Number = running / (running * prompt_s + load.output_tokens * wave)
+    else:
+        # The sum over all batches, by trapezoids on a logarithmic scale; the last batch is one.
+        shares = np.linspace(1.0, 0.0, HALVINGS + 1)[1:-1]
+        between = times(*(running**share for share in shares)).decode_step_s
+        steps = [full.decode_step_s, *np.split(between, len(shares)), first.decode_step_s]
+        pieces = [(one + other) / 2 for one, other in pairwise(steps)]
+        ends = (steps[0] / running + steps[-1]) / 2
+        draining = np.asarray(sum(pieces)) * np.log(running) / HALVINGS + ends
+        rate = backlog_rate_per_s(
+            running=running,
+            answer_s=full.first_token_s + (load.output_tokens - 1) * full.tpot_s,
+            service_s=full.prompt_service_s,
+        )
+    # The host renders all chats before it hands over the first of them. It takes in later requests
+    # while the engine runs the first ones.
+    rendered_s = load.concurrency * engine.template_s
     taken_s = running * engine.admission_s
     common = {
         "requests": asked,
         "running": running,
         "rate_per_s": rate,
-        # The first steps are full of prompts: what runs beside them is counted where it ends.
-        "prompt_s": first.shared_prompt_s(running),
+        "prompt_s": prompt_s,
     }
     waits = burst_first_token_s(**common, share=percentile)
     before = 0.5 if percentile is None else percentile
@@ -101,8 +120,12 @@ def burst_times(
         whole_s=engine.burst_slowdown
         * np.asarray(burst_s(**common, output_tokens=load.output_tokens, draining_s=draining))
         + first.ttft_s
+        + rendered_s
         + taken_s,
-        first_s=engine.burst_slowdown * np.asarray(waits) + first.ttft_s + before * taken_s,
+        first_s=engine.burst_slowdown * np.asarray(waits)
+        + first.ttft_s
+        + rendered_s
+        + before * taken_s,
         token_s=full.tpot_s,
         running=running,
     )

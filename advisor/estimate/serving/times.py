@@ -85,6 +85,8 @@ class _Engine:
 
     asked: Floats
     """Requests in flight."""
+    placed: Floats
+    """Those whose cache fits."""
     running: Floats
     """Those that run; the others wait for their cache or their prompt."""
     apart: Floats
@@ -216,7 +218,6 @@ def _at_once(
     )
     # Whole requests share out unevenly; those that a step's tokens limit are a mean.
     each = np.minimum(np.ceil(requests / apart), most)
-    requests = np.minimum(requests, apart * most)
     steps = partial(_steps, served, load, candidates, engine, network)
     batch, chunk, full_chunk, none = np.broadcast_arrays(
         each, np.minimum(new_tokens, limit), limit, 0.0
@@ -229,7 +230,8 @@ def _at_once(
     decode_s = decode.total
     return _Engine(
         asked=asked,
-        running=requests,
+        placed=requests,
+        running=np.minimum(requests, apart * most),
         apart=np.asarray(apart),
         steps_per_prompt=new_tokens / full_chunk,
         decode=decode,
@@ -364,12 +366,12 @@ def _answer_s(
             generation_s=generation - hindered,
             variation=variation,
         )
-        for requests in (at_once.running, at_once.asked)
+        for requests in (at_once.placed, at_once.asked)
     )
     first, queued = (alone + wait for wait in waits)
     running = first + generation
     # Little's law: as many requests end in a second, whatever waits.
-    latency = running * at_once.asked / at_once.running
+    latency = running * at_once.asked / at_once.placed
     # Requests wait for a place or, at the least, for the prompts of all others.
     first = np.maximum(first + (latency - running), queued)
     return first, np.maximum(latency, first + generation)

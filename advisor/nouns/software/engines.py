@@ -142,6 +142,8 @@ class ServingFacts(Noun):
     gathering_steps: NonNegative = 0.0
     """Steps of the others for which the scheduler leaves a prompt on average: it collects prompts,
     or looks for new ones after every few steps only."""
+    template_s: Seconds = 0.0
+    """Time of the host to render a chat in a release that reads its template anew each time. [s]"""
     admission_s: Seconds = 0.0
     """Time of the host to take in one of many requests that arrive together. [s]"""
     burst_slowdown: Positive = 1.0
