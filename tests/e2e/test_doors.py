@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import advisor
+from advisor.cli import main
 from tests.cases import CASES
 
 FLAGS: dict[str, list[str]] = {
@@ -178,22 +179,26 @@ def test_estimate_has_the_fields_of_the_contract() -> None:
         ("recommend --model llama-3.1-8b --task lora --provider Nowhere", ["Nowhere", "AWS"]),
     ],
 )
-def test_mistakes_get_a_sentence_and_exit_code_two(arguments: str, words: list[str]) -> None:
-    done = run(*arguments.split())
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert not done.stdout
+def test_mistakes_get_a_sentence_and_exit_code_two(
+    arguments: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments.split()) == 2
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    assert not said.out
     for word in words:
-        assert word in done.stderr, done.stderr
+        assert word in said.err, said.err
 
 
 @pytest.mark.parametrize(
     "content", ["{", "[1, 2]", '{"model_type": "inception"}', "\x00\x01", '{"model_type": "llama"}']
 )
-def test_a_broken_config_gets_a_sentence(content: str, tmp_path: Path) -> None:
+def test_a_broken_config_gets_a_sentence(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "config.json"
     path.write_text(content, encoding="utf-8")
-    done = run("recommend", "--model", str(path), "--task", "lora")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip()) > 20
+    assert main(["recommend", "--model", str(path), "--task", "lora"]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert len(said.strip()) > 20

@@ -5,6 +5,7 @@ TRL, Accelerate and DeepSpeed need PyTorch, so a plain development environment s
 enough.
 """
 
+import functools
 import importlib
 import json
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from tests.export.test_tool_options import CASES, INSTRUCT, TORCHRUN, program_of
 
 REQUIRED_BY = "GPU_ADVISOR_REQUIRE_TORCH"
 SCRIPTS = {"trl sft": "trl.scripts.sft", "trl dpo": "trl.scripts.dpo"}
+OF_TRL, OF_DEEPSPEED, OF_ACCELERATE = 15, 2, 4
+"""Files that each tool reads, so that none gets lost."""
 STARTER = {*TORCHRUN, "config_file", "num_processes", "num_machines", "machine_rank"}
 
 
@@ -40,17 +43,15 @@ def tool(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def written(name: str) -> tuple[str, str]:
-    """Return a file and the program that it is for."""
-    to, case = CASES[name]
-    checkpoint = INSTRUCT if name.startswith(("instruct", "pairs")) else None
-    text = advisor.export(case, to, checkpoint=checkpoint).content
-    return text, program_of(text, to)
-
-
-OF_TRL = [name for name in CASES if written(name)[1] in SCRIPTS]
-OF_ACCELERATE = [name for name in CASES if written(name)[1] == "accelerate"]
-OF_DEEPSPEED = [name for name in OF_TRL if "deepspeed" in read(written(name)[0]).options]
+@functools.cache
+def written() -> dict[str, tuple[str, str]]:
+    """Every file by the name of its case, and the program that it is for."""
+    found = {}
+    for name, (to, case) in CASES.items():
+        checkpoint = INSTRUCT if name.startswith(("instruct", "pairs")) else None
+        text = advisor.export(case, to, checkpoint=checkpoint).content
+        found[name] = text, program_of(text, to)
+    return found
 
 
 def arguments(found: Started) -> list[str]:
@@ -80,43 +81,40 @@ def with_a_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("with_a_card")
-@pytest.mark.parametrize("name", OF_TRL)
-def test_trl_takes_the_options(name: str, tmp_path: Path) -> None:
-    text, program = written(name)
-    found = read(text)
-    put(found, tmp_path)
+def test_trl_takes_the_options(tmp_path: Path) -> None:
+    of_trl = {name: file for name, file in written().items() if file[1] in SCRIPTS}
+    assert len(of_trl) >= OF_TRL
+    for name, (text, program) in of_trl.items():
+        found = read(text)
+        put(found, tmp_path)
+        parser = importlib.import_module(SCRIPTS[program]).make_parser()
+        _, training, model, *_ = parser.parse_args_and_config(args=arguments(found))
 
-    parser = importlib.import_module(SCRIPTS[program]).make_parser()
-    _, training, model, *_ = parser.parse_args_and_config(args=arguments(found))
-
-    assert training.per_device_train_batch_size == int(
-        found.options["per_device_train_batch_size"][0]
-    )
-    assert model.model_name_or_path == found.options["model_name_or_path"][0]
+        batch = int(found.options["per_device_train_batch_size"][0])
+        assert training.per_device_train_batch_size == batch, name
+        assert model.model_name_or_path == found.options["model_name_or_path"][0], name
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", OF_DEEPSPEED)
-def test_deepspeed_takes_its_configuration(name: str) -> None:
-    found = read(written(name)[0])
+def test_deepspeed_takes_its_configuration() -> None:
     tool("deepspeed")
     load: Callable[..., Any] = importlib.import_module("deepspeed.runtime.config").DeepSpeedConfig
-    content = json.loads(found.files[found.options["deepspeed"][0]])
-    numbers = {key: value for key, value in content.items() if value != "auto"}
-
-    taken = load(numbers)
-
-    assert taken.zero_config.stage == content["zero_optimization"]["stage"]
+    of_trl = {name: read(text) for name, (text, program) in written().items() if program in SCRIPTS}
+    of_deepspeed = {name: one for name, one in of_trl.items() if "deepspeed" in one.options}
+    assert len(of_deepspeed) >= OF_DEEPSPEED
+    for name, found in of_deepspeed.items():
+        content = json.loads(found.files[found.options["deepspeed"][0]])
+        numbers = {key: value for key, value in content.items() if value != "auto"}
+        assert load(numbers).zero_config.stage == content["zero_optimization"]["stage"], name
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", OF_ACCELERATE)
-def test_accelerate_takes_the_configuration(name: str, tmp_path: Path) -> None:
+def test_accelerate_takes_the_configuration(tmp_path: Path) -> None:
     tool("accelerate")
-    path = tmp_path / "config.yaml"
-    path.write_text(written(name)[0])
     load = importlib.import_module("accelerate.commands.config.config_args").load_config_from_file
-
-    taken = load(str(path))
-
-    assert taken.num_processes == yaml.safe_load(path.read_text())["num_processes"]
+    of_accelerate = {name: text for name, (text, to) in written().items() if to == "accelerate"}
+    assert len(of_accelerate) >= OF_ACCELERATE
+    for name, text in of_accelerate.items():
+        path = tmp_path / "config.yaml"
+        path.write_text(text)
+        assert load(str(path)).num_processes == yaml.safe_load(text)["num_processes"], name

@@ -21,6 +21,7 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.serving.arrivals import BenchmarkTimes, burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
@@ -258,11 +259,10 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
         load = replace(load, prompt_scv=np.zeros(1))
     if kind not in (SATURATED, BURST):
         return load
-    times = serving_times(
-        deployment.served, load, deployment.candidates, engine.calibration, deployment.engine
-    )
+    layout, hardware = deployment.candidates.layout, deployment.candidates.hardware
+    memory = hardware.served_memory_bytes, engine.calibration, hardware.host_memory_bytes
     # The run ran, so the expected memory counts, not its upper bound.
-    held = float(times.capacity.expected_concurrency[0])
+    held = float(serving_capacity(deployment.served, load, layout, *memory).expected_concurrency[0])
     if held < 1:
         raise InputError(
             "not even one request fits the row's accelerators",

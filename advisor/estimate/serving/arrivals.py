@@ -17,6 +17,7 @@ from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.engine_limits import running_sequences
+from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued, within_limit
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.foundation.record import record
@@ -66,36 +67,47 @@ def burst_times(
     layout = candidates.layout
     memory = candidates.hardware.served_memory_bytes
     asked = load.per_engine(layout)
-    rows = np.arange(len(layout.tensor))
-
-    def times(*batches: Floats) -> ServingTimes:
-        """Return the times of each number of requests, one after the other."""
-        place = np.tile(rows, len(batches))
-        each, own = candidates.take(place), load.take(np.tile(np.arange(len(asked)), len(batches)))
-        own = replace(own, concurrency=np.concatenate(batches) * each.layout.data)
-        return serving_times(served, own, each, calibration, engine)
-
-    first = times(np.ones_like(asked))
-    held = np.maximum(first.capacity.expected_concurrency / layout.data, 1.0)
+    one = np.ones_like(asked)
+    capacity = serving_capacity(
+        served,
+        replace(load, concurrency=one * layout.data),
+        layout,
+        memory,
+        calibration,
+        candidates.hardware.host_memory_bytes,
+    )
+    held = np.maximum(capacity.expected_concurrency / layout.data, 1.0)
     places = running_sequences(engine, memory)
     running = np.minimum(np.minimum(asked, held), places)
-    full = times(running)
-    # The first steps are full of prompts: what runs beside them is counted where it ends.
-    prompt_s = first.shared_prompt_s(running)
+
+    def at_once(*batches: Floats) -> list[ServingTimes]:
+        """Return the times of engines that hold each of these batches, computed together."""
+        place = np.tile(np.arange(len(asked)), len(batches))
+        each, own = candidates.take(place), load.take(place)
+        own = replace(own, concurrency=np.concatenate(batches) * each.layout.data)
+        found = serving_times(served, own, each, calibration, engine)
+        return [
+            found.take(slice(end - len(asked), end))
+            for end in range(len(asked), len(place) + 1, len(asked))
+        ]
+
     if equal:
+        full, first = at_once(running, one)
+        prompt_s = first.shared_prompt_s(running)
         together = np.minimum(first.prompts_per_step, running)
         share = np.minimum(running / first.prompts_per_step / load.output_tokens, 1.0)
         ending = np.minimum(running, together * load.output_tokens)
         one_s = (full.decode_step_s - first.decode_step_s) / np.maximum(running - 1, 1.0)
         wave = equal_wave_s(share=share, step_s=full.decode_step_s, ridden_s=running * one_s)
-        half_s = times(np.maximum(ending / 2, 1.0)).decode_step_s
-        draining = np.asarray(wave + share * (half_s - one_s * ending / 2))
+        (half,) = at_once(np.maximum(ending / 2, 1.0))
+        draining = np.asarray(wave + share * (half.decode_step_s - one_s * ending / 2))
         rate: Number = running / (running * prompt_s + load.output_tokens * wave)
     else:
         # The sum over all batches, by trapezoids on a logarithmic scale; the last batch is one.
         shares = np.linspace(1.0, 0.0, HALVINGS + 1)[1:-1]
-        between = times(*(running**share for share in shares)).decode_step_s
-        steps = [full.decode_step_s, *np.split(between, len(shares)), first.decode_step_s]
+        full, *between, first = at_once(running, *(running**share for share in shares), one)
+        prompt_s = first.shared_prompt_s(running)
+        steps = [times.decode_step_s for times in (full, *between, first)]
         pieces = [(one + other) / 2 for one, other in pairwise(steps)]
         ends = (steps[0] / running + steps[-1]) / 2
         draining = np.asarray(sum(pieces)) * np.log(running) / HALVINGS + ends
@@ -112,6 +124,7 @@ def burst_times(
         "requests": asked,
         "running": running,
         "rate_per_s": rate,
+        # The first steps are full of prompts: what runs beside them is counted where it ends.
         "prompt_s": prompt_s,
     }
     waits = burst_first_token_s(**common, share=percentile)
