@@ -41,7 +41,7 @@ from advisor.foundation.units import DAY_S, HOUR_S
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import beyond_stack
-from advisor.nouns.software.tools import tool_choice
+from advisor.nouns.software.tools import Tool, tool_choice
 from advisor.nouns.techniques import in_words
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
@@ -291,7 +291,7 @@ def training_notes(
     if run.method is not None and (tower := tower_parameters(run.architecture)):
         trained = "" if run.frozen else ", and count as trained"
         yield f"the vision tower's {tower:,} parameters are loaded too{trained}"
-    if run.frozen and (beside := encoders_bytes(run.architecture)):
+    if run.frozen and (beside := encoders_beside(run.architecture, placement.tool)):
         yield (
             f"captions and pictures are encoded before training: diffusers' own scripts encode "
             f"them beside it, which takes {memory(beside)} more"
@@ -340,9 +340,10 @@ def _beyond(run: TrainingRun, placement: Placement) -> tuple[str, ...]:
     return (f"{placement.tool.title} offers no {' and no '.join(missing)}{does}",)
 
 
-def encoders_bytes(architecture: ModelArchitecture) -> float:
-    """Return what the rest of a diffusion pipeline takes; 0 for other networks. [bytes]"""
-    if not architecture.denoises:
+def encoders_beside(architecture: ModelArchitecture, tool: Tool | None) -> float:
+    """Return what scripts of adapters keep on the card beside a diffusion network. [bytes]"""
+    ahead = tool is not None and tool.training is not None and tool.training.encodes_ahead
+    if ahead or not architecture.denoises:
         return 0.0
     from advisor.architecture.families.diffusion import beside_bytes
 

@@ -66,8 +66,8 @@ def yaml_file(notes: Iterable[str], *documents: Mapping[str, object]) -> str:
     return head + "---\n".join(map(yaml_text, documents))
 
 
-def json_text(content: Mapping[str, object]) -> str:
-    """Return a mapping as JSON."""
+def json_text(content: object) -> str:
+    """Return a mapping or a list as JSON."""
     return json.dumps(content, indent=2) + "\n"
 
 

@@ -133,10 +133,8 @@ def installation(launch: Launch, *, shared: bool = False) -> list[str]:
 
 def command(program: Iterable[Word], options: Options) -> list[str]:
     """Return a command with one option on each line."""
-    words = [_line(part) for part in (tuple(program), *options)]
-    return [f"{'  ' if index else ''}{word}" + " \\" for index, word in enumerate(words[:-1])] + [
-        f"  {words[-1]}"
-    ]
+    first, *others = [_line(part) for part in (tuple(program), *options)]
+    return " \\\n  ".join([first, *others]).split("\n")
 
 
 def _line(words: tuple[Word, ...]) -> str:

@@ -14,9 +14,9 @@ class Host(Noun):
     """Memory of the host, its slots, and what its screen takes; None: the platform's default."""
 
     memory_bytes: Bytes | None = asked(
-        "size of the host's memory, for layers, experts or training states there, 64GB (serving, a "
-        "desktop computer: 64 GB, a server: 512 GB; your own machine that trains: enough); of a "
-        "named Mac, chip or processor, its memory",
+        "size of the host's memory, for layers, experts or training states there, 64GB (a desktop "
+        "computer: 64 GB, a server: 512 GB; a rented machine that trains: what its offer states); "
+        "of a named Mac, chip or processor, its memory",
         "--host-memory",
         "Host memory",
         unit="bytes",

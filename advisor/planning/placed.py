@@ -50,7 +50,7 @@ def explained(asked: PricedCase, placement: Placement, *, curves: bool) -> Estim
     missed = missed_limits(result, asked.case.limits)
     result = result.changed(neighbours=around, missed_limits=missed)
     if not isinstance(asked.case.workload, Serving):
-        result = result.changed(improvements=improvements(asked, placement))
+        result = result.changed(improvements=improvements(asked, placement, result))
     asked = asked.of(_at_once(asked.case, result))
     if curves:
         from advisor.planning.explain.curves import memory_curves

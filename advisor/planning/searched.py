@@ -204,7 +204,7 @@ class Searched:
         if isinstance(self.case.workload, Serving):
             better = served_improvements(self.asked, place, plan)
         else:
-            better = improvements(self.asked, place)
+            better = improvements(self.asked, place, plan)
         self.estimates[option] = plan.changed(improvements=better)
 
     def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:

@@ -76,6 +76,7 @@ def best_placement(
     systems, result = _searched(asked, search)
     options: Sequence[Option] = spanning(asked, systems, result.options, fewer=False)
     if not options and case.layout is not None:
+        asked = replace(asked, systems=with_host(asked.systems, case.host))
         systems, options = asked.systems, _timed(asked)
     inside = [option for option in options if _inside(option, systems[option.system])] or options
     if asked.serving and inside:

@@ -54,6 +54,17 @@ def test_a_t4_carries_cameras_at_the_published_time_of_an_image() -> None:
     assert "99 % of the frames are answered within" in found
 
 
+@pytest.mark.parametrize(("cameras", "warned"), [(4, False), (64, True)])
+def test_more_cameras_than_are_carried_are_told(cameras: int, warned: bool) -> None:
+    """A T4 takes 2.5 ms for an image (Ultralytics, as above): 16 cameras of 25 frames/s."""
+    workload = {"kind": "serving", "concurrency": cameras, "frames_per_s": 25}
+    limits = {"owned": [{"accelerator": "t4"}]}
+    case = {"model": {"preset": "yolo11s"}, "workload": workload, "limits": limits}
+    told = [item for item in advisor.recommend(case).advice if item.code == "cameras"]
+    assert bool(told) is warned
+    assert all(item.severity == "warning" and "1600" in item.message for item in told)
+
+
 def test_frames_of_text_are_refused() -> None:
     case = {
         "model": {"preset": "llama-3.1-8b"},

@@ -35,7 +35,7 @@ TARGETS = {
 }
 ALL = ["q", "k", "v", "o", "gate", "up", "down"]
 STAGES = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
-STARTERS = ("torchrun", "accelerate", "python", "python3", "tune")
+STARTERS = ("torchrun", "accelerate", "python", "python3", "tune", "simpletuner")
 
 
 class Started(NamedTuple):
@@ -572,6 +572,39 @@ def sdxl(text: str, count: int) -> dict[str, Any]:
     }
 
 
+def simpletuner(text: str, count: int) -> dict[str, Any]:
+    """``resolution`` of a square crop is the length of a side (DATALOADER.md, resolution_type)."""
+    found = read(text)
+    config, [pictures, texts] = (
+        json.loads(found.files[n]) for n in ("config.json", "dataset.json")
+    )
+    assert config["data_backend_config"] == "dataset.json"
+    assert texts["dataset_type"] == "text_embeds"
+    assert found.options["num_processes"] == [str(count)]
+    micro = config["train_batch_size"]
+    batch = count * micro * config["gradient_accumulation_steps"]
+    methods = {"no_change": "lora", "nf4-bnb": "qlora"}
+    return {
+        "workload": {
+            "kind": "fine_tuning",
+            "method": methods[config["base_model_precision"]],
+            "samples": config["max_train_steps"] * batch,
+            "global_batch": batch,
+            "image_size": pictures["resolution"],
+            "precision": precision("bf16", config["mixed_precision"], master=False),
+            "optimizer": {"adamw_bf16": "adamw"}[config["optimizer"]],
+            "lora_rank": config["lora_rank"],
+            "lora_targets": ["q", "k", "v", "o"],
+            "software": "simpletuner",
+        },
+        "layout": {
+            "data": count,
+            "micro_batch": micro,
+            "recompute": "full" if config["gradient_checkpointing"] else "none",
+        },
+    }
+
+
 def gaudi(text: str, count: int) -> dict[str, Any]:
     found = read(text)
     options = found.options
@@ -619,13 +652,22 @@ def maxtext(text: str, count: int) -> dict[str, Any]:
     micro = round(float(settings["per_device_batch_size"]) * count / ranks)
     batch = ranks * micro * int(settings["gradient_accumulation_steps"])
     length = int(settings["max_target_length"])
-    assert (settings["dtype"], settings["weight_dtype"]) == ("bfloat16", "float32")
+    adapters = settings.get("lora.enable_lora") == "True"
+    weights = "bfloat16" if adapters else "float32"
+    assert (settings["dtype"], settings["weight_dtype"]) == ("bfloat16", weights)
     sharding = "zero3" if ranks > data else "ddp"
     if settings["shard_optimizer_over_data"] == "true":
         sharding = "zero1"
+    if adapters:
+        work: dict[str, Any] = {"kind": "fine_tuning", "method": "lora"}
+        work["lora_rank"] = int(settings["lora.lora_rank"])
+        work["lora_targets"] = ALL  # lora_module_path.yml of the release
+        assert "lora.lora_module_path" not in settings
+    else:
+        work = {"kind": "pretraining"}
     return {
         "workload": {
-            "kind": "pretraining",
+            **work,
             "tokens": int(settings["steps"]) * batch * length,
             "sequence_length": length,
             "global_batch": batch,
@@ -733,6 +775,7 @@ PROGRAMS = {
     "optimum-habana": gaudi,
     "maxtext.trainers": maxtext,
     "pretrain.py": transformers,
+    "simpletuner": simpletuner,
 }
 
 

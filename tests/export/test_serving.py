@@ -808,6 +808,31 @@ def test_a_chat_model_answers_calls_of_tools_and_keeps_thoughts_apart() -> None:
     assert "--tool-call-parser" not in thinks  # its row says no
 
 
+@pytest.mark.parametrize(
+    ("model", "to", "words"),
+    [
+        ("glm-5", "vllm", "zai-org/GLM-5-FP8 --tool-call-parser glm47 --reasoning-parser glm45"),
+        ("kimi-k2.5", "vllm", "--tool-call-parser kimi_k2 --reasoning-parser kimi_k2"),
+        ("minimax-m2.5", "sglang", "--reasoning-parser minimax-append-think"),
+        ("deepseek-v3.2", "vllm", "--tokenizer-mode deepseek_v32 --reasoning-parser deepseek_v3"),
+    ],
+)
+def test_models_of_2026_start_as_their_recipes_do(model: str, to: str, words: str) -> None:
+    """recipes.vllm.ai, and sglang/srt/parser/reasoning_parser.py of 0.5.21."""
+    told = advisor.export(case_of(model, "h200-sxm", 8), to).content.split()
+    assert set(words.split()) <= set(told)
+
+
+def test_embeddings_are_no_chat() -> None:
+    """docs.sglang.io, embedding models; vllm 0.31.0, pooling models."""
+    case = serve("qwen3-embedding-8b", "l4", 1, concurrency=8)
+    assert "--is-embedding" in advisor.export(case, "sglang").content
+    pooled = advisor.export(case, "vllm").content
+    assert "--runner pooling" in pooled
+    assert "parser" not in pooled
+    assert "auto-tool-choice" not in pooled
+
+
 def test_batches_are_those_of_the_estimate() -> None:
     """A rate of requests: the head counts on batches of up to eight, and so does the file."""
     case = serve("sdxl-unet", "l40s", 1, requests_per_s=0.1)

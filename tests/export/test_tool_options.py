@@ -5,6 +5,7 @@ its own source allows. It was extracted from the source of the named release: na
 of argument parsers, fields and ``Literal`` types of configuration classes, members of enumerations.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -103,7 +104,10 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
     cases["instruct unsloth"] = ("unsloth", {**instruct, **one})
     cases["pairs unsloth"] = ("unsloth", {**dpo, **one})
     flux = {"kind": "fine_tuning", "method": "lora", "samples": 5000}
-    cases["FLUX"] = ("torchrun", {"model": {"preset": "flux.1-dev"}, "workload": flux, **one})
+    for name in ("FLUX", "SimpleTuner in 4 bits"):
+        own = {"software": "diffusers"} if name == "FLUX" else {"method": "qlora"}
+        case = {"model": {"preset": "flux.1-dev"}, "workload": {**flux, **own}}
+        cases[name] = ("torchrun", {**case, **one})
     cases["BERT anew"] = ("torchrun", pretrain("bert-base", tokens=1e9, hardware=eight))
     cases["BERT"] = ("torchrun", {**tuned("bert-large", "full", tokens=50e6), **one})
     mac = {"hardware": {"accelerator": "apple-m4-max", "count": 1}}
@@ -152,6 +156,7 @@ def program_of(text: str, to: str) -> str:
         "diffusers/examples": "diffusers",
         "maxtext": "maxtext",
         "pretrain.py": "transformers",
+        "simpletuner": "simpletuner",
     }
     return next(name for part, name in names.items() if part in words)
 
@@ -167,6 +172,8 @@ def used(text: str, to: str) -> Iterator[tuple[str, Any]]:
                 yield line.strip().partition("=")[0], None
         return
     found = read(text)
+    if "config.json" in found.files:
+        yield from flat(json.loads(found.files["config.json"]))
     for word in found.program:
         if "=" in word:
             name, _, value = word.partition("=")
@@ -211,7 +218,7 @@ def test_lists_are_of_the_releases_that_files_install() -> None:
 
 
 def test_every_program_has_a_reader() -> None:
-    assert len(PROGRAMS) == 10
+    assert len(PROGRAMS) == 11
 
 
 @pytest.mark.parametrize(("to", "words"), [("axolotl", "--sharding ddp"), ("unsloth", "one card")])

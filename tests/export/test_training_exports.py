@@ -15,7 +15,7 @@ import advisor
 from advisor.errors import InputError
 from advisor.export.setup import Setup
 from advisor.export.training.described import FACTS
-from advisor.export.training.samples import DIFFUSERS, TIMM, WHISPER
+from advisor.export.training.samples import DIFFUSERS, SIMPLETUNER, TIMM, WHISPER
 from advisor.export.training.tool import Tool
 from advisor.export.training.tools import NAMED, OWN
 from advisor.foundation.formatting import duration, memory
@@ -78,7 +78,7 @@ REFUSED = {
     ("torchrun", "Gaudi", "pretrain 70B"): "NVIDIA or AMD",
     ("torchrun", "Gaudi", "SDXL LoRA"): "examples/stable-diffusion",
     ("torchrun", "Gaudi", "T5"): "examples/summarization",
-    ("torchrun", "TPU", "LoRA 8B"): "pretraining",
+    ("torchrun", "TPU", "LoRA 8B"): "--checkpoint",
     ("torchrun", "TPU", "QLoRA 70B"): "MaxText offers no qlora",
     ("torchrun", "TPU", "DPO 7B"): "pretraining",
     ("torchrun", "TPU", "full 8B"): "--checkpoint",
@@ -745,6 +745,13 @@ def test_maxtext_tunes_on_dialogues_and_pretrains_on_a_folder_of_c4() -> None:
     assert "HuggingFaceH4/ultrachat_200k" in tuned_text
     assert "allenai/c4" not in tuned_text
     assert "has no chat template: name" in tuned_text
+    case = placed("LoRA 8B", "TPU")
+    text = advisor.export(case, "maxtext", checkpoint="gs://b/w/0/items").content
+    assert "lora.enable_lora=True" in text
+    agrees(text, "maxtext", case)
+    case["workload"] = {**case["workload"], "lora_targets": ["q", "v"]}
+    text = advisor.export(case, "maxtext", checkpoint="/w").content
+    assert "'lora.lora_module_path=decoder/.*/(query|value)'" in text
     text = advisor.export(placed("pretrain 70B", "TPU"), "torchrun").content
     assert 'hf_data_dir="$FOLDER"' in text
     assert "install_tpu_pre_train_extra_deps" in text
@@ -793,7 +800,7 @@ def test_axolotl_splits_pairs_into_a_prompt_and_two_answers(preference: str, rea
     assert data["type"] == reader
 
 
-TOOLS = (*OWN.values(), *NAMED.values(), TIMM, WHISPER, DIFFUSERS)
+TOOLS = (*OWN.values(), *NAMED.values(), TIMM, WHISPER, DIFFUSERS, SIMPLETUNER)
 
 
 @pytest.mark.parametrize("tool", {tool.key: tool for tool in TOOLS}.values(), ids=lambda it: it.key)
@@ -803,7 +810,7 @@ def test_a_description_names_only_known_values(tool: Tool) -> None:
     conditions = [
         *(item.when for item in says.refusals),
         *(str(part["when"]) for part in says.content if "when" in part),
-        *(name for file in says.files.values() for name in file),
+        *(when for when, _ in says.files.values() if when),
         *(given[2] for given in says.variables.values() if len(given) > 2),
         *(given[1] for given in says.environment.values() if len(given) > 1),
     ]

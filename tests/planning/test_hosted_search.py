@@ -28,12 +28,18 @@ def test_one_card_of_24_gb_trains_all_of_7b_with_its_host() -> None:
 
     That is 14 of 16 bytes a parameter (Rajbhandari et al. 2020, arXiv:1910.02054, section 3.1).
     """
-    found = best({"owned": [{"accelerator": "rtx-4090", "count": 1}]})
+    owned = {"owned": [{"accelerator": "rtx-4090", "count": 1}]}
+    found = best(owned, host={"memory_bytes": 128e9})
     assert found.memory.fits
     assert Offload.OPTIMIZER in found.layout.offload
     host = found.memory.host_bytes.expected
     assert host == pytest.approx(14 * PARAMETERS, rel=0.03)
-    assert any("enough host memory" in text for text in found.assumptions)
+    # A desktop computer has 64 GB unless its owner says more, and the answer names what would do.
+    usual = advisor.recommend({**FULL, "limits": owned})
+    assert not usual.rankings[0].plans
+    assert usual.nearest
+    ways = [way for way in usual.nearest.ways_out if way.host_bytes]
+    assert ["128 GB" in way.change for way in ways] == [True]
 
 
 def test_a_rented_machine_has_the_host_memory() -> None:
@@ -65,9 +71,21 @@ def test_what_fits_without_a_host_leaves_it_alone() -> None:
 def test_adapters_keep_their_frozen_base_there() -> None:
     workload = {"kind": "fine_tuning", "method": "lora", "tokens": 10e6}
     owned = {"owned": [{"accelerator": "rtx-3090", "count": 1}]}
-    found = best(owned, model={"preset": "llama-3.1-70b"}, workload=workload)
+    host = {"memory_bytes": 192e9}
+    found = best(owned, model={"preset": "llama-3.1-70b"}, workload=workload, host=host)
     assert found.layout.offload[0] is Offload.PARAMETERS
     assert Offload.OPTIMIZER not in found.layout.offload
+
+
+def test_4_bit_weights_on_the_card_are_told_beside_16_bits_on_the_host() -> None:
+    """Unsloth's guide to gpt-oss: QLoRA of 20B takes 14 GB; 20.9 billion in 16 bits take 42 GB."""
+    workload = {"kind": "fine_tuning", "method": "lora", "tokens": 10e6}
+    case = {"model": {"preset": "gpt-oss-20b"}, "workload": workload}
+    found = advisor.recommend({**case, "limits": {"owned": [{"accelerator": "rtx-5090"}]}})
+    assert Offload.PARAMETERS in found.rankings[0].plans[0].estimate.layout.offload
+    told = [item.message for item in found.advice if "--task qlora" in item.message]
+    assert len(told) == 1
+    assert "Unsloth" in told[0]
 
 
 def test_4_bit_weights_go_to_the_host_over_two_ranks_or_more() -> None:

@@ -58,7 +58,10 @@ def test_a_desktop_holds_no_terabyte_for_training() -> None:
 
 def test_a_plan_says_that_diffusers_script_needs_a_larger_card() -> None:
     """Its T5 XXL alone has 4.76 billion parameters: 8.9 GiB beside 20 of 24."""
-    case = tune("sd-3.5-large", method="lora", samples=1e4, limits=FULL["limits"])
+    own = {"method": "lora", "samples": 1e4, "limits": FULL["limits"]}
+    case = tune("sd-3.5-large", **own, software="diffusers")
     found = [item for item in advisor.recommend(case).advice if item.code == "encoders-beside"]
     assert len(found) == 1
     assert "larger card" in found[0].message
+    ahead = advisor.recommend(tune("sd-3.5-large", **own))
+    assert not [item for item in ahead.advice if item.code == "encoders-beside"]

@@ -123,6 +123,7 @@ def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
         workload={"method": "full"},
         hardware={"accelerator": "rtx-4090", "count": 2},
         layout=every_field(tensor=2, recompute="full"),
+        host={"memory_bytes": 192e9},
     )
     high = load_calibration().intervals["training_memory"].high
 

@@ -235,8 +235,8 @@ class ToolRules:
         """Return what the work asks beyond a tool; empty if nothing."""
         model, workload = self.architecture, self.case.workload
         families = tool.families if model.evidence is not Evidence.ASSUMED else ()
-        text = self.duty in (Duty.PRETRAIN, Duty.TUNE)
-        if families and text and model.family not in families:
+        named = self.duty in (Duty.PRETRAIN, Duty.TUNE, Duty.TRAIN_DIFFUSION)
+        if families and named and model.family not in families:
             return f"does not train {model.family} models"
         if isinstance(workload, Serving):
             return self._unserved(workload, tool, support, card)

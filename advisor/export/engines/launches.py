@@ -145,7 +145,7 @@ def _parser(servers: Servers, kind: str) -> str | None:
     """Return how the program reads a part of a chat model's answers; None if nothing is known."""
     named = servers.setup.named or ""
     found = launch_models().parsers[f"{servers.program.name}-{kind}"].of(named)
-    return found if found and chats(named) else None
+    return found if found and chats(named) and servers.setup.model.generates else None
 
 
 def _own_code(servers: Servers) -> str | None:
@@ -265,6 +265,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
         one.setup.model.unit is Unit.TOKEN, one.workload.input_tokens
     ),
     "thought_parser": lambda one: _parser(one, "thoughts"),
+    "tokenizer_mode": lambda one: _parser(one, "tokenizers"),
     "tool_parser": lambda one: _parser(one, "tools"),
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
     "unpacked": neuron.unpacked,

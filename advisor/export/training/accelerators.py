@@ -55,14 +55,16 @@ def _model(setup: Setup) -> str | None:
     return launch_models().maxtext.of(setup.model.hub_id)
 
 
+def _adapted(setup: Setup) -> str:
+    """Return the pattern of the modules with adapters, as MaxText names them."""
+    names = launch_models().projections.maxtext
+    return f"decoder/.*/({'|'.join(names[target] for target in setup.run.lora_targets)})"
+
+
 def _module(setup: Setup) -> str:
     if setup.run.method is None:
         return "maxtext.trainers.pre_train.train"
     return "maxtext.trainers.post_train.sft.train_sft"
-
-
-def _per_device(setup: Setup) -> str:
-    return f"{setup.layout.micro_batch * setup.layout.data / setup.estimate.count:g}"
 
 
 def _slices(setup: Setup) -> int:
@@ -90,6 +92,7 @@ MAXTEXT: Final = Tool(
     "maxtext",
     arranged=_maxtext_arranged,
     facts={
+        "adapted_paths": _adapted,
         "across": lambda setup: "fsdp" if setup.layout.sharding is Sharding.ZERO3 else "data",
         "chips": lambda setup: setup.estimate.count // _slices(setup),
         "data": lambda setup: "HuggingFaceH4/ultrachat_200k" if setup.run.method else "allenai/c4",
@@ -101,7 +104,9 @@ MAXTEXT: Final = Tool(
         "no_template": lambda setup: (
             setup.run.method is not None and not chats(setup.model.hub_id or "")
         ),
-        "per_device": _per_device,
+        "per_device": lambda setup: (
+            f"{setup.layout.micro_batch * setup.layout.data / setup.estimate.count:g}"
+        ),
         "slices": _slices,
         "remat": lambda setup: "full" if setup.layout.recompute is Recompute.FULL else "minimal",
         "uneven": lambda setup: setup.layout.data % (setup.layout.expert * _slices(setup)) != 0,

@@ -21,11 +21,6 @@ from advisor.foundation.resources import data_path
 from advisor.nouns.layout import Offload, Recompute, Sharding
 
 
-def _tf32(setup: Setup) -> bool | None:
-    """Whether products round their operands to TF32; None leaves PyTorch's default."""
-    return setup.run.recipe.compute == "tf32" or None
-
-
 def _kernels(setup: Setup) -> tuple[tuple[str, ...], ...]:
     """Return the order that installs the kernels of the family's layers; none without any."""
     packages = launch_models().kernels.packages.get(setup.model.family, ())
@@ -78,7 +73,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "target_list": lambda setup: list(words.targets(setup)),
     "targets": words.targets,
     "template_note": words.template_note,
-    "tf32": _tf32,
+    "tf32": lambda setup: setup.run.recipe.compute == "tf32" or None,  # PyTorch's default
     "warm_up": words.warm_up,
     "zero3": lambda setup: setup.layout.sharding is Sharding.ZERO3,
     "zero_stage": lambda setup: sharded.STAGES[setup.layout.sharding],
@@ -157,7 +152,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
     """Return the program that trains as its file says."""
     says, plan = tool.says, _Plan(partial(_value, tool, setup))
     files = {
-        name: json_text(plan.value(content))
+        name: json_text(plan.filled(content))
         for name, (when, content) in says.files.items()
         if plan.holds(when)
     }
@@ -204,9 +199,9 @@ def _texts(found: tuple[Word, ...]) -> tuple[str, ...]:
 
 
 def _config(tool: Tool, plan: _Plan) -> str:
-    """Return the file that the program reads: YAML, or Python below its constants."""
+    """Return the file that the program reads: YAML, JSON, or Python below its constants."""
     content = plan.parts(tool.says.content)
     if not tool.says.body:
-        return yaml_text(content)
+        return (json_text if str(tool.says.config).endswith(".json") else yaml_text)(content)
     body = "".join(str(piece) for piece in plan.lines(tool.says.body))
     return "\n".join(python_constants(content)) + "\n" + body

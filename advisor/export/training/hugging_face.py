@@ -91,11 +91,6 @@ def _attended(
     return {**decided, "attention": AttentionKernel.EAGER}
 
 
-def _factory_means(setup: Setup) -> Mapping[str, object]:
-    """Return what LLaMA-Factory decides, which knows no flex attention."""
-    return _attended(setup, _decided("llama-factory", setup), ("sdpa",))
-
-
 def _both_targets(setup: Setup) -> list[str]:
     """Return adapted matrices joint and apart: Unsloth loads its copy of Phi, which parts them.
 
@@ -221,7 +216,8 @@ LLAMA_FACTORY: Final = Tool(
     },
     chosen_stack=partial(_stack, "llama-factory"),
     arranged=_factory_arranged,
-    means=_factory_means,
+    # It knows no flex attention.
+    means=lambda setup: _attended(setup, _decided("llama-factory", setup), ("sdpa",)),
 )
 TRAINER: Final = Tool(
     "transformers",

@@ -90,10 +90,6 @@ def _layers(setup: Setup) -> int:
     return setup.model.num_hidden_layers + (2 if _counts_ends(setup) else 0)
 
 
-def _overlaps_gradients(setup: Setup) -> bool:
-    return setup.layout.data * setup.layout.context > 1
-
-
 def _one_connection(setup: Setup) -> bool:
     layout = setup.layout
     sharded = layout.sharding in {Sharding.ZERO2, Sharding.ZERO3}
@@ -149,7 +145,7 @@ MEGATRON: Final = Tool(
         "original_base": lambda _: f"{ORIGINAL.base:,}",
         "other_rows": _other_rows,
         # The estimate takes this traffic to be hidden.
-        "overlaps_gradients": _overlaps_gradients,
+        "overlaps_gradients": lambda setup: setup.layout.data * setup.layout.context > 1,
         "plain_decoder": _plain,
         "query_norm": lambda setup: "block.attention.query_norm" in _rows(setup),
         "rotary": lambda setup: rotary_of(setup.model.hub_id),

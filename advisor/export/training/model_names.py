@@ -77,6 +77,8 @@ class Projections(Noun):
     date: IsoDay
     plain: dict[str, Text]
     """By name of the projection."""
+    maxtext: dict[str, Text]
+    """The same in MaxText."""
     latent: dict[str, tuple[Text, ...]]
     """The same where keys and values are expanded from a latent vector."""
     whole_query: Text
@@ -110,6 +112,7 @@ class LaunchModels(Noun):
     megatron_bridge: ModelNames
     llama_factory: ModelNames
     timm: ModelNames
+    simpletuner: ModelNames
     diffusers: ModelNames
     quantized: Quantized
     gated: ModelNames

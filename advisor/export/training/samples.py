@@ -16,7 +16,7 @@ from advisor.nouns.training_choices import AttentionKernel, DataLoading, Gradien
 
 ATTENDS: Final = {"attention": AttentionKernel.FLASH, "gradient_sync": GradientSync.EACH}
 UNET_TARGETS: Final = ("q", "k", "v", "o")
-"""Projections that diffusers' scripts for U-Nets adapt: to_q, to_k, to_v, to_out.0."""
+"""Projections that diffusers' scripts and SimpleTuner adapt: to_q, to_k, to_v, to_out.0."""
 LOADERS: Final = 4
 """Processes that load where the plan does not say."""
 
@@ -103,6 +103,10 @@ GAUDI_WHISPER: Final = replace(
 )
 
 
+def _resolution(setup: Setup) -> int:
+    return (setup.model.sample.image_size if setup.model.sample else None) or 1024
+
+
 def _script(setup: Setup) -> str | None:
     return launch_models().diffusers.of(setup.model.hub_id)
 
@@ -111,9 +115,7 @@ DIFFUSERS: Final = Tool(
     "diffusers",
     facts={
         "beside": lambda setup: memory(beside_bytes(setup.model)),
-        "resolution": lambda setup: (
-            (setup.model.sample.image_size if setup.model.sample else None) or 1024
-        ),
+        "resolution": _resolution,
         "script": _script,
     },
     means=lambda setup: {
@@ -125,4 +127,21 @@ DIFFUSERS: Final = Tool(
         ),
     },
     beside=lambda setup: beside_bytes(setup.model),
+)
+
+
+def _named(setup: Setup, place: int) -> str | None:
+    found = launch_models().simpletuner.of(setup.model.hub_id)
+    return found.split("/")[place] if found else None
+
+
+SIMPLETUNER: Final = Tool(
+    "simpletuner",
+    facts={
+        "family": lambda setup: _named(setup, 0),
+        "flavour": lambda setup: _named(setup, 1),
+        "machines": lambda setup: -(-setup.estimate.count // setup.placement.node.accelerators),
+        "resolution": _resolution,
+    },
+    means=lambda _: {**ATTENDS, "lora_targets": UNET_TARGETS},
 )

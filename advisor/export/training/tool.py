@@ -120,7 +120,7 @@ class Description(Noun):
     config: str | None = None
     content: Parts = ()
     body: Lines = ()
-    files: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
+    files: Mapping[str, tuple[str, object]] = Field(default_factory=dict)
     """Name -> condition and content."""
 
     @property

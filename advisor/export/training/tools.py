@@ -20,6 +20,7 @@ from advisor.export.training.samples import (
     DIFFUSERS,
     GAUDI_TIMM,
     GAUDI_WHISPER,
+    SIMPLETUNER,
     SUMMARIES,
     TIMM,
     WHISPER,
@@ -98,7 +99,8 @@ def tool_for(setup: Setup, to: Format) -> Tool:
 
 def _for_samples(setup: Setup, *, gaudi: bool) -> Tool:
     if setup.model.denoises:
-        return DIFFUSERS
+        used = setup.estimate.software
+        return SIMPLETUNER if used and used.name == SIMPLETUNER.key else DIFFUSERS
     if setup.model.unit is Unit.IMAGE:
         return GAUDI_TIMM if gaudi else TIMM
     if gaudi:

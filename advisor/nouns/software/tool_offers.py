@@ -204,6 +204,8 @@ class TrainingOffer(Noun):
     """Formats of matrix products, on cards that have them."""
     optimizers: tuple[Optimizer, ...] = (Optimizer.ADAMW,)
     optimizer_in_backward: bool = False
+    encodes_ahead: bool = False
+    """Whether text encoders leave the card before a diffusion network trains."""
     packing: bool = False
     attention: tuple[AttentionKernel, ...] = (AttentionKernel.FLASH, AttentionKernel.EAGER)
     losses: tuple[CrossEntropy, ...] = (CrossEntropy.PLAIN,)
@@ -254,9 +256,10 @@ class TrainingOffer(Noun):
             bits = " with 4-bit weights" if four_bit else ""
             beyond.append(f"{SHARDING_WORDS[layout.sharding]}{bits}")
         held = [what.value for what in layout.offload if what not in self.offloads]
+        stays = not self.hosts_parameters(four_bit=four_bit) or (four_bit and layout.data == 1)
         if held:
             beyond.append(f"{' and '.join(held)} in the host's memory")
-        elif Offload.PARAMETERS in layout.offload and not self.hosts_parameters(four_bit=four_bit):
+        elif Offload.PARAMETERS in layout.offload and stays:  # FSDP moves 4 bits, of several ranks
             beyond.append("offloading of these parameters")
         if self.cards and layout.accelerators > self.cards:
             beyond.append(f"run on more than {self.cards} card")

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.catalog import PriceState
-from advisor.estimate.configuration import encoders_bytes
+from advisor.estimate.configuration import encoders_beside
 from advisor.estimate.results import Estimate
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.defaults import longest_run_s
@@ -25,6 +25,7 @@ from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.software.quality import loses_little, quality_words
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.sentences import (
@@ -73,6 +74,7 @@ def advise(
         found.append(_assumed_shape(architecture, plans, result))
     if plans:
         found += _on_estimate(plans[0].estimate, case)
+        found += _cameras(plans[0].estimate, case)
         found += _encoders(plans[0].estimate, case, architecture)
     # A smaller format mostly saves more than any technique on the same cards.
     found += _lower_precision(case.changed(limits=limits), systems, result, feasible)
@@ -169,7 +171,8 @@ def _encoders(estimate: Estimate, case: Case, architecture: ModelArchitecture) -
     adapts = (
         isinstance(case.workload, FineTuning) and case.workload.method is not FineTuningMethod.FULL
     )
-    beside = encoders_bytes(architecture) if adapts else 0.0
+    tool = known_tools().get(estimate.software.name) if estimate.software else None
+    beside = encoders_beside(architecture, tool) if adapts else 0.0
     needed, usable = estimate.memory.total_bytes.high + beside, estimate.memory.usable_bytes
     if beside and needed > usable:
         yield _warning(
@@ -178,6 +181,23 @@ def _encoders(estimate: Estimate, case: Case, architecture: ModelArchitecture) -
             f"{memory(needed)} of {memory(usable)}. Encode captions and pictures before in a "
             "program of your own, or take a larger card.",
         )
+
+
+def _cameras(estimate: Estimate, case: Case) -> Iterator[Advice]:
+    """Yield that fewer cameras are carried than frames are asked at a time, one of each."""
+    workload, serving = case.workload, estimate.serving
+    if not isinstance(workload, Serving) or workload.frames_per_s is None or serving is None:
+        return
+    rate, cameras, asked = serving.images_per_s, workload.concurrency, workload.requests_per_s
+    if rate is None or asked is not None or rate.low >= cameras * workload.frames_per_s:
+        return
+    carried = (int(each / workload.frames_per_s) for each in (rate.expected, rate.low, rate.high))
+    yield _warning(
+        "cameras",
+        "The hardware carries {} cameras ({}–{}), ".format(*carried)
+        + f"not {cameras:,} of {workload.frames_per_s:g} frames/s. To plan for {cameras:,}, ask "
+        f"for --requests-per-second {cameras * workload.frames_per_s:g}.",
+    )
 
 
 def _prices(prices: PriceState) -> Iterator[Advice]:
@@ -278,8 +298,8 @@ def _lower_precision(
 
 def _least(case: Case, options: Sequence[Option]) -> Option | None:
     """Return the best option; of formats that cost about the same, the largest."""
-    if not options:
-        return None
+    if not options or case.objective is Objective.FASTEST:
+        return best_option(options, case.objective)
     rank = RANKED_BY[case.objective]
     least = min(rank(option)[0] for option in options)
     near = [option for option in options if rank(option)[0] <= least * SAME_BILL]
@@ -288,10 +308,11 @@ def _least(case: Case, options: Sequence[Option]) -> Option | None:
 
 def _improved(case: Case, best: Option, others: Sequence[Option]) -> float:
     """Return what an option costs over the best of others; without rent, its time over theirs."""
-    if not others:
+    chosen = best_option(others, case.objective)
+    if chosen is None:
         return 0.0
     rank = RANKED_BY[case.objective]
-    pairs = zip(rank(best), min(map(rank, others)), strict=True)
+    pairs = zip(rank(best), rank(chosen), strict=True)
     return next(new / old for new, old in pairs if old > 0)
 
 

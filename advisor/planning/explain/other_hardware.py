@@ -36,7 +36,7 @@ class Change:
 def more_host_memory(case: Case, placement: Placement, estimate: Estimate) -> Iterator[Change]:
     """Yield larger memories of the host that can hold what the cards cannot."""
     installed = placement.node.host_memory_bytes
-    if not isinstance(case.workload, Serving) or not installed or case.layout is not None:
+    if placement.accelerator.shares_host_memory or not installed or case.layout is not None:
         return
     machines = -(-placement.count // placement.node.accelerators)
     memory = estimate.memory

@@ -33,6 +33,7 @@ from advisor.foundation.formatting import (
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.case import Hardware
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.engines import ServingFacts
@@ -44,7 +45,8 @@ from advisor.nouns.training_choices import (
     FineTuningMethod,
     Optimizer,
 )
-from advisor.nouns.workload import Serving
+from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.prepared import PricedCase
 
 HIT_SHARE: Final = 0.5
 """Share of each prompt that the sentence on prefix caching supposes in the cache."""
@@ -181,18 +183,19 @@ class _Change:
     """Whether it gives up what the plan keeps on the host."""
 
 
-def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
-    """Return one sentence for each change of software or options that is worth its effort.
+def improvements(asked: PricedCase, placement: Placement, plan: Estimate) -> tuple[str, ...]:
+    """Return one sentence for each change of method, software or options worth its effort.
 
-    At most three; those that make a plan fit come first, then the fastest.
+    After the method, at most three; those that make a plan fit come first, then the fastest.
 
-    ``placement``: the plan. Each change may recompute less and keep less on the host, if that fits.
+    ``plan``: its estimate. Each change may recompute less and keep less on the host, if that fits.
     """
+    packed = _packed(asked, placement, plan)
     usable = placement.accelerator.memory_reported_bytes
     run = placement.training(asked.case, asked.architecture)
     before = _best(asked, placement, run, fixed=True)
     if before is None:
-        return ()
+        return packed
     hours, _, need = before
     found = []
     for change in _changes(run, placement):
@@ -221,7 +224,33 @@ def improvements(asked: ResolvedCase, placement: Placement) -> tuple[str, ...]:
                 ends = memory_against(most, usable)
                 told += f" → {ends[0]} of {ends[1]}; {memory(expected)} expected, so it may fit"
             found.append((not rescued, then, told))
-    return tuple(told for _, _, told in sorted(found)[:MOST_OFFERED])
+    return (*packed, *(told for _, _, told in sorted(found)[:MOST_OFFERED]))
+
+
+def _packed(asked: PricedCase, placement: Placement, plan: Estimate) -> tuple[str, ...]:
+    """Return the same adapters over a base in 4 bits, where a base in 16 waits on the host."""
+    workload, card = asked.case.workload, placement.accelerator
+    lora = isinstance(workload, FineTuning) and workload.method is FineTuningMethod.LORA
+    if not lora or Offload.PARAMETERS not in placement.layout.offload:
+        return ()
+    from advisor.planning.stated import best_placement
+
+    four_bit = workload.changed(method=FineTuningMethod.QLORA, software=None)
+    hardware = Hardware(accelerator=card.key, count=placement.count)
+    own = asked.of(asked.case.changed(workload=four_bit, hardware=hardware, layout=None))
+    try:
+        found = estimate_configuration(own, best_placement(own))
+    except InputError:
+        return ()  # No tool packs this network.
+    if not found.memory.fits or Offload.PARAMETERS in found.layout.offload:
+        return ()
+    hours = [one.time.run_hours.expected * HOUR_S for one in (plan, found) if one.time]
+    before, after = (duration(each, beside=hours[0]) for each in hours)
+    tool, most = found.software.title if found.software else "", memory(found.memory.needed_bytes)
+    told = (
+        f"QLoRA (--task qlora) with {tool}, whose 4-bit weights stay on the card: run {before} → "
+    )
+    return (f"{told}{after}, memory up to {most}",)
 
 
 def _best(

@@ -73,7 +73,10 @@ class _Tight:
         if self._beyond(case, place) and not self._beyond(self.asked.case, self.placement):
             return None
         with suppress(InputError):  # The network cannot run in this layout or with this method.
-            return estimate_configuration(self.asked.of(case), place)
+            found = estimate_configuration(self.asked.of(case), place)
+            cards = min(place.count, place.node.accelerators)
+            if cards * found.memory.host_bytes.high <= place.node.host_memory_bytes:
+                return found
         return None
 
     def _beyond(self, case: Case, place: Placement) -> tuple[str, ...]:

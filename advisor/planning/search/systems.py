@@ -14,6 +14,7 @@ from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
+from advisor.foundation.units import GB
 from advisor.nouns.hardware import (
     LOWEST_ASK,
     YOUR_FILE,
@@ -291,10 +292,8 @@ def by_host_memory(systems: Sequence[System], host: Host, *, serving: bool) -> l
     """Split systems by the memory of their machines, for layouts that use it.
 
     What the user states holds for every machine, and what an offer states for its own. Of unknown
-    memory, a machine that serves has the usual one of its platform, and the answer says so; one
-    that trains has none if it is rented, and is assumed to have enough otherwise, as far as a
-    desktop computer can have it. An accelerator that works in its host's memory has no other
-    memory to use.
+    memory, a machine has the usual one of its platform, and the answer says so; a rented one that
+    trains has none. An accelerator that works in its host's memory has no other memory to use.
     """
     parted = []
     for system in systems:
@@ -306,28 +305,19 @@ def by_host_memory(systems: Sequence[System], host: Host, *, serving: bool) -> l
         for offer in system.offers:
             size = host.memory_bytes or offer.host_memory_bytes or unknown
             groups.setdefault(size, []).append(offer)
-        if not groups and not serving and host.memory_bytes is None:
-            enough = "your machine has enough host memory for this layout (--host-memory)"
-            most = _most_host_bytes(usual)
-            parted.append(replace(_assuming(system, enough), host_bytes=most))
-            continue
+        known = groups or serving or host.memory_bytes
+        said = () if known else (f"{usual / GB:,.0f} GB of host memory (--host-memory)",)
+        assumptions = (*system.node.assumptions, *said)
         parted += [
             replace(
                 system,
                 offers=tuple(offers),
                 host_bytes=size,
-                node=system.node.changed(host_memory_bytes=size or usual),
+                node=system.node.changed(host_memory_bytes=size or usual, assumptions=assumptions),
             )
             for size, offers in (groups or {usual: []}).items()
         ]
     return parted
-
-
-def _most_host_bytes(usual: float) -> float | None:
-    """Return the most memory of a computer that usually has ``usual``; None if that is unknown."""
-    machines = usual_machines()
-    desktop = usual <= machines.memory_of("desktop")["host_memory_bytes"]
-    return machines.desktop_most_bytes if desktop else None
 
 
 def owned_system(accelerator: Accelerator, count: int) -> System:
