@@ -7,6 +7,7 @@ import streamlit as st
 import advisor.ui
 from advisor.ui.pages import PAGES
 from advisor.ui.parts.chart_view import follow_window
+from advisor.ui.session import state
 from advisor.ui.session.address import survive_restarts
 from advisor.ui.session.server import bound_uploads, settle
 
@@ -32,4 +33,5 @@ settle()
 bound_uploads()
 survive_restarts()
 follow_window()
-page.run()
+with state.boundary():
+    page.run()

@@ -5,22 +5,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from advisor.foundation.parsing import (
-    parse_amount,
-    parse_arrivals,
-    parse_bytes,
-    parse_count,
-    parse_duration,
-    parse_latency,
-    parse_length,
-    parse_money,
-    parse_number,
-    parse_owned,
-    parse_sound,
-)
-from advisor.foundation.units import HOUR_S
+from advisor.foundation.parsing import parse_owned
 from advisor.nouns.case import case_inputs
-from advisor.nouns.inputs import Declared, Reads, Task
+from advisor.nouns.inputs import NUMBERS, Declared, Reads, Task
 
 TASKS: Final = {
     "pretrain": Task.PRETRAIN,
@@ -161,10 +148,6 @@ def _yes(text: str, *, field: str) -> object:
     return {"yes": True, "no": False}.get(text.lower(), text)
 
 
-def _hours(text: str, *, field: str) -> float:
-    return parse_duration(text, field=field) / HOUR_S
-
-
 def _cards(text: str, *, field: str) -> dict[str, object]:
     if text.endswith(".json"):
         return {"report": text}  # read by the command, once the engine is there
@@ -172,20 +155,9 @@ def _cards(text: str, *, field: str) -> dict[str, object]:
     return {"accelerator": key, "count": count}
 
 
-_READERS: Final[dict[Reads, Callable[..., object]]] = {
+_READERS: Final[dict[Reads, Callable[..., object]]] = NUMBERS | {
     Reads.TEXT: _text,
     Reads.CHOICE: _word,
     Reads.YES: _yes,
-    Reads.COUNT: parse_amount,
-    Reads.BYTES: parse_bytes,
-    Reads.WHOLE: parse_count,
-    Reads.LENGTH: parse_length,
-    Reads.HOURS: _hours,
-    Reads.USD: parse_money,
-    Reads.MS: parse_latency,
-    Reads.RATE: parse_amount,
-    Reads.PLAIN: parse_number,
-    Reads.ARRIVALS: parse_arrivals,
-    Reads.SOUND: parse_sound,
     Reads.CARDS: _cards,
 }

@@ -41,4 +41,4 @@ from advisor.charts.ownership import (
     timeline_finding,
 )
 from advisor.charts.roofline import roofline_alt, roofline_chart
-from advisor.charts.theme import DARK, LIGHT, Theme, narrowed, theme_named
+from advisor.charts.theme import DARK, LIGHT, Theme, theme_named

@@ -61,6 +61,7 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
     return figure(
         theme,
         traces,
+        alt=accuracy_alt(frame, quantity=quantity),
         height=HEIGHT,
         x=log_axis(theme, measured, low, high, ticks),
         y=log_axis(theme, "Predicted", low, high, ticks),

@@ -1,6 +1,6 @@
 """Cards side by side in one quantity: a dot each, and the range over providers."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -24,18 +24,13 @@ ROOM: Final = 1.18
 NARROW_ROOM: Final = 2.2
 
 
-def spread_chart(
-    frame: pd.DataFrame, *, title: str, unit: str, theme: Theme, compact: bool = False
-) -> go.Figure:
-    """Return dots with ranges, linear from 0, one row for each card.
-
-    ``compact`` gives labels more room.
-    """
+def spread_chart(frame: pd.DataFrame, *, title: str, unit: str, theme: Theme) -> go.Figure:
+    """Return dots with ranges, linear from 0, one row for each card."""
     refuse_empty(frame, "the chart of cards needs at least one")
-    cards = _cards(frame)
+    cards: list[Any] = list(frame.itertuples())
     over = ", median and range over providers" if int(frame["providers"].max()) else ""
-    words = unit if compact else f"{title} ({unit}){over}"
-    room = NARROW_ROOM if compact else ROOM
+    words = unit if theme.compact else f"{title} ({unit}){over}"
+    room = NARROW_ROOM if theme.compact else ROOM
     ranges: list[float | None] = []
     rows: list[str | None] = []
     for card in cards:
@@ -55,6 +50,7 @@ def spread_chart(
     return figure(
         theme,
         traces,
+        alt=spread_alt(frame, title=title, unit=unit),
         height=FRAME_PX + ROW_PX * len(cards),
         x=axis(theme, words, range=[0, room * max(card.high for card in cards)]),
         y=names_axis(theme, autorange="reversed"),
@@ -68,18 +64,5 @@ def spread_chart(
 
 def spread_alt(frame: pd.DataFrame, *, title: str, unit: str) -> str:
     """Return the chart in words."""
-    parts = [f"{card.name} {card.label}" for card in _cards(frame)]
+    parts = frame["name"] + " " + frame["label"]
     return f"Dot plot of {title.lower()} in {unit}, linear from 0: {'; '.join(parts)}."
-
-
-class _Card(NamedTuple):
-    name: str
-    low: float
-    middle: float
-    high: float
-    label: str
-
-
-def _cards(frame: pd.DataFrame) -> list[_Card]:
-    columns = (frame[column].tolist() for column in _Card._fields)
-    return [_Card(*values) for values in zip(*columns, strict=True)]

@@ -48,23 +48,22 @@ def cost_time_chart(
     axes: Axes,
     *,
     theme: Theme,
-    compact: bool = False,
 ) -> go.Figure:
     """Return cost against time, both logarithmic, with the frontier as a step line.
 
-    ``compact``, for a phone, is lower and has three labels.
+    A compact one, for a phone, is lower and has three labels.
     """
     refuse_empty(points, "the cost-time chart needs at least one candidate")
     shown, plans = _with_heights(points, axes), _with_heights(chosen, axes)
     frontier = [item for item in shown if item.on_frontier]
     beaten = [item for item in shown if not item.on_frontier]
     x_range, y_range = _ranges(shown, [*frontier, *plans], axes)
-    width, height = COMPACT_PLOT_PX if compact else PLOT_PX
+    width, height = COMPACT_PLOT_PX if theme.compact else PLOT_PX
     plot = LogPlot(x_range, y_range, width, height)
     placed = place(
-        _labels(frontier, plans, compact=compact),
+        _labels(frontier, plans, compact=theme.compact),
         plot,
-        at_most=COMPACT_LABELS if compact else LABELS,
+        at_most=COMPACT_LABELS if theme.compact else LABELS,
         avoid=[(item.time, item.cost) for item in (*plans, *shown)],
         wall=axes.time_limit,
     )
@@ -82,9 +81,10 @@ def cost_time_chart(
     return figure(
         theme,
         traces,
-        height=COMPACT_HEIGHT if compact else HEIGHT,
-        x=_time_axis(axes, x_range, theme, compact=compact),
-        y=_cost_axis(axes, y_range, theme, compact=compact),
+        alt=cost_time_alt(points, chosen, axes),
+        height=COMPACT_HEIGHT if theme.compact else HEIGHT,
+        x=_time_axis(axes, x_range, theme),
+        y=_cost_axis(axes, y_range, theme),
         shapes=_limit_shapes(axes, x_range, y_range, theme),
         annotations=[*(_annotation(item, theme) for item in placed), *_limit_notes(axes, theme)],
     )
@@ -243,16 +243,16 @@ def _annotation(placed: Placed, theme: Theme) -> Drawn:
     return note(theme, placed.html, align=align, **at, **anchors, **look, **where)
 
 
-def _time_axis(axes: Axes, x_range: tuple[float, float], theme: Theme, *, compact: bool) -> Drawn:
+def _time_axis(axes: Axes, x_range: tuple[float, float], theme: Theme) -> Drawn:
     unit, size = time_scale(axes, x_range)
     low, high = x_range[0] / size, x_range[1] / size
-    ticks = log_ticks(low, high, at_most=5 if compact else 12)
+    ticks = log_ticks(low, high, at_most=5 if theme.compact else 12)
     texts = {tick * size: f"{tick:,.10g}" for tick in ticks}
     return log_axis(theme, f"{axes.time_title} ({unit})", *x_range, texts)
 
 
-def _cost_axis(axes: Axes, y_range: tuple[float, float], theme: Theme, *, compact: bool) -> Drawn:
-    ticks = log_ticks(*y_range, at_most=5 if compact else 9)
+def _cost_axis(axes: Axes, y_range: tuple[float, float], theme: Theme) -> Drawn:
+    ticks = log_ticks(*y_range, at_most=5 if theme.compact else 9)
     title = f"{axes.cost_title} (USD)" if axes.priced else "Cards used"
     texts = {tick: f"{tick:,.10g}" for tick in ticks}
     if axes.priced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pandas as pd
@@ -38,9 +39,7 @@ DAY_HEIGHT: Final = 320
 DAY_LINES: Final = (("needed", "Needed by the requests"), ("running", "Autoscaled fleet"))
 
 
-def curve_chart(
-    frame: pd.DataFrame, *, title: str, theme: Theme, compact: bool = False
-) -> go.Figure:
+def curve_chart(frame: pd.DataFrame, *, title: str, sentence: str, theme: Theme) -> go.Figure:
     """Return memory with its range above, speed below, both against one quantity with a title.
 
     ``frame`` is `advisor.frames.curve_frame`'s; without a point it is a ``ValueError``.
@@ -62,11 +61,12 @@ def curve_chart(
         _speed(failing, theme, name="Speed where it does not", symbol="circle-open"),
         _speed(chosen, theme, name="Chosen") | {"marker": star},
     ]
-    ticks = values[:: max(1, math.ceil(len(values) / (4 if compact else 9)))]
+    ticks = values[:: max(1, math.ceil(len(values) / (4 if theme.compact else 9)))]
     limit: Drawn = {"xref": "paper", "x": 0.01, "xanchor": "left", "y": usable, "yanchor": "bottom"}
     return figure(
         theme,
         [trace for trace in traces if trace["x"]],
+        alt=curve_alt(frame, title=title, sentence=sentence),
         height=HEIGHT,
         x=axis(
             theme,
@@ -149,6 +149,7 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     return figure(
         theme,
         traces,
+        alt=scaling_alt(frame),
         height=SCALING_HEIGHT,
         x=log_axis(theme, "Accelerators", low, high, {tick: f"{tick:,}" for tick in ticks}),
         y=axis(
@@ -161,11 +162,11 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
 
 
 def _hovers(frame: pd.DataFrame) -> list[str]:
-    columns = (frame[name].tolist() for name in ("count", "efficiency", "hours", "bound"))
+    rows: Iterable[Any] = frame.itertuples()
     return [
-        f"{count:,}: {percent(efficiency)} of the speed of each<br>"
-        f"run in {duration(hours * HOUR_S)}, limited by {bound}"
-        for count, efficiency, hours, bound in zip(*columns, strict=True)
+        f"{row.count:,}: {percent(row.efficiency)} of the speed of each<br>"
+        f"run in {duration(row.hours * HOUR_S)}, limited by {row.bound}"
+        for row in rows
     ]
 
 
@@ -219,6 +220,7 @@ def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
     return figure(
         theme,
         [fixed_line, *by_hour],
+        alt=day_alt(frame, fixed),
         height=DAY_HEIGHT,
         x=axis(theme, "Hour"),
         y=axis(theme, "Replicas", rangemode="tozero"),

@@ -18,13 +18,15 @@ LINE: Final = 22
 """Characters of a line of a machine's name on a phone."""
 
 
-def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
+def weeks_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     """Return one bar for each machine and part of the week, divided by workload.
 
-    ``compact``, for a phone, breaks names and gives each workload a line of the legend.
+    A compact one, for a phone, breaks names.
     """
     shares = _by_workload(frame)
-    rows = ["<br>".join(wrap(name, LINE)) for name in shares.index] if compact else shares.index
+    rows = [*shares.index]
+    if theme.compact:
+        rows = ["<br>".join(wrap(name, LINE)) for name in rows]
     traces = [
         bars(
             rows,
@@ -35,10 +37,11 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> 
         )
         for place, name in enumerate(shares.columns)
     ]
-    row = COMPACT_ROW if compact else ROW_HEIGHT
+    row = COMPACT_ROW if theme.compact else ROW_HEIGHT
     return figure(
         theme,
         traces,
+        alt=weeks_alt(frame),
         height=TOP_HEIGHT + row * len(shares),
         x=axis(theme, "Share of the cards (%)", range=[0, 100]),
         y=axis(theme, "", autorange="reversed"),

@@ -19,17 +19,18 @@ STRONGEST: Final = 0.5
 """Opacity of the best cell: text on it keeps its contrast."""
 
 
-def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = False) -> go.Figure:
+def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme) -> go.Figure:
     """Return a heat map by ``usd`` or ``time``: the stronger, the better.
 
     Cells that do not work are grey.
 
-    ``frame`` is `advisor.frames.grid_frame`'s; without a cell it is a ``ValueError``. ``compact``
-    has fewer cards and numbers, and short names.
+    ``frame`` is `advisor.frames.grid_frame`'s; without a cell it is a ``ValueError``. A
+    compact one has fewer cards and numbers, and short names.
     """
     refuse_empty(frame, "the heat map needs at least one accelerator")
+    alt = f"{grid_finding(frame)} Heat map, cards down, their number across; stronger is better."
     cards, counts = frame["card"].drop_duplicates(), frame["count"].drop_duplicates()
-    if compact:
+    if theme.compact:
         cards, counts = cards.head(COMPACT_ROWS), counts.head(COMPACT_COUNTS)
         frame = frame[frame["card"].isin(cards) & frame["count"].isin(counts)]
     across, down = [f"{count:,}x" for count in counts], cards.tolist()
@@ -39,7 +40,7 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = Fa
         -math.log10(value) if able and value > 0 else None
         for value, able in zip(frame[by], works, strict=True)
     ]
-    shown = frame[f"text_{by}"].where(works, "" if compact else frame["why"])
+    shown = frame[f"text_{by}"].where(works, "" if theme.compact else frame["why"])
     texts = shown.where(frame["text_usd"] != NOT_OFFERED, "").tolist()
     width = len(across)
     rows = range(0, len(levels), width)
@@ -64,6 +65,7 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = Fa
     return figure(
         theme,
         traces,
+        alt=alt,
         height=FRAME_PX + ROW_PX * len(down),
         x=axis(theme, "Number of cards", type="category", showgrid=False),
         y=axis(
@@ -73,7 +75,7 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme, compact: bool = Fa
             autorange="reversed",
             showgrid=False,
             tickvals=down,
-            ticktext=[_short(name) for name in down] if compact else down,
+            ticktext=[_short(name) for name in down] if theme.compact else down,
         ),
         plot_bgcolor=theme.panel,
         showlegend=False,

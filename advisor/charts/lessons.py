@@ -18,7 +18,7 @@ SHORT_LABEL: Final = 20
 """Characters of a label, on a wide page and on a phone."""
 
 
-def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
+def lesson_chart(figures: Figures, *, theme: Theme) -> go.Figure:
     """Return a horizontal bar for each value, from zero.
 
     Raises ``ValueError`` if there are fewer than two: one point is no chart.
@@ -27,7 +27,7 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
         raise ValueError("a chart needs two bars at least")
     shown = figures.bars
     rows = [*range(len(shown))]
-    most = SHORT_LABEL if compact else LONGEST_LABEL
+    most = SHORT_LABEL if theme.compact else LONGEST_LABEL
     longest = max(bar.value.expected for bar in shown)
     traces = [
         bars(
@@ -38,10 +38,11 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
             hovertemplate="%{customdata}<extra></extra>",
         )
     ]
-    end = ROOM[compact] * max(longest, figures.limit or 0.0) or 1.0
+    end = ROOM[theme.compact] * max(longest, figures.limit or 0.0) or 1.0
     return figure(
         theme,
         traces,
+        alt=lesson_alt(figures),
         height=FRAME_PX + ROW_PX * len(shown),
         x=axis(theme, figures.axis, range=[0, end]),
         y=axis(

@@ -41,11 +41,11 @@ HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 """The same hues as in the memory chart."""
 
 
-def memory_chart(memory: Sequence[MemoryTerm], *, theme: Theme, compact: bool = False) -> go.Figure:
+def memory_chart(memory: Sequence[MemoryTerm], *, theme: Theme) -> go.Figure:
     """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory."""
     refuse_empty(memory, "the memory chart needs at least one plan")
     plans = [terms[0] for terms in _plans(memory)]
-    names = [_row_name(bar.plan, bar.accelerator, compact=compact) for bar in plans]
+    names = [_row_name(bar.plan, bar.accelerator, compact=theme.compact) for bar in plans]
     longest = max(max(bar.total_high_gib, bar.usable_gib) for bar in plans)
     sizes: dict[str, list[float]] = {}
     for term in memory:
@@ -58,10 +58,11 @@ def memory_chart(memory: Sequence[MemoryTerm], *, theme: Theme, compact: bool = 
     ]
     spread = [bar.total_high_gib - bar.total_gib for bar in plans]
     traces.append(uncertain_end(theme, names=rows, gib=spread) | {"width": 2 * HALF_BAR})
-    row_px = COMPACT_ROW_PX if compact else ROW_PX
+    row_px = COMPACT_ROW_PX if theme.compact else ROW_PX
     return figure(
         theme,
         traces,
+        alt=memory_alt(memory),
         height=FRAME_PX + row_px * len(plans),
         x=axis(theme, "GiB on each accelerator", range=[0, longest * 1.08], rangemode="tozero"),
         y=names_axis(
@@ -164,6 +165,7 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     return figure(
         theme,
         traces,
+        alt=fits_alt(frame),
         height=MODELS_FRAME_PX + MODEL_PX * len(models),
         x=axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
         y=names_axis(theme, autorange="reversed"),

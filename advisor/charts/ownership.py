@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pandas as pd
@@ -74,6 +75,7 @@ def timeline_chart(
     return figure(
         theme,
         traces,
+        alt=timeline_alt(frame, month=middle),
         height=HEIGHT,
         x=axis(theme, "Months", range=[0, float(last["month"])], dtick=6),
         y=axis(theme, "USD paid, money of today", rangemode="tozero", tickformat=dollars(highest)),
@@ -114,7 +116,7 @@ def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:
     return f"{found} Line chart of cumulative cost by month, linear from 0."
 
 
-def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
+def effects_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     """Return a tornado: renting minus owning with each input at its ends."""
     refuse_empty(frame, "the tornado needs at least one uncertain input")
     base = float(frame["expected_usd"].iloc[0])
@@ -135,17 +137,18 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     ]
     ends = pd.concat([frame["low_usd"], frame["high_usd"], pd.Series([0.0, base])])
     low, high = float(ends.min()), float(ends.max())
-    room = (LABEL_ROOM / 4 if compact else LABEL_ROOM) * (high - low or 1.0)
+    room = (LABEL_ROOM / 4 if theme.compact else LABEL_ROOM) * (high - low or 1.0)
     return figure(
         theme,
         traces,
+        alt=effects_alt(frame),
         height=FRAME_PX + ROW_PX * len(frame),
         x=axis(
             theme,
             "USD that owning saves"
-            if compact
+            if theme.compact
             else "Owning dearer \u2190 USD \u2192 owning cheaper",
-            nticks=3 if compact else 8,
+            nticks=3 if theme.compact else 8,
             tickangle=0,
             range=[low - room, high + room],
             tickformat=dollars(high - low),
@@ -157,7 +160,7 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
             rule(0.0, color=theme.text, width=3, dash="solid"),
             rule(base, color=theme.mark, width=1, dash="solid"),
         ],
-        annotations=[] if compact else _end_texts(frame, base, theme),
+        annotations=[] if theme.compact else _end_texts(frame, base, theme),
     )
 
 
@@ -166,18 +169,17 @@ def _end_texts(frame: pd.DataFrame, base: float, theme: Theme) -> list[Drawn]:
 
     Where both ends lie on one side, the inner one is written on the other.
     """
+    look: Drawn = {"smaller": 2, "bgcolor": theme.page, "borderpad": 0}
     texts: list[Drawn] = []
-    columns = ("title", "low_usd", "low_text", "high_usd", "high_text")
-    for title, *both in zip(*(frame[name].tolist() for name in columns), strict=True):
-        ends = sorted([(both[0], both[1]), (both[2], both[3])])
-        for (usd, text), anchor, nearer in zip(ends, ("right", "left"), (min, max), strict=True):
-            beside: Drawn = {
-                "xanchor": anchor,
-                "xshift": -2 if anchor == "right" else 2,
-                "borderpad": 0,
-            }
-            at: Drawn = {"x": nearer(usd, base), "y": title}
-            texts.append(note(theme, text, smaller=2, bgcolor=theme.page, **at, **beside))
+    rows: Iterable[Any] = frame.itertuples()
+    for row in rows:
+        (low, left), (high, right) = sorted(
+            [(row.low_usd, row.low_text), (row.high_usd, row.high_text)]
+        )
+        at_left: Drawn = {"x": min(low, base), "xanchor": "right", "xshift": -2}
+        at_right: Drawn = {"x": max(high, base), "xanchor": "left", "xshift": 2}
+        texts.append(note(theme, left, y=row.title, **at_left, **look))
+        texts.append(note(theme, right, y=row.title, **at_right, **look))
     return texts
 
 
@@ -204,11 +206,17 @@ def _signed(usd: float) -> str:
 
 
 def strip_chart(
-    frame: pd.DataFrame, *, value: float, hours: float | None, ticks: str, theme: Theme
+    frame: pd.DataFrame,
+    *,
+    value: float,
+    text: str,
+    hours: float | None,
+    ticks: str,
+    theme: Theme,
 ) -> go.Figure:
     """Return break-even hours across one input, with marks at its value and the ``hours`` in use.
 
-    ``ticks`` is the format of the labels, e.g. ``$,.0f``.
+    ``text`` is the value for people, ``ticks`` the format of the labels, e.g. ``$,.0f``.
     """
     shapes = [rule(value, color=theme.text, width=2, dash="solid")]
     if hours is not None:
@@ -223,6 +231,7 @@ def strip_chart(
     return figure(
         theme,
         [curve],
+        alt=strip_alt(frame, value_text=text),
         height=STRIP_PX,
         x=axis(theme, "", tickformat=ticks, nticks=5, showgrid=False, **small),
         y=axis(theme, "", range=[0, HOURS_PER_MONTH], tickvals=[0, 365, 730], **small),

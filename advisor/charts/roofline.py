@@ -61,6 +61,7 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
     return figure(
         theme,
         traces,
+        alt=roofline_alt(frame, bandwidth_bytes_per_s=bandwidth_bytes_per_s),
         height=HEIGHT,
         x=log_axis(theme, "FLOPs per byte moved", low, high, _ticks(low, high)),
         y=log_axis(theme, "TFLOPS", bottom, top, _ticks(bottom, top)),

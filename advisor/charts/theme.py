@@ -14,7 +14,14 @@ FONT_SIZE: Final = 14
 LEGEND_LETTERS: Final = 52
 """Of a line of a legend on a phone."""
 LINE_PX: Final = 18
-SIGNS: Final = {"circle-open": "\u25cb", "star": "\u2605", "diamond": "\u25c6"}
+SIGNS: Final = {
+    "circle-open": "\u25cb",
+    "star": "\u2605",
+    "diamond": "\u25c6",
+    "square": "\u25a0",
+    "triangle-up": "\u25b2",
+    "cross": "\u271a",
+}
 """Signs of markers in such a legend; others are a filled circle."""
 
 
@@ -24,7 +31,7 @@ Drawn = dict[str, Any]
 
 @record
 class Theme:
-    """Colours of one theme. On page and panel, text and hues have a contrast of 4.5, marks of 3."""
+    """How charts look. On page and panel, text and hues have a contrast of 4.5, marks of 3."""
 
     name: str
     page: str
@@ -38,6 +45,8 @@ class Theme:
     hues: tuple[str, str, str, str, str]
     on_hue: str
     """Text on a hue."""
+    compact: bool = False
+    """For a phone: short names, few labels, the legend in lines of text."""
 
 
 LIGHT: Final = Theme(
@@ -145,52 +154,45 @@ def _base_layout(theme: Theme, *, height: int) -> Drawn:
     }
 
 
-def narrowed(figure: go.Figure, theme: Theme) -> go.Figure:
-    """Return a figure for a phone: its legend in lines of text, over the whole width.
+def _legend_in_lines(traces: Sequence[Drawn], layout: Drawn, theme: Theme) -> Drawn:
+    """Return what a chart for a phone has in place of a legend: lines of text over its whole width.
 
     Plotly's own would have a line for each entry, as wide as the plot alone.
     """
     lines = [""]
     letters = 0
-    for trace in figure.data:
-        if not trace.name or trace.showlegend is False:
+    for trace in traces:
+        name = trace.get("name")
+        if not name or trace.get("showlegend") is False:
             continue
-        letters += len(trace.name) + len("# ")
+        letters += len(name) + len("# ")
         if letters > LEGEND_LETTERS:
             lines.append("")
-            letters = len(trace.name)
-        lines[-1] += f"{_mark(trace)} {escape(trace.name)}   "
-    words = {
-        "text": "<br>".join(line.rstrip() for line in lines),
-        "xref": "paper",
-        "x": 1,
-        "xanchor": "right",
-        "yref": "paper",
-        "y": 1,
-        "yanchor": "bottom",
-        "yshift": LINE_PX,
-        "align": "left",
-        "showarrow": False,
-        "font": {"size": FONT_SIZE - 2, "color": theme.text},
+            letters = len(name)
+        lines[-1] += f"{_mark(trace)} {escape(name)}   "
+    text = "<br>".join(line.rstrip() for line in lines)
+    above: Drawn = {"xref": "paper", "x": 1, "xanchor": "right", "align": "left"}
+    above |= {"yref": "paper", "y": 1, "yanchor": "bottom", "yshift": LINE_PX}
+    top = max(layout["margin"]["t"], (len(lines) + 1) * LINE_PX + 8)
+    return {
+        "showlegend": False,
+        "annotations": [*layout.get("annotations", ()), note(theme, text, smaller=2, **above)],
+        "margin": layout["margin"] | {"t": top},
     }
-    top = max(figure.layout.margin.t or 0, (len(lines) + 1) * LINE_PX + 8)
-    notes = [*figure.layout.annotations, words]
-    return go.Figure(figure.to_dict()).update_layout(
-        showlegend=False, annotations=notes, margin_t=top
-    )
 
 
-def _mark(trace: Any) -> str:
+def _mark(trace: Drawn) -> str:
     """Return the sign of a trace in its colour."""
-    if trace.type == "bar":
-        color, sign = trace.marker.color, "\u25a8" if trace.marker.pattern.shape else "\u25a0"
-    elif "markers" in (trace.mode or ""):
-        color, sign = trace.marker.color, SIGNS.get(trace.marker.symbol, "\u25cf")
-    else:
-        color, sign = trace.fillcolor if trace.fill else trace.line.color, "\u2501"
-    if sign == "\u25a8":
-        color = trace.marker.pattern.fgcolor or color
-    return f'<span style="color:{color or "inherit"}">{sign}</span>'
+    marker, mode = trace.get("marker", {}), trace.get("mode", "")
+    color, sign = marker.get("color"), SIGNS.get(marker.get("symbol"), "\u25cf")
+    if trace["type"] == "bar":
+        pattern = marker.get("pattern", {})
+        sign = "\u25a8" if pattern.get("shape") else "\u25a0"
+        color = pattern.get("fgcolor") or color
+    elif "markers" not in mode:
+        color = trace.get("fillcolor") or trace["line"]["color"]
+        sign = "\u2505" if trace["line"]["dash"] == "dash" else "\u2501"
+    return f'<span style="color:{color}">{sign}</span>'
 
 
 def axis(theme: Theme, title: str, **more: object) -> Drawn:
@@ -237,6 +239,7 @@ def figure(
     theme: Theme,
     traces: Sequence[Drawn],
     *,
+    alt: str,
     height: int,
     x: Drawn,
     y: Drawn,
@@ -246,11 +249,14 @@ def figure(
     """Return a chart of plain dictionaries without Plotly's copy and check of every property.
 
     They take half of the processor time of a chart. A test makes the check for every page.
-    ``more`` are further entries of the layout; a legend stands on top unless they say otherwise.
+    ``alt`` says the chart in words. ``more`` are further entries of the layout; a legend stands on
+    top unless they say otherwise.
     """
     sides = {"l": 8, "r": 8, "t": 8, "b": 8, **(margin or {})}
     layout = {"margin": sides, "xaxis": x, "yaxis": y, "showlegend": True, **more}
-    return _Plain(data=[*traces], layout=_base_layout(theme, height=height) | layout)
+    if theme.compact and layout["showlegend"]:
+        layout |= _legend_in_lines(traces, layout, theme)
+    return _Plain(alt, data=[*traces], layout=_base_layout(theme, height=height) | layout)
 
 
 def line(
@@ -310,7 +316,10 @@ def note(
 class _Plain(go.Figure):  # type: ignore[misc]
     """A figure that is its dictionaries; Plotly copies and checks them where code looks inside."""
 
-    def __init__(self, **drawn: object) -> None:
+    alt = ""  # Plotly's figures take no attribute that their class does not have
+
+    def __init__(self, alt: str, **drawn: object) -> None:
+        self.alt = alt
         self._drawn = drawn
 
     def to_dict(self) -> dict[str, Any]:

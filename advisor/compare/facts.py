@@ -180,7 +180,7 @@ _MEMORY: Final = (
     _Fact("Vendor", lambda card: card.accelerator.vendor),
     _Fact("Architecture", lambda card: card.accelerator.architecture),
     _Fact("Year", lambda card: str(card.accelerator.year)),
-    _Fact("Segment", lambda card: card.accelerator.segment.value),
+    _Fact("Segment", lambda card: card.accelerator.segment.label),
     _Fact("Form factor", lambda card: card.accelerator.form_factor),
     _Fact(
         "Memory, marketed",

@@ -27,17 +27,11 @@ from advisor.foundation.formatting import percent
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import BILLION, GB, GIB, GIGABIT_PER_S, TFLOP
 from advisor.frames.rows import Cells, Rows, columns, tabled
-from advisor.nouns.case import AssumedShape
+from advisor.nouns.case import AssumedShape, case_inputs
 from advisor.nouns.hardware import Accelerator, Confidence, Segment
+from advisor.nouns.inputs import Reads
 
-SHAPE_TITLES: Final = {
-    "num_hidden_layers": "Layers",
-    "hidden_size": "Hidden size",
-    "num_attention_heads": "Heads",
-    "num_key_value_heads": "Key-value heads",
-    "intermediate_size": "Feed-forward width",
-    "vocab_size": "Vocabulary",
-}
+SHAPE: Final = "model.shape."
 SAID_BY_ALL: Final = re.compile(r"^NVIDIA (?:GeForce )?")
 """What people leave out of the name of a card."""
 MEMORY: Final = re.compile(r" (\d+) ?GB\b")
@@ -275,11 +269,13 @@ def shapes_table(
 
     All cells are texts: name, parameters in billions and six fields of the shape.
     """
+    fields = [item for path, item in case_inputs().items() if path.startswith(SHAPE)]
+    sizes = {item.name: item.title for item in fields if item.reads is Reads.WHOLE}
     rows = [("Yours, as computed", parameters, assumed)] if assumed else []
     rows += [(model.name, model.parameters, model.shape) for model in published]
     for name, count, shape in rows:
         yield {
             "Model": name,
             "Parameters": f"{count / BILLION:.4g}B",
-            **{title: f"{getattr(shape, field):,}" for field, title in SHAPE_TITLES.items()},
+            **{title: f"{getattr(shape, field):,}" for field, title in sizes.items()},
         }

@@ -7,7 +7,7 @@ import pandas as pd
 from advisor.architecture.titles import model_title
 from advisor.foundation.formatting import length_limit, memory, rate
 from advisor.foundation.units import GIB
-from advisor.frames.rows import Rows, tabled
+from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
 
 ABSENT: Final = "-"
@@ -54,9 +54,9 @@ def training_fits_table(fits: Fits) -> Rows:
             )
 
 
-def fits_memory_frame(fits: Fits) -> pd.DataFrame:
+@columns("model", "group", "gib", "total_gib", "total_high_gib", "usable_gib")
+def fits_memory_frame(fits: Fits) -> Cells:
     """Return the serving memory of the fullest card, three groups for each model. [GiB]"""
-    rows = []
     for model in fits.models:
         served = model.served
         groups = {
@@ -64,20 +64,10 @@ def fits_memory_frame(fits: Fits) -> pd.DataFrame:
             "Key-value cache": served.kv_cache_bytes,
             "Overheads": served.engine_bytes,
         }
-        total = sum(groups.values())
+        name = f"{model_title(model.preset)} ({served.formats})"
+        limits = sum(groups.values()), served.needed_bytes, served.usable_bytes
         for group, size in groups.items():
-            rows.append(
-                (
-                    f"{model_title(model.preset)} ({served.formats})",
-                    group,
-                    size / GIB,
-                    total / GIB,
-                    served.needed_bytes / GIB,
-                    served.usable_bytes / GIB,
-                )
-            )
-    columns = ["model", "group", "gib", "total_gib", "total_high_gib", "usable_gib"]
-    return pd.DataFrame(rows, columns=columns)
+            yield (name, group, *(each / GIB for each in (size, *limits)))
 
 
 def _speed(model: ModelFit) -> str:

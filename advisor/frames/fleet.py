@@ -2,11 +2,9 @@
 
 from typing import Final
 
-import pandas as pd
-
 from advisor.fleet.results import FleetPlan
 from advisor.foundation.formatting import percent
-from advisor.frames.rows import Rows, tabled
+from advisor.frames.rows import Cells, Rows, columns, tabled
 
 LEAST_LEFT_OUT: Final = 0.005
 """A smaller share of a workload is not worth a column."""
@@ -39,24 +37,16 @@ def places_table(plan: FleetPlan) -> Rows:
         yield {"Workload": name, "Runs on": words}
 
 
-def weeks_frame(plan: FleetPlan, month: int) -> pd.DataFrame:
+@columns("row", "workload", "share")
+def weeks_frame(plan: FleetPlan, month: int) -> Cells:
     """Return who holds the machines in a week of the period that starts in a month.
 
     A row is a machine and part of the week, a share that of its cards.
     """
     words = {"office": "office hours", "quiet": "other hours"}
-    return pd.DataFrame(
-        [
-            {
-                "row": f"{item.machine}, {words[item.slot]}",
-                "workload": item.workload,
-                "share": item.share,
-            }
-            for item in sorted(plan.weeks, key=lambda one: (one.machine, one.slot))
-            if item.month == month
-        ],
-        columns=["row", "workload", "share"],
-    )
+    for item in sorted(plan.weeks, key=lambda one: (one.machine, one.slot)):
+        if item.month == month:
+            yield (f"{item.machine}, {words[item.slot]}", item.workload, item.share)
 
 
 def week_months(plan: FleetPlan) -> list[int]:
@@ -78,10 +68,8 @@ def charges_table(plan: FleetPlan) -> Rows:
     """Return what each workload costs over the horizon, as present value."""
     partly = any(item.left_out > LEAST_LEFT_OUT for item in plan.charges)
     for item in plan.charges:
-        yield (
-            item.cells
-            | ({"Left out": percent(item.left_out) if item.left_out else "-"} if partly else {})
-        )
+        left_out = {"Left out": percent(item.left_out) if item.left_out else "-"}
+        yield item.cells | (left_out if partly else {})
 
 
 @tabled

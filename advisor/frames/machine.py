@@ -1,11 +1,11 @@
 """Measurements of a probe, as tables."""
 
+import math
 from collections.abc import Sequence
-
-import pandas as pd
 
 from advisor.foundation.formatting import measured_rate, percent
 from advisor.foundation.rounding import plain
+from advisor.foundation.units import TFLOP
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.probe.checks.comparison import MEMORY, RateComparison
 from advisor.probe.devices.backend import operand_and_result_bytes
@@ -28,24 +28,20 @@ def rates_table(rows: Sequence[RateComparison]) -> Rows:
         }
 
 
-def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
+@columns("format", "shape", "flops_per_byte", "tflops", "expected_tflops")
+def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> Cells:
     """Return the measured products with intensity and rates.
 
     ``expected_s`` holds times by the catalog's constants, in the order of ``found.matmuls``. [s]
     """
-    rows = [
-        (
+    for row, expected in zip(found.matmuls, expected_s, strict=True):
+        yield (
             row.format,
             row.shape,
             row.flops / operand_and_result_bytes(row.format, row.m, row.n, row.k),
-            row.flops_per_s / 1e12,
-            None if expected is None else row.flops / expected / 1e12,
+            row.flops_per_s / TFLOP,
+            math.nan if expected is None else row.flops / expected / TFLOP,
         )
-        for row, expected in zip(found.matmuls, expected_s, strict=True)
-    ]
-    columns = ["format", "shape", "flops_per_byte", "tflops", "expected_tflops"]
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({"expected_tflops": float})
 
 
 @tabled
@@ -70,10 +66,10 @@ def transfers_table(found: DeviceReport) -> Cells:
     yield from (row.cells for row in found.transfers)
 
 
-def checks_table(report: ProbeReport) -> pd.DataFrame:
+@columns("Model", "Step", "Step, predicted", "Tensors", "Tensors, predicted")
+def checks_table(report: ProbeReport) -> Cells:
     """Return the training steps with their predictions, as text; empty if none ran."""
-    columns = ["Model", "Step", "Step, predicted", "Tensors", "Tensors, predicted"]
-    return pd.DataFrame([check_cells(each) for each in report.checks], columns=columns)
+    yield from map(check_cells, report.checks)
 
 
 def _rate(value: float | None, name: str) -> str:

@@ -1,11 +1,13 @@
 """The plans that a chart or table shows, and why each other accelerator lost."""
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import pandas as pd
 
 from advisor.errors import without_options
 from advisor.foundation.record import record
+from advisor.frames.rows import Cells, columns
 from advisor.nouns.limits import Objective
 from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
 
@@ -18,7 +20,6 @@ MISSES: Final = frozenset(
     {RejectionCode.DEADLINE, RejectionCode.BUDGET, RejectionCode.LATENCY, RejectionCode.MEMORY}
 )
 """Reasons that have a distance: what was needed over what was allowed."""
-COLUMNS: Final = ("Accelerator", "Reason", "What happened", "What would help")
 
 
 @record
@@ -38,33 +39,28 @@ class Pick:
 
 def picks(recommendation: Recommendation) -> tuple[Pick, ...]:
     """Return the best plan of each objective; equal plans share one entry, asked one first."""
+    best = [
+        (ranking.objective, ranking.plans[0])
+        for ranking in recommendation.rankings
+        if ranking.plans
+    ]
     found: list[Pick] = []
-    for ranking in recommendation.rankings:
-        if not ranking.plans:
-            continue
-        best = ranking.plans[0]
-        for index, pick in enumerate(found):
-            if pick.plan.estimate == best.estimate:
-                objectives = (*pick.objectives, ranking.objective)
-                found[index] = Pick(objectives, pick.plan)
-                break
-        else:
-            found.append(Pick((ranking.objective,), best))
+    for _, plan in best:
+        if all(pick.plan.estimate != plan.estimate for pick in found):
+            alike = tuple(aim for aim, other in best if other.estimate == plan.estimate)
+            found.append(Pick(alike, plan))
     return tuple(found)
 
 
-def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
-    """Return why each accelerator lost, in `COLUMNS`, the nearest misses first."""
+@columns("Accelerator", "Reason", "What happened", "What would help")
+def rejections_frame(recommendation: Recommendation) -> Cells:
+    """Return why each accelerator lost, the nearest misses first."""
     order = list(RejectionCode)
-    ranked = sorted(
+    for item in sorted(
         recommendation.rejections,
         key=lambda item: (order.index(item.code), item.accelerator_name.lower()),
-    )
-    rows = [
-        (item.accelerator_name, item.code.label.capitalize(), item.message, _remedy(item))
-        for item in ranked
-    ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    ):
+        yield (item.accelerator_name, item.code.label.capitalize(), item.message, _remedy(item))
 
 
 def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tuple[str, str]]:
@@ -84,13 +80,12 @@ def _remedy(item: Rejection) -> str:
 def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.DataFrame:
     """Return rejections for one reason whose accelerator's name contains ``name`` (any case)."""
     words = name.lower().split()
-    names = rejections["Accelerator"].str.lower()
-    kept = pd.Series(data=True, index=rejections.index)
-    for word in words:
-        kept &= names.str.contains(word, regex=False)
-    if reason is not None:
-        kept &= rejections["Reason"] == reason
-    return rejections[kept]
+    rows: Iterable[Any] = rejections.itertuples()
+    kept = [
+        all(word in row.Accelerator.lower() for word in words) and reason in (None, row.Reason)
+        for row in rows
+    ]
+    return rejections.loc[kept]
 
 
 def verdicts(recommendation: Recommendation) -> dict[str, str]:

@@ -75,23 +75,16 @@ def memory_terms(chosen: Sequence[Pick]) -> list[MemoryTerm]:
 
 def memory_table(chosen: Sequence[Pick]) -> pd.DataFrame:
     """Return memory by component as text, one column for each chosen plan."""
-    table: dict[str, list[str]] = {}
     hosted = any(pick.plan.estimate.memory.host_bytes.expected > 0 for pick in chosen)
-    table["On each accelerator"] = [
-        *MEMORY_TITLES.values(),
-        "Total",
-        "Usable",
-        *["In host memory"] * hosted,
-    ]
+    host = ["In host memory"] * hosted
+    table = {"On each accelerator": [*MEMORY_TITLES.values(), "Total", "Usable", *host]}
     for pick in chosen:
-        breakdown = pick.plan.estimate.memory
-        cells = [memory(getattr(breakdown, field)) for field in MEMORY_TITLES]
-        name = f"{pick.title}: {pick.plan.estimate.accelerator_name}"
-        table[name] = [
-            *cells,
-            memory(breakdown.total_bytes, with_range=True),
-            memory(breakdown.usable_bytes),
-            *[memory(breakdown.host_bytes, with_range=True)] * hosted,
+        found = pick.plan.estimate.memory
+        table[f"{pick.title}: {pick.plan.estimate.accelerator_name}"] = [
+            *(memory(getattr(found, field)) for field in MEMORY_TITLES),
+            memory(found.total_bytes, with_range=True),
+            memory(found.usable_bytes),
+            *[memory(found.host_bytes, with_range=True)] * hosted,
         ]
     return pd.DataFrame(table)
 

@@ -41,16 +41,16 @@ class Provenance(Noun):
     confidence: Confidence
 
 
-class Segment(StrEnum):
+class Segment(Labelled):
     """Market segment of an accelerator."""
 
-    CONSUMER = "consumer"
-    WORKSTATION = "workstation"
-    DATACENTER = "datacenter"
-    TPU = "tpu"
-    ASIC = "asic"
-    EDGE = "edge"
-    CPU = "cpu"
+    CONSUMER = "consumer", "Consumer"
+    WORKSTATION = "workstation", "Workstation"
+    DATACENTER = "datacenter", "Data centre"
+    TPU = "tpu", "TPU"
+    ASIC = "asic", "Other chips"
+    EDGE = "edge", "Edge"
+    CPU = "cpu", "Processors"
 
 
 class Interconnect(Noun):

@@ -11,7 +11,20 @@ from typing import Any, Final, Literal, Self, get_args, get_origin
 from pydantic import Field
 
 from advisor.foundation.noun import Noun, annotated
+from advisor.foundation.parsing import (
+    parse_amount,
+    parse_arrivals,
+    parse_bytes,
+    parse_count,
+    parse_duration,
+    parse_latency,
+    parse_length,
+    parse_money,
+    parse_number,
+    parse_sound,
+)
 from advisor.foundation.record import record
+from advisor.foundation.units import HOUR_S
 
 
 class Labelled(StrEnum):
@@ -110,6 +123,24 @@ class Reads(StrEnum):
     """Cards with their number, or the report of a probe."""
 
 
+def _hours(text: str, *, field: str) -> float:
+    return parse_duration(text, field=field) / HOUR_S
+
+
+NUMBERS: Final[dict[Reads, Callable[..., float]]] = {
+    Reads.COUNT: parse_amount,
+    Reads.BYTES: parse_bytes,
+    Reads.WHOLE: parse_count,
+    Reads.LENGTH: parse_length,
+    Reads.HOURS: _hours,
+    Reads.USD: parse_money,
+    Reads.MS: parse_latency,
+    Reads.RATE: parse_amount,
+    Reads.PLAIN: parse_number,
+    Reads.ARRIVALS: parse_arrivals,
+    Reads.SOUND: parse_sound,
+}
+"""What reads a typed number, in the unit of the case."""
 METAVARS: Final = {
     Reads.HOURS: "TIME",
     Reads.USD: "USD",

@@ -42,7 +42,8 @@ def answer_own(
     price, a power or a tariff is neither known nor given.
 
     ``buy``: searches what ``owning.budget_usd`` buys; without hardware, its largest part is
-    compared. With hardware it runs last, so that what the hardware cannot do is refused at once.
+    compared, unless the case states a rate of requests. With hardware it runs last, so that what
+    the hardware cannot do is refused at once.
     """
     case, catalog = asked.case, asked.catalog
     if case.limits.commitment_months is not None:
@@ -57,7 +58,10 @@ def answer_own(
     stated = case.hardware is not None
     if not stated:
         budget = buy() if buy else None
-        bought = max(budget.best if budget else (), key=lambda item: item.usd, default=None)
+        # More cards than a rate of requests needs would stand idle: what it needs is compared.
+        asked_rate = isinstance(case.workload, Serving) and case.workload.requests_per_s
+        best = budget.best if budget and not asked_rate else ()
+        bought = max(best, key=lambda item: item.usd, default=None)
         hardware, rented = _planned(asked, economy, bought)
         choice = Choice(rented=rented)
         if bought is not None:

@@ -148,7 +148,7 @@ def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
     open_answer(page, f"{app_url}/?task=serve&users=5M&model=no-such-model")
 
     expect(page.get_by_text("Users at once must be 1 to 1,000,000, not '5M'")).to_be_visible()
-    expect(page.get_by_text("not 'no-such-model'. Now: llama-3.1-8b.")).to_be_visible()
+    expect(page.get_by_text("not 'no-such-model'. Now: Llama 3.1 8B.")).to_be_visible()
 
 
 def test_downloads_hold_what_the_page_shows(page: Page, app_url: str) -> None:

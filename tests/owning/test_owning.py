@@ -335,6 +335,17 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
     assert "buy" in found.answer
 
 
+def test_a_budget_buys_no_more_for_the_comparison_than_a_rate_of_requests_needs() -> None:
+    """Thirty-six cards for 10 requests a second would lose to any rent; two carry the rate."""
+    case = {"model": CASE["model"], "workload": {"kind": "serving", "requests_per_s": 10}}
+    needed, rich = advisor.own(case), advisor.own({**case, "owning": {"budget_usd": 250_000}})
+
+    assert (rich.accelerator, rich.count) == (needed.accelerator, needed.count)
+    assert rich.answer == needed.answer
+    assert rich.budget is not None
+    assert rich.budget.usd > 10 * rich.own.purchase_usd
+
+
 def test_a_student_buys_a_used_card_before_a_platform_with_fewer_tools() -> None:
     """950 USD for a used 3090 and 1,418.75 for the rest; after its three years it is worth nothing.
 

@@ -444,7 +444,7 @@ def test_a_link_with_wrong_values_names_them(page: AppTest) -> None:
     [warning] = page.warning
     told = seen(warning.value)
     assert "Model must be" in told
-    assert "not 'no-such-model'. Now: llama-3.1-8b." in told
+    assert "not 'no-such-model'. Now: Llama 3.1 8B." in told
     [problem] = [seen(item.value) for item in page.error]
     assert problem == "Users at once must be 1 to 1,000,000, not '5M'. The answer is for 8."
     assert page.text_input(key="in_users").value == "5M"

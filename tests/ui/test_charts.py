@@ -1,6 +1,7 @@
 """Charts: what is drawn where, from the stand-in engine's figures."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -31,8 +32,7 @@ def draw(
         frames.candidate_points(found),
         frames.picked_points(frames.picks(found)),
         frames.axes(found),
-        theme=charts.LIGHT,
-        compact=compact,
+        theme=replace(charts.LIGHT, compact=compact),
     )
 
 
@@ -206,12 +206,12 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
     assert text.endswith("Excluded: after your deadline, 24 h.")
 
 
-def memory_figure() -> tuple[Any, str]:
+def memory_figure(theme: charts.Theme = charts.DARK) -> tuple[Any, str]:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
     memory = frames.memory_terms(frames.picks(found))
-    return charts.memory_chart(memory, theme=charts.DARK), charts.memory_alt(memory)
+    return charts.memory_chart(memory, theme=theme), charts.memory_alt(memory)
 
 
 def test_memory_bars_start_at_zero_and_end_at_the_total() -> None:
@@ -359,7 +359,7 @@ def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
     assert [[cell is None for cell in row] for row in cells.z] == [[False, True], [True, False]]
     assert [list(row) for row in cells.text] == [["$1.00", "too small"], ["too slow", "$4.00"]]
     assert cells.z[0][0] > cells.z[1][1]  # the cheaper one is the stronger
-    small: Any = charts.grid_chart(frame, by="time", theme=charts.LIGHT, compact=True)
+    small: Any = charts.grid_chart(frame, by="time", theme=replace(charts.LIGHT, compact=True))
     assert list(small.layout.yaxis.ticktext) == ["RTX 4090", "L4"]
     assert [list(row) for row in small.data[0].text] == [["2 h", ""], ["", "1.5 h"]]
     assert charts.grid_finding(frame) == (
@@ -369,9 +369,8 @@ def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
 
 
 def test_a_phone_has_the_legend_in_lines_of_text() -> None:
-    figure, _ = memory_figure()
-    names = [trace.name for trace in figure.data]
-    small: Any = charts.narrowed(figure, charts.DARK)
+    small, _ = memory_figure(replace(charts.DARK, compact=True))
+    names = [trace.name for trace in small.data]
     assert not small.layout.showlegend
     legend = small.layout.annotations[-1]
     assert all(name in legend.text for name in names)

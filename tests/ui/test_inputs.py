@@ -352,7 +352,7 @@ def test_every_correction_of_a_link_is_named() -> None:
     assert found == replace(DEFAULTS, task="serve", users="5M")
     model, unknown = corrections
     assert model.startswith("Model must be")
-    assert model.endswith("not 'no-such-model'. Now: llama-3.1-8b.")
+    assert model.endswith("not 'no-such-model'. Now: Llama 3.1 8B.")
     assert unknown == "'frobnicate' is no input of this page; it is ignored."
 
 

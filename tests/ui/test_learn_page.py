@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -41,7 +43,7 @@ def test_bars_start_at_zero_and_the_limit_is_drawn(compact: bool) -> None:
         "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 1e7},
     }
     figures = lesson(case, "sharding").figures
-    drawn = lesson_chart(figures, theme=LIGHT, compact=compact).to_dict()
+    drawn = lesson_chart(figures, theme=replace(LIGHT, compact=compact)).to_dict()
     assert drawn["layout"]["xaxis"]["range"][0] == 0
     assert drawn["layout"]["shapes"][0]["x0"] == figures.limit
     assert list(drawn["data"][0]["x"]) == [bar.value.expected for bar in figures.bars]

@@ -45,7 +45,7 @@ CURVE = Curve(
 
 def test_the_chart_shows_the_limit_the_range_and_what_does_not_fit() -> None:
     frame = frames.curve_frame(CURVE)
-    figure = charts.curve_chart(frame, title="Micro-batch", theme=charts.LIGHT)
+    figure = charts.curve_chart(frame, title="Micro-batch", sentence="", theme=charts.LIGHT)
     by_name = {trace.name: trace for trace in figure.data}
 
     assert list(by_name["Memory on each card"].y) == [10, 14, 22, 38]
@@ -63,7 +63,9 @@ def test_the_chart_shows_the_limit_the_range_and_what_does_not_fit() -> None:
 def test_speeds_have_the_unit_of_what_is_counted(unit: Unit, axis: str, cell: str) -> None:
     points = tuple(point.model_copy(update={"unit": unit}) for point in CURVE.points)
     curve = CURVE.model_copy(update={"points": points})
-    figure = charts.curve_chart(frames.curve_frame(curve), title="Micro-batch", theme=charts.LIGHT)
+    figure = charts.curve_chart(
+        frames.curve_frame(curve), title="Micro-batch", sentence="", theme=charts.LIGHT
+    )
 
     assert figure.layout.yaxis2.title.text == axis
     assert frames.curve_table(curve)["Speed"].tolist()[0] == cell
@@ -88,7 +90,9 @@ def test_the_table_says_what_fits() -> None:
 
 def test_an_empty_chart_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one point"):
-        charts.curve_chart(frames.curve_frame(CURVE).head(0), title="x", theme=charts.LIGHT)
+        charts.curve_chart(
+            frames.curve_frame(CURVE).head(0), title="x", sentence="", theme=charts.LIGHT
+        )
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_a_strip_is_the_break_even_along_one_input(found: Ownership) -> None:
     # 400 USD are lost of 2000 in twelve months: 33.3 h a month at 1 USD; in proportion to price.
     assert frame["value"].iloc[[0, -1]].tolist() == pytest.approx([500.0, 5000.0])
     assert frame["hours"].iloc[[0, -1]].tolist() == pytest.approx([400 / 12 / 4, 400 / 12 * 2.5])
-    chart = strip_chart(frame, value=2000.0, hours=500.0, ticks="$,.0f", theme=LIGHT)
+    chart = strip_chart(frame, value=2000.0, text="$2,000", hours=500.0, ticks="$,.0f", theme=LIGHT)
     assert chart.layout.shapes[0].x0 == 2000.0
     assert "between 8 and 83 hours" in strip_alt(frame, value_text="$2,000")
 

@@ -86,7 +86,7 @@ def _boundary() -> None:
     from advisor.errors import InputError
     from advisor.ui.session import state
 
-    with state.Boundary():
+    with state.boundary():
         raise InputError(
             "[name](https://evil.example) is wrong", value="x", allowed="$1 to $2", remedy="."
         )

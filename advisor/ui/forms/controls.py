@@ -27,6 +27,7 @@ from advisor.ui.forms.reading import (
     read,
     short_config,
     used,
+    value_title,
 )
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
 from advisor.ui.parts.widgets import folded, select
@@ -85,7 +86,7 @@ def show_problems(
     same = inputs is not None and replace(inputs, **wrong) == entered
     for name, problem in problems.items():
         text = complaint(name, problem) if name else problem
-        instead = getattr(inputs, name, "") if name in INSTEAD else ""
+        instead = value_title(name, getattr(inputs, name, "")) if name in INSTEAD else ""
         if instead and same:
             text += f" The answer is for {instead}."
         elif inputs is not None and (not same or (name and name not in INSTEAD)):

@@ -13,9 +13,9 @@ from advisor.nouns.inputs import Declared, Reads
 from advisor.ui.forms import controls
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.rules import OWN
-from advisor.ui.parts.widgets import select
+from advisor.ui.parts.widgets import box
 from advisor.ui.session import address, state
-from advisor.ui.session.kept import kept
+from advisor.ui.session.kept import kept_for
 from advisor.ui.session.links import Page, choice, number
 
 DEFAULT_MONTHS: Final = 36
@@ -80,7 +80,9 @@ def page() -> Page:
     """Return the inputs as they stand in the address."""
     hours = case_inputs()["owning.hours_per_month"]
     fields = {
-        "hours": replace(number(key("hours"), hours.title, 1, 1, hours.high), default=None),
+        "hours": replace(
+            number(key("hours"), hours.title, 1, 1, int(hours.high or 0)), default=None
+        ),
         "months": choice(key("months"), "Horizon", DEFAULT_MONTHS, lambda: YEARS),
         "place": choice(key("place"), "Place", None, state.place_names),
     }
@@ -94,28 +96,18 @@ def page() -> Page:
 def ask() -> controls.Slots:
     """Show the main inputs; return where the strips and what is wrong go."""
     slots: controls.Slots = {}
-    places, item = state.place_names(), case_inputs()["owning.hours_per_month"]
     with st.container(border=True):
         known = bool(state.current(page()).own_accelerator)
         card, *counted, hours, horizon, place = st.columns([3, *[1] * known, 1.5, 1, 2])
         controls.field("own_accelerator", slots, card, blank=CHOSEN_FOR_YOU)
         for column in counted:
             controls.field("own_count", slots, column)
-        hours.number_input(
-            item.title,
-            1,
-            int(item.high or 0),
-            value=None,
-            step=10,
-            placeholder="default",
-            key=key("hours"),
-            persist_state="session",
-        )
+        with hours:
+            box(page(), "hours", step=10, placeholder="default")
         with horizon:
-            select("Horizon", YEARS, key=key("months"))
+            box(page(), "months")
         with place:
-            usual = places[DEFAULT_PLACE]
-            select("Place", places, key=key("place"), index=None, placeholder=usual)
+            box(page(), "place", placeholder=state.place_names()[DEFAULT_PLACE])
         for column, path in zip(st.columns(len(MAIN)), MAIN, strict=True):
             with column:
                 _box(path)
@@ -167,23 +159,14 @@ def _scale(item: Declared) -> float:
 
 
 def _bounds(item: Declared) -> tuple[float, float | None]:
-    low, high = item.low or 0.0, item.high
-    return low * _scale(item), None if high is None else high * _scale(item)
+    low, high = float(item.low or 0), item.high
+    return low * _scale(item), None if high is None else float(high) * _scale(item)
 
 
 def _box(path: str, *, empty: str = "default") -> None:
     item = case_inputs()[path]
-    low, high = _bounds(item)
-    st.number_input(
-        _title(item),
-        min_value=float(low),
-        max_value=None if high is None else float(high),
-        value=None,
-        step=STEPS.get(item.name, 5.0 if _scale(item) > 1 else 1.0),
-        placeholder=empty,
-        key=key(item.name),
-        persist_state="session",
-    )
+    step = STEPS.get(item.name, 5.0 if _scale(item) > 1 else 1.0)
+    box(page(), item.name, step=step, placeholder=empty)
 
 
 def _given(held: Mapping[str, Any]) -> tuple[Section, Section]:
@@ -206,4 +189,4 @@ def answer(asked: Question) -> api.Ownership:
         card, count = state.card_of(asked.inputs)
         more["hardware"] = {"accelerator": card, "count": count}
     case = state.asked_case(asked.inputs, **more)
-    return kept(lambda: api.own(case), "own", asked)
+    return kept_for(case, api.own)

@@ -8,22 +8,11 @@ from typing import Final
 
 from advisor.architecture.config.fields import load_config_text
 from advisor.architecture.presets import find_preset, load_preset
+from advisor.architecture.titles import model_title
 from advisor.errors import InputError
-from advisor.foundation.parsing import (
-    parse_amount,
-    parse_arrivals,
-    parse_bytes,
-    parse_count,
-    parse_duration,
-    parse_latency,
-    parse_length,
-    parse_money,
-    parse_number,
-    parse_sound,
-)
+from advisor.foundation.parsing import parse_amount, parse_duration
 from advisor.foundation.record import record
-from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.nouns.inputs import Network, Reads
+from advisor.nouns.inputs import NUMBERS, Network, Reads
 from advisor.ui.forms.inputs import FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.networks import network_named
 from advisor.ui.forms.rules import OWN, RULES, SHAPE, Rules
@@ -41,16 +30,6 @@ EXAMPLES: Final = {
     Reads.SOUND: "hours like 1000/day or 5000 in 3 days",
     Reads.PLAIN: "a number like 0.3 or 30%",
 }
-PARSERS: Final = {
-    Reads.BYTES: parse_bytes,
-    Reads.WHOLE: parse_count,
-    Reads.LENGTH: parse_length,
-    Reads.USD: parse_money,
-    Reads.PLAIN: parse_number,
-    Reads.ARRIVALS: parse_arrivals,
-    Reads.SOUND: parse_sound,
-}
-"""Of the kinds that are no plain amount."""
 RATE: Final = "requests_per_second"
 SOUND: Final = "audio_hours"
 DAY: Final = "demand_shape"
@@ -171,6 +150,8 @@ def value_title(name: str, value: str | tuple[str, ...]) -> str:
     """Return a value as the page shows it."""
     if isinstance(value, tuple):
         return ", ".join(value) or "all"
+    if name == "model" and (preset := find_preset(value)):
+        return model_title(preset)
     return RULES[name].options.get(value, value) or RULES[name].blank.lower() or "blank"
 
 
@@ -253,13 +234,8 @@ def _number(text: str, rules: Rules) -> float | None:
     text = text.strip()
     if not text and rules.blank:
         return None
-    if rules.kind is Reads.HOURS:
-        return parse_duration(text, field=rules.label) / HOUR_S
-    if rules.kind is Reads.MS and text[-1:].isalpha():  # a bare number could be seconds
-        return parse_latency(text, field=rules.label)
-    if rules.kind is Reads.MS:
-        return parse_duration(text, field=rules.label) / MILLISECOND
-    return PARSERS.get(rules.kind, parse_amount)(text, field=rules.label)
+    bare = rules.kind is Reads.MS and not text[-1:].isalpha()  # could be seconds
+    return (parse_duration if bare else NUMBERS[rules.kind])(text, field=rules.label)
 
 
 def shown(text: str) -> str:

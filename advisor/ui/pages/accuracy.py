@@ -2,10 +2,8 @@
 
 from advisor import api
 from advisor.ui.parts import accuracy, question
-from advisor.ui.session import state
 
-with state.Boundary():
-    question.asked(accuracy.page(), title="Accuracy", heading="How right are the numbers?")
-    runs = api.published_runs()
-    accuracy.overview(runs)
-    accuracy.explore(runs)
+question.asked(accuracy.page(), title="Accuracy", heading="How right are the numbers?")
+runs = api.published_runs()
+accuracy.overview(runs)
+accuracy.explore(runs)

@@ -46,41 +46,40 @@ def behind(found: state.Answer, chosen: Sequence[frames.Pick]) -> None:
 
 
 tools = question.head("Which GPU, how many, at what cost?")
-with state.Boundary():
-    # What comes and goes stands in containers: an answer that changes its place on the page would
-    # stand beside the one before until the script ends.
-    with st.container():
-        opened = state.open_page()
-        inputs = state.current()
-        question.offer_examples(inputs)
-        slots = controls.controls(inputs)
-    if state.write() != inputs:  # Boxes of a page that this server has just met.
-        st.rerun()
-    said = st.container()
-    with st.container():
-        sliders.question(state.usable(inputs))
-    with st.container():  # for the notice of a question that waits
-        found = state.answer(inputs, lambda text, of: results.status(text, work_words(of), said))
-    if isinstance(found, state.Unanswered):
-        controls.show_problems(found.problems, None, inputs, slots)
-        st.stop()
-    controls.show_problems(found.problems, found.inputs, inputs, slots)
-    question.name_tab("Advisor", found.inputs)
-    with tools:
-        share.tools(state.page(), found.inputs, found)
-    recommendation = found.recommendation
-    chosen = frames.picks(recommendation)
-    remedies.undo(found.inputs)
-    results.compared(opened, found)
-    results.numbers(found)
-    results.assumed(found)
-    if chosen:
-        results.other_plans(chosen)
-    else:
-        remedies.offer(found.inputs, remedies.recommended, recommendation.rejections)
-        results.nearest(recommendation)
-        memory.ways_out(recommendation.nearest)
-    results.advice(recommendation)
-    details.why_not(found)
-    results.charts(recommendation, chosen)
-    behind(found, chosen)
+# What comes and goes stands in containers: an answer that changes its place on the page would
+# stand beside the one before until the script ends.
+with st.container():
+    opened = state.open_page()
+    inputs = state.current()
+    question.offer_examples(inputs)
+    slots = controls.controls(inputs)
+if state.write() != inputs:  # Boxes of a page that this server has just met.
+    st.rerun()
+said = st.container()
+with st.container():
+    sliders.question(state.usable(inputs))
+with st.container():  # for the notice of a question that waits
+    found = state.answer(inputs, lambda text, of: results.status(text, work_words(of), said))
+if isinstance(found, state.Unanswered):
+    controls.show_problems(found.problems, None, inputs, slots)
+    st.stop()
+controls.show_problems(found.problems, found.inputs, inputs, slots)
+question.name_tab("Advisor", found.inputs)
+with tools:
+    share.tools(state.page(), found.inputs, found)
+recommendation = found.recommendation
+chosen = frames.picks(recommendation)
+remedies.undo(found.inputs)
+results.compared(opened, found)
+results.numbers(found)
+results.assumed(found)
+if chosen:
+    results.other_plans(chosen)
+else:
+    remedies.offer(found.inputs, remedies.recommended, recommendation.rejections)
+    results.nearest(recommendation)
+    memory.ways_out(recommendation.nearest)
+results.advice(recommendation)
+details.why_not(found)
+results.pictures(recommendation, chosen)
+behind(found, chosen)

@@ -3,11 +3,9 @@
 import streamlit as st
 
 from advisor.ui.parts import fleet
-from advisor.ui.session import state
 
-with state.Boundary():
-    portfolio = fleet.ask()
-    if portfolio is not None:
-        fleet.show(portfolio)
-    else:
-        st.caption("A plan appears here once the inputs can be used.")
+portfolio = fleet.ask()
+if portfolio is not None:
+    fleet.show(portfolio)
+else:
+    st.caption("A plan appears here once the inputs can be used.")

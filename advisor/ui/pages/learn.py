@@ -1,7 +1,5 @@
 """The page *Learn*: questions that people ask, answered with figures of their own case."""
 
 from advisor.ui.parts import learn
-from advisor.ui.session import state
 
-with state.Boundary():
-    learn.page()
+learn.page()

@@ -3,10 +3,8 @@
 import streamlit as st
 
 from advisor.ui.parts import my_machine
-from advisor.ui.session import state
 
-with state.Boundary():
-    my_machine.ask()
-    report = st.session_state.get(my_machine.REPORT)
-    if report is not None:
-        my_machine.show(report)
+my_machine.ask()
+report = st.session_state.get(my_machine.REPORT)
+if report is not None:
+    my_machine.show(report)

@@ -6,10 +6,9 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import api, frames
-from advisor.charts import accuracy_alt, accuracy_chart
+from advisor import api, charts, frames
 from advisor.ui.parts.chart_view import TABLE_PX, chart_config, theme
-from advisor.ui.parts.widgets import behind, csv_button, select
+from advisor.ui.parts.widgets import behind, box, csv_button
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, text
@@ -85,20 +84,13 @@ def page() -> Page:
 def explore(runs: Sequence[api.PublishedRun]) -> None:
     """Filter the measurements, draw them and open one."""
     with st.container(horizontal=True):
-        titles = {name: frames.quantity_title(name) for name in frames.quantities(runs)}
-        quantity = select("Quantity", titles, key="accuracy_quantity", width=QUANTITY_PX)
+        quantity = box(page(), "quantity", width=QUANTITY_PX)
         of_quantity = [run for run in runs if run.row.quantity == quantity]
         tasks = [EVERYTHING, *sorted({run.task for run in of_quantity})]
         if st.session_state.get("accuracy_task", EVERYTHING) not in tasks:
             st.session_state["accuracy_task"] = EVERYTHING
         task = st.selectbox("Work", tasks, key="accuracy_task", persist_state="session")
-        card = st.text_input(
-            "Accelerator",
-            key="accuracy_card",
-            placeholder="any, or e.g. A100",
-            type="search",
-            persist_state="session",
-        )
+        card = box(page(), "card", placeholder="any, or e.g. A100")
     state.write(page())
     shown = [run for run in of_quantity if _matches(run, task, card)]
     what = "" if task == EVERYTHING else f" of {task}"
@@ -117,12 +109,13 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
         )
     )
     frame = frames.accuracy_frame(shown)
+    figure = charts.accuracy_chart(frame, quantity=title, theme=theme())
     drawn = st.plotly_chart(
-        accuracy_chart(frame, quantity=title, theme=theme()),
+        figure,
         theme=None,
         key=f"accuracy_chart_{quantity}_{task}_{card}",
         config=chart_config("accuracy"),
-        alt=accuracy_alt(frame, quantity=title),
+        alt=figure.alt,
         on_select="rerun",
         selection_mode="points",
     )

@@ -2,12 +2,12 @@
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
 
-from advisor import api, frames
-from advisor.charts import spread_alt, spread_chart
+from advisor import api, charts, frames
 from advisor.compare import METRICS, Comparison, Metric, compare_cards, verdicts
 from advisor.errors import RefreshError
 from advisor.foundation.dates import dated
@@ -15,8 +15,8 @@ from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui.parts import offers
-from advisor.ui.parts.chart_view import draw, theme
-from advisor.ui.parts.widgets import csv_button, number_list, select
+from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.widgets import box, csv_button, number_list
 from advisor.ui.parts.wording import on_phone, plain, text_table
 from advisor.ui.session import own_catalog, state
 from advisor.ui.session.links import Page, choice, flag, number, text
@@ -26,15 +26,6 @@ from advisor.ui.session.uploads import uploader
 COLUMNS: Final = "provider,instance_type,accelerator,accelerators,on_demand_per_hour"
 NO_CARD: Final = "none"
 DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090", "")
-SEGMENTS: Final = {
-    Segment.CONSUMER: "Consumer",
-    Segment.WORKSTATION: "Workstation",
-    Segment.DATACENTER: "Data centre",
-    Segment.TPU: "TPU",
-    Segment.ASIC: "Other chips",
-    Segment.EDGE: "Edge",
-    Segment.CPU: "Processors",
-}
 MAIN_FACTS: Final = (
     "Memory, reported",
     "Bandwidth",
@@ -45,7 +36,7 @@ MAIN_FACTS: Final = (
 )
 PRICES: Final = {"One card (USD/h)": "%.2f", "One card, spot (USD/h)": "%.2f"}
 SOURCES_PX: Final = 420
-KINDS: Final[Mapping[Segment | None, str]] = {None: "Any kind"} | SEGMENTS
+KINDS: Final[Mapping[str, str]] = {"": "Any kind"} | {kind: kind.label for kind in Segment}
 MEMORY_GIB: Final = {0: "Any memory"} | {
     size: f"{size} GiB" for size in (8, 12, 16, 24, 40, 48, 80, 96, 141, 192)
 }
@@ -57,7 +48,10 @@ QUANTITIES: Final = {title: title for title in BY_TITLE}
 def page() -> Page:
     """Return the inputs as they stand in the address."""
     boxes = {
-        f"card_{place}": choice(f"catalog_card_{place}", f"Accelerator {place}", default, cards)
+        f"card_{place}": replace(
+            choice(f"catalog_card_{place}", f"Accelerator {place}", default, cards),
+            options=lambda: {"": NO_CARD} | state.card_titles(),
+        )
         for place, default in enumerate(DEFAULT_CARDS, start=1)
     }
     return state.beside(
@@ -67,25 +61,25 @@ def page() -> Page:
             "quantity": choice("catalog_metric", "Quantity", METRICS[0].title, lambda: QUANTITIES),
             "differences": flag("catalog_differences", "Differences only"),
             "name": text("catalog_name", "Name"),
-            "vendor": choice("catalog_vendor", "Vendor", None, vendors),
-            "kind": choice("catalog_segment", "Kind", None, lambda: KINDS),
-            "memory": choice("catalog_memory", "Memory", 0, lambda: MEMORY_GIB),
+            "vendor": choice("catalog_vendor", "Vendor", "", vendors),
+            "kind": choice("catalog_segment", "Kind", "", lambda: KINDS),
+            "memory": choice("catalog_memory", "Memory, at least", 0, lambda: MEMORY_GIB),
             "rentable": flag("catalog_rentable", "For rent"),
-            "rate": number("catalog_rate", "US dollars for one euro", None, 0.01, 100.0),
+            "rate": number("catalog_rate", "US dollars for one euro", None, LEAST_RATE, MOST_RATE),
             **offers.fields(),
         },
     )
 
 
 def cards() -> Mapping[str, str]:
-    """Return what can be compared: catalog key to name."""
+    """Return what can be compared: catalog key to name, either of which a link may say."""
     return {"": NO_CARD} | state.accelerator_names()
 
 
-def vendors() -> Mapping[str | None, str]:
+def vendors() -> Mapping[str, str]:
     """Return who makes accelerators, and anybody."""
     names = sorted({card.vendor for card in api.load_catalog().accelerators})
-    return {None: "Any vendor"} | {name: name for name in names}
+    return {"": "Any vendor"} | {name: name for name in names}
 
 
 def prices(catalog: api.Catalog) -> api.Catalog:
@@ -102,23 +96,21 @@ def prices(catalog: api.Catalog) -> api.Catalog:
     )
     if catalog.prices.problem:
         st.warning(plain(catalog.prices.problem), icon=":material/warning:")
+    in_euro = sum(offer.quote is not None for offer in catalog.offers)
+    euro = catalog.exchange_rates["EUR"]
     title = "Change the rate of the euro"
     with (
         st.expander(title if is_public() else f"Fetch live prices, or {title.lower()}"),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
-        rate = st.number_input(
-            "US dollars for one euro",
-            min_value=LEAST_RATE,
-            max_value=MOST_RATE,
-            value=None,
-            placeholder=f"{catalog.exchange_rates['EUR'].usd:.4f}",
+        rate = box(
+            page(),
+            "rate",
+            placeholder=f"{euro.usd:.4f}",
             step=0.01,
             format="%.4f",
-            key="catalog_rate",
-            persist_state="session",
             width=220,
-            help=plain(f"As of {catalog.exchange_rates['EUR'].date}; nine offers are in euro."),
+            help=plain(f"As of {euro.date}; {in_euro} offers are in euro."),
         )
         asked = not is_public() and st.button(
             "Fetch live prices", key="catalog_refresh", icon=":material/refresh:"
@@ -188,24 +180,17 @@ def browse(catalog: api.Catalog) -> None:
     """Filter and list the accelerators."""
     st.header("Browse", anchor=False)
     with st.container(horizontal=True):
-        typed = st.text_input(
-            "Name",
-            key="catalog_name",
-            placeholder="any, or e.g. RTX 40",
-            type="search",
-            persist_state="session",
+        typed = box(page(), "name", placeholder="any, or e.g. RTX 40")
+        vendor, segment, least, rentable = (
+            box(page(), name) for name in ("vendor", "kind", "memory", "rentable")
         )
-        vendor = select("Vendor", vendors(), key="catalog_vendor")
-        segment = select("Kind", KINDS, key="catalog_segment")
-        least = select("Memory, at least", MEMORY_GIB, key="catalog_memory")
-        rentable = st.toggle("For rent", key="catalog_rentable", persist_state="session")
     state.write(page())
     shown = [
         card
         for card in catalog.accelerators
         if _named(card, typed or "")
-        and vendor in (None, card.vendor)
-        and segment in (None, card.segment)
+        and vendor in ("", card.vendor)
+        and segment in ("", card.segment)
         # Cards report a little less than the round figure they are sold by.
         and (not least or card.memory_reported_bytes >= NEARLY * least * GIB)
         and (not rentable or catalog.offers_for(card.key))
@@ -236,7 +221,7 @@ def browse(catalog: api.Catalog) -> None:
             f"{len(table):,} shown; a click on a title sorts. Dense rates with fp32 accumulation. "
             "Rent: cheapest believable offer on demand, divided by its cards; (from): the lowest "
             "of a list. Launch price: over a year old, shops ask otherwise. (?): some value is "
-            "recalled, not checked. None: not known, or nobody rents it."
+            "recalled, not checked. -: not known, or nobody rents it."
         )
     )
     csv_button("catalog", table)
@@ -254,16 +239,15 @@ def _named(card: Accelerator, text: str) -> bool:
 def choose(own: str) -> list[str]:
     """Ask for the cards to compare; the first is the question's own, where it names one."""
     boxes = [f"catalog_card_{place}" for place in range(1, len(DEFAULT_CARDS) + 1)]
-    held = [st.session_state.get(box) for box in boxes]
+    held = [*map(st.session_state.get, boxes)]
     if own in state.card_titles() and held[0] == DEFAULT_CARDS[0] and own not in held:
         st.session_state[boxes[0]] = own
     st.header("Compare", anchor=False)
     # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.
     chosen = []
-    titles = {"": NO_CARD} | state.card_titles()
-    for place, column in enumerate(st.columns(len(boxes))):
+    for place, column in enumerate(st.columns(len(boxes)), start=1):
         with column:
-            chosen.append(select(f"Accelerator {place + 1}", titles, key=boxes[place]))
+            chosen.append(box(page(), f"card_{place}"))
     state.write(page())
     return list(dict.fromkeys(key for key in chosen if key))
 
@@ -275,9 +259,9 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
         st.info("Choose an accelerator.", icon=":material/help:")
         return
     found = compare_cards(keys, catalog)
-    metric = BY_TITLE[select("Quantity", QUANTITIES, key="catalog_metric")]
+    metric = BY_TITLE[box(page(), "quantity")]
     _spread(catalog, keys, metric)
-    differences = st.toggle("Differences only", key="catalog_differences", persist_state="session")
+    differences = box(page(), "differences")
     state.write(page())
     table = frames.comparison_table(found, differences=differences)
     if table.empty:
@@ -322,13 +306,8 @@ def _spread(catalog: api.Catalog, keys: Sequence[str], metric: Metric) -> None:
         return
     told = frames.verdict_sentences(metric, verdicts(metric, keys, catalog))
     st.markdown("\n".join(f"- {plain(line)}" for line in told))
-    draw(
-        spread_chart(
-            frame, title=metric.title, unit=metric.unit, theme=theme(), compact=on_phone()
-        ),
-        key=f"catalog_chart_{metric.title}",
-        alt=spread_alt(frame, title=metric.title, unit=metric.unit),
-    )
+    key = f"catalog_chart_{metric.title}"
+    draw(charts.spread_chart, frame, key=key, title=metric.title, unit=metric.unit)
     if metric.priced:
         st.caption(
             "The dot is the median over providers of the cheapest offer of each. A difference "

@@ -1,12 +1,12 @@
 """Charts on a page: to save as a picture, with words for who cannot see them, with a table."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
 
-from advisor import api, frames
-from advisor.charts import Figure, Theme, narrowed, theme_named
+from advisor import api, charts, frames
 from advisor.ui.parts.widgets import csv_button
 from advisor.ui.parts.wording import PHONE_PX, WINDOW, on_phone, text_table
 from advisor.ui.session.address import ONE_ENTRY
@@ -61,9 +61,9 @@ def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
     return chosen[titles.index(title) if title in titles else 0].plan.estimate
 
 
-def theme() -> Theme:
-    """Return the colours of charts in the reader's theme."""
-    return theme_named(st.context.theme.type)
+def theme() -> charts.Theme:
+    """Return how charts look in the reader's theme and window."""
+    return replace(charts.theme_named(st.context.theme.type), compact=on_phone())
 
 
 def chart_config(name: str) -> dict[str, object]:
@@ -83,12 +83,10 @@ def chart_config(name: str) -> dict[str, object]:
     }
 
 
-def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:
-    """Draw a chart; ``alt`` says it in words, where no caption does."""
-    config = chart_config(key)
-    if on_phone() and figure.layout.showlegend:
-        figure = narrowed(figure, theme())
-    st.plotly_chart(figure, theme=None, key=key, config=config, alt=alt)
+def draw(chart: Callable[..., charts.Figure], *data: object, key: str, **more: object) -> None:
+    """Draw a chart as the reader's theme and window have it; its words are for who cannot see."""
+    figure = chart(*data, theme=theme(), **more)
+    st.plotly_chart(figure, theme=None, key=key, config=chart_config(key), alt=figure.alt)
 
 
 def table_below(

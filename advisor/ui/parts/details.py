@@ -1,31 +1,25 @@
 """What stands behind the answer: why each card lost, every formula, downloads and the link."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 import streamlit as st
 
-from advisor import api, frames
-from advisor.charts import (
-    day_alt,
-    day_chart,
-    grid_chart,
-    grid_finding,
-    scaling_alt,
-    scaling_chart,
-    scaling_finding,
-)
+from advisor import api, charts, frames
 from advisor.errors import InputError, without_options
-from advisor.nouns.case import Hardware
-from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below, theme
+from advisor.nouns.case import Case, Hardware
+from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below
 from advisor.ui.parts.widgets import behind, csv_button, download_file, select, show_mistake
-from advisor.ui.parts.wording import on_phone, plain, text_table
+from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
-from advisor.ui.session.kept import kept
+from advisor.ui.session.kept import kept, kept_for
 from advisor.ui.session.state import Answer
 
 PAGE_ROWS: Final = 12
 ALL_REASONS: Final = "All reasons"
+CODE: Final = re.compile(r"(^\s*```.*?^\s*```)", re.DOTALL | re.MULTILINE)
+HEADING: Final = re.compile(r"^#", re.MULTILINE)
 
 
 @st.fragment
@@ -92,7 +86,7 @@ def fewest(found: Answer) -> None:
 def day(found: api.Day) -> None:
     """Draw the day of a plan, and what each way of renting costs."""
     frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
-    draw(day_chart(frame, fixed, theme=theme()), key="day_chart", alt=day_alt(frame, fixed))
+    draw(charts.day_chart, frame, fixed, key="day_chart")
     text_table(frames.day_table(found))
     st.caption(plain(f"Assumed: {' '.join(found.assumptions)}."))
 
@@ -100,10 +94,7 @@ def day(found: api.Day) -> None:
 @behind("More or fewer accelerators", key="scaling", icon="stacked_line_chart")
 def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Draw how a plan's hardware speeds up with its number."""
-    estimate = plan_asked(chosen, key="scaling_plan")
-    hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
-    asked = recommendation.case.changed(hardware=hardware)
-    found = kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
+    found = kept_for(_on_plan(recommendation, chosen, key="scaling_plan"), api.scaling)
     st.caption(
         "The best layout of each number, with the same batch. Smaller shares mean more "
         "traffic, waiting and failures for each second of computing; a number that does not "
@@ -115,24 +106,30 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
             "No offer rents these accelerators together in another number that holds the work."
         )
         return
-    st.markdown(plain(scaling_finding(frame)))
-    draw(scaling_chart(frame, theme=theme()), key="scaling_chart", alt=scaling_alt(frame))
+    st.markdown(plain(charts.scaling_finding(frame)))
+    draw(charts.scaling_chart, frame, key="scaling_chart")
     table_below("scaling", lambda: frames.scaling_table(found), frame)
 
 
 @behind("What if the hardware were better?", key="what_if", icon="upgrade")
 def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Show what more or better hardware than a plan's would buy."""
-    estimate = plan_asked(chosen, key="what_if_plan")
-    hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
-    asked = recommendation.case.changed(hardware=hardware)
-    found = kept(lambda: api.what_if(asked), "what_if", asked.to_json(indent=None))
+    found = kept_for(_on_plan(recommendation, chosen, key="what_if_plan"), api.what_if)
     st.markdown(plain(frames.what_if_sentence(found)))
     text_table(frames.what_if_table(found))
     st.caption(
         "One change at a time, each with its best layout. Each card keeps its measured "
         "efficiencies. Half the price changes nothing but the bill."
     )
+
+
+def _on_plan(
+    recommendation: api.Recommendation, chosen: Sequence[frames.Pick], *, key: str
+) -> Case:
+    """Ask for one of the plans; return the question on its hardware."""
+    estimate = plan_asked(chosen, key=key)
+    hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
+    return recommendation.case.changed(hardware=hardware)
 
 
 @behind("What would change the answer?", key="turning", icon="change_circle")
@@ -160,13 +157,8 @@ def grid(recommendation: api.Recommendation) -> None:
         return
     ways = {"usd": "Cost", "time": "Time"} if (frame["usd"] > 0).any() else {"time": "Time"}
     by = select("Show", ways, key="grid_by")
-    found = grid_finding(frame)
-    st.markdown(plain(found))
-    draw(
-        grid_chart(frame, by=by or "time", theme=theme(), compact=on_phone()),
-        key="grid_chart",
-        alt=f"{found} Heat map, cards down, their number across; stronger is better.",
-    )
+    st.markdown(plain(charts.grid_finding(frame)))
+    draw(charts.grid_chart, frame, key="grid_chart", by=by or "time")
     table_below("grid", lambda: frames.grid_table(frame, by=by or "time"), frame)
 
 
@@ -243,10 +235,7 @@ def _shown(text: str) -> str:
     ### Set-up
     Expect \$3 (\$2-4).
     """
-    lines, in_code = [], False
-    for line in text.split("\n"):
-        fence = line.lstrip().startswith("```")
-        smaller = f"##{line}" if line.startswith("#") else line
-        lines.append(line if in_code or fence else smaller.replace("$", "\\$"))
-        in_code ^= fence
-    return "\n".join(lines)
+    parts = CODE.split(text)
+    for place in range(0, len(parts), 2):  # code stands between the others
+        parts[place] = HEADING.sub("###", parts[place]).replace("$", "\\$")
+    return "".join(parts)

@@ -7,10 +7,9 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import api, frames
+from advisor import api, charts, frames
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
-from advisor.charts import fits_alt, fits_chart, fits_finding
 from advisor.errors import InputError
 from advisor.foundation.formatting import memory as memory_size
 from advisor.foundation.formatting import memory_against
@@ -24,12 +23,12 @@ from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.reading import read
 from advisor.ui.forms.rules import OWN
 from advisor.ui.parts import memory, question, remedies
-from advisor.ui.parts.chart_view import draw, theme
+from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
-from advisor.ui.parts.widgets import select, show_mistake
+from advisor.ui.parts.widgets import box, select, show_mistake
 from advisor.ui.parts.wording import list_table, plain
 from advisor.ui.session import state
-from advisor.ui.session.kept import kept
+from advisor.ui.session.kept import kept, kept_for
 from advisor.ui.session.links import Page, choice, flag
 
 ANSWER_TOKENS: Final = 256
@@ -85,7 +84,7 @@ def ask() -> tuple[Inputs, api.Fits]:
         with grid.cell():
             _ask_context(context)
         controls.field("users", slots, grid.cell())
-        everything = st.toggle("Every known model", key="fits_all", persist_state="session")
+        everything = box(page(), "all")
     controls.show_problems(problems, usable, _as_asked(inputs), slots)
     state.write(page())
     card, count = state.card_of(usable)
@@ -138,7 +137,7 @@ def _own_model(inputs: Inputs) -> None:
     """Say whether the work of the question fits the cards."""
     try:
         case = state.case_on_card(inputs)
-        estimate = memory.estimated(case)
+        estimate = kept_for(case, api.estimate)
     except InputError as error:
         show_mistake(error)
         return
@@ -151,7 +150,7 @@ def _own_model(inputs: Inputs) -> None:
 
 def _fits_then(inputs: Inputs) -> str | None:
     """Say how a changed question fits the cards; None where it does not."""
-    estimate = memory.estimated(state.case_on_card(inputs))
+    estimate = kept_for(state.case_on_card(inputs), api.estimate)
     return fit_words(work_words(inputs), estimate) if estimate.memory.fits else None
 
 
@@ -201,8 +200,8 @@ def show(inputs: Inputs, fits: api.Fits) -> None:
         list_table(training, height="content")
     st.header("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)
-    st.markdown(plain(fits_finding(frame)))
-    draw(fits_chart(frame, theme=theme()), key="fits_chart", alt=fits_alt(frame))
+    st.markdown(plain(charts.fits_finding(frame)))
+    draw(charts.fits_chart, frame, key="fits_chart")
     _how_far(inputs, fits)
     st.header("Assumed", anchor=False)
     st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))
@@ -249,6 +248,6 @@ def _how_far(inputs: Inputs, fits: api.Fits) -> None:
             "layout": served.layout.model_dump(mode="json"),
         },
     )
-    for curve in memory.curves(case):
+    for curve in kept_for(case, api.memory_curves):
         if curve.variable == "context":
             memory.show_curve(curve)

@@ -8,8 +8,7 @@ from typing import Any, Final
 import streamlit as st
 import yaml
 
-from advisor import api, frames
-from advisor.charts import weeks_alt, weeks_chart, weeks_finding
+from advisor import api, charts, frames
 from advisor.errors import InputError
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
@@ -18,10 +17,10 @@ from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.rules import OWN as OWN_CARDS
 from advisor.ui.parts import question
-from advisor.ui.parts.chart_view import draw, theme
+from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
-from advisor.ui.parts.widgets import download, select, show_mistake
-from advisor.ui.parts.wording import on_phone, plain, text_table
+from advisor.ui.parts.widgets import box, download, show_mistake
+from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Field, Page, choice, flag, number, packed, unpack
@@ -48,6 +47,7 @@ MOST_WORKLOADS: Final = 30
 """More would keep other visitors waiting: each workload is a search of its own."""
 MOST_BYTES: Final = 1_000_000
 """Of an uploaded portfolio."""
+LIMIT: Final = {"format": "%.0f", "placeholder": "no limit"}
 MONTH: Final = "fleet_month"
 PLANNED: Final = "fleet_planned"
 """Session's key of the last portfolio that could be used."""
@@ -74,7 +74,7 @@ def inputs() -> Page:
             "growth": number("fleet_growth", "Growth a year (%)", 0.0, -90.0, 900.0),
             "here": flag("fleet_here", "Must stay on premises"),
             "most": number("fleet_most", "Most for machines (USD)", None, 0.0, MOST_BUDGET),
-            "budget": number("fleet_budget", "Budget", None, 0.0, MOST_BUDGET),
+            "budget": number("fleet_budget", "Budget for machines (USD)", None, 0.0, MOST_BUDGET),
             "people": number("fleet_people", "People", 12.0, 1.0, MOST_PEOPLE),
             "tune": choice("fleet_tune", "Fine-tuned model", "llama-3.1-8b", state.preset_titles),
             "serve": choice("fleet_serve", "Served model", None, state.preset_titles),
@@ -166,36 +166,28 @@ def _ask_how_often(asked: Inputs) -> None:
     columns = st.columns(4, vertical_alignment="bottom")
     with columns[0]:
         if asked.task == Task.SERVE:
-            select("When", HOURS, key="fleet_hours")
+            box(inputs(), "when")
         else:
-            _number("Runs a month", 0.01, MOST_RUNS, key="fleet_runs", format="%g")
+            box(inputs(), "runs", format="%g")
     with columns[1]:
-        _number("Growth a year (%)", -90.0, 900.0, key="fleet_growth", format="%g")
+        box(inputs(), "growth", format="%g")
     with columns[2]:
-        most = "Most for machines (USD)"
-        _number(most, 0.0, MOST_BUDGET, key="fleet_most", placeholder="no limit")
+        box(inputs(), "most", **LIMIT)
     with columns[3]:
-        st.toggle("Must stay on premises", key="fleet_here", persist_state="session")
+        box(inputs(), "here")
 
 
 def _ask_group(plan: str) -> None:
     columns = st.columns(3 if plan == "home" else 4)
     with columns[0]:
-        most = "Budget for machines (USD)"
-        _number(most, 0.0, MOST_BUDGET, key="fleet_budget", placeholder="no limit")
+        box(inputs(), "budget", **LIMIT)
     if plan != "home":
         with columns[1]:
-            _number("People", 1.0, MOST_PEOPLE, key="fleet_people")
+            box(inputs(), "people", format="%.0f")
     with columns[-2]:
-        select("Fine-tuned model", state.preset_titles(), key="fleet_tune")
+        box(inputs(), "tune")
     with columns[-1]:
-        titles, usual = state.preset_titles(), "Usual for this plan"
-        select("Served model", titles, key="fleet_serve", index=None, placeholder=usual)
-
-
-def _number(label: str, low: float, high: float, *, key: str, **more: Any) -> None:
-    shown = {"format": "%.0f", "value": None} | more
-    st.number_input(label, low, high, key=key, persist_state="session", **shown)
+        box(inputs(), "serve", placeholder="Usual for this plan")
 
 
 def _portfolio(asked: Inputs, values: Mapping[str, Any]) -> api.Portfolio:
@@ -345,9 +337,5 @@ def _week(plan: api.FleetPlan) -> None:
         st.select_slider("A week from month", months, key=MONTH, persist_state="session")
         state.write(inputs())
     frame = frames.weeks_frame(plan, month)
-    st.markdown(plain(weeks_finding(frame)))
-    draw(
-        weeks_chart(frame, theme=theme(), compact=on_phone()),
-        key="fleet_weeks",
-        alt=weeks_alt(frame),
-    )
+    st.markdown(plain(charts.weeks_finding(frame)))
+    draw(charts.weeks_chart, frame, key="fleet_weeks")

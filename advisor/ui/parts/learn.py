@@ -5,16 +5,15 @@ from typing import Final
 
 import streamlit as st
 
-from advisor.charts import lesson_alt, lesson_chart
+from advisor import charts, frames
 from advisor.errors import InputError
-from advisor.foundation.references import references
 from advisor.lessons.glossary import glossary
 from advisor.lessons.results import Lesson
 from advisor.lessons.topics import lesson, lesson_texts
 from advisor.ui.parts import question
-from advisor.ui.parts.chart_view import draw, theme
+from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
-from advisor.ui.parts.widgets import select, show_mistake
+from advisor.ui.parts.widgets import box, show_mistake
 from advisor.ui.parts.wording import on_phone, plain
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
@@ -37,7 +36,7 @@ def page() -> None:
     asked = question.asked(inputs(), title="Learn", heading="What should I know?")
     titles = {topic: text.question for topic, text in lesson_texts().items()}
     if on_phone():  # the list would fill the screen
-        select("Question", titles, key=TOPIC)
+        box(inputs(), "topic")
         right = st.container()
     else:
         left, right = st.columns([1, 2], gap="large")
@@ -90,17 +89,12 @@ def _show(shown: Lesson, newest: str) -> None:
     for sentence in (*filter(None, rest), *shown.teaches):
         st.markdown(plain(sentence))
     if len(shown.figures.bars) >= FEWEST_BARS:
-        draw(
-            lesson_chart(shown.figures, theme=theme(), compact=on_phone()),
-            key="learn_chart",
-            alt=lesson_alt(shown.figures),
-        )
+        draw(charts.lesson_chart, shown.figures, key="learn_chart")
         with st.expander("View as table", type="compact"):
             for bar in shown.figures.bars:
                 st.markdown(plain(f"{bar.label}: {bar.text}"))
     for key in shown.references:
-        source = references()[key]
-        st.caption(plain(f"{source.authors} {source.year}: {source.title}. {source.locator}"))
+        st.caption(plain(frames.citation(key), links=True))
     st.caption(
         f"Figures: computed for your question, with prices up to {newest}. *Catalog* names the "
         "source of each card and price, *Accuracy* that of each measured run."

@@ -4,26 +4,15 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from advisor import api, frames
-from advisor.charts import curve_alt, curve_chart
+from advisor import api, charts, frames
 from advisor.errors import without_options
 from advisor.nouns.case import Case
-from advisor.ui.parts.chart_view import draw, plan_asked, table_below, theme
+from advisor.ui.parts.chart_view import draw, plan_asked, table_below
 from advisor.ui.parts.widgets import behind
-from advisor.ui.parts.wording import on_phone, plain
+from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
-from advisor.ui.session.kept import kept
+from advisor.ui.session.kept import kept_for
 from advisor.ui.session.state import Answer
-
-
-def estimated(case: Case) -> api.Estimate:
-    """Return the estimate of a case with hardware."""
-    return kept(lambda: api.estimate(case), "estimate", case.to_json(indent=None))
-
-
-def curves(case: Case) -> tuple[api.Curve, ...]:
-    """Return the curves of a case with hardware and layout."""
-    return kept(lambda: api.memory_curves(case), "curves", case.to_json(indent=None))
 
 
 def ways_out(estimate: api.Estimate | None) -> None:
@@ -40,18 +29,17 @@ def ways_out(estimate: api.Estimate | None) -> None:
 def how_far(found: Answer, chosen: Sequence[frames.Pick]) -> None:
     """Draw memory and speed against batch and length, computed when opened."""
     estimate = plan_asked(chosen, key="curves_plan")
-    for curve in curves(_case_of(found, estimate)):
+    for curve in kept_for(_case_of(found, estimate), api.memory_curves):
         show_curve(curve)
 
 
 def show_curve(curve: api.Curve) -> None:
     """Draw one curve with its sentence, its table and its CSV."""
-    title, frame = curve.title, frames.curve_frame(curve)
+    frame = frames.curve_frame(curve)
     st.markdown(plain(curve.sentence))
-    alt = curve_alt(frame, title=title, sentence=curve.sentence)
-    drawn = curve_chart(frame, title=title, theme=theme(), compact=on_phone())
-    draw(drawn, key=f"curve_{curve.variable}", alt=alt)
-    table_below(f"curve_{curve.variable}", lambda: frames.curve_table(curve), frame)
+    key = f"curve_{curve.variable}"
+    draw(charts.curve_chart, frame, key=key, title=curve.title, sentence=curve.sentence)
+    table_below(key, lambda: frames.curve_table(curve), frame)
 
 
 def _case_of(found: Answer, estimate: api.Estimate) -> Case:

@@ -9,8 +9,7 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import api, frames
-from advisor.charts import roofline_alt, roofline_chart
+from advisor import api, charts, frames
 from advisor.errors import AdvisorError, InputError
 from advisor.foundation.formatting import measured_rate, memory, percent
 from advisor.nouns.limits import OwnedHardware
@@ -21,8 +20,8 @@ from advisor.probe.learned_constants import owned_from_report
 from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, describe_device, parse_report
 from advisor.ui.parts import question
-from advisor.ui.parts.chart_view import TABLE_PX, draw, theme
-from advisor.ui.parts.widgets import download, select, show_mistake
+from advisor.ui.parts.chart_view import TABLE_PX, draw
+from advisor.ui.parts.widgets import box, download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice
@@ -117,7 +116,7 @@ def _measure() -> None:
         return
     job: Job | None = st.session_state.get(JOB)
     busy = job is not None and job.running
-    mode = select("How long", MODES, key="machine_mode")
+    mode = box(page(), "mode")
     state.write(page())
     if st.button("Measure this machine", disabled=busy, key="machine_start"):
         st.session_state[JOB] = start(mode)
@@ -200,11 +199,9 @@ def show(report: ProbeReport) -> None:
             continue
         expected = expected_times_s(found, catalog)
         frame = frames.roofline_frame(found, expected)
-        draw(
-            roofline_chart(frame, bandwidth_bytes_per_s=bandwidth, theme=theme()),
-            key=f"machine_roofline_{place}",
-        )
-        st.caption(plain(roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))
+        key = f"machine_roofline_{place}"
+        draw(charts.roofline_chart, frame, key=key, bandwidth_bytes_per_s=bandwidth)
+        st.caption(plain(charts.roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))
         with st.expander("View as table"):
             text_table(frames.products_table(found, expected), tallest_px=TABLE_PX)
             text_table(frames.transfers_table(found))

@@ -1,43 +1,38 @@
 """What there is to rent: the list of offers on the page *Catalog*."""
 
-from collections.abc import Mapping
-
 import streamlit as st
 
 from advisor import api, frames
-from advisor.ui.parts.widgets import download, number_list, select
+from advisor.ui.parts.widgets import box, download, number_list
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
-from advisor.ui.session.links import Field, choice, flag
-from advisor.ui.session.state import provider_names
+from advisor.ui.session.links import Field, Page, choice, flag
 
 
 def fields() -> dict[str, Field]:
     """Return the inputs of the list as they stand in the address."""
     return {
-        "offered": choice("catalog_offers_card", "Offers of", "", cards),
-        "offered_by": choice("catalog_offers_by", "Provider", None, providers),
+        "offered": choice(
+            "catalog_offers_card",
+            "Offers of",
+            "",
+            lambda: {"": "Any accelerator"} | state.accelerator_names(),
+        ),
+        "offered_by": choice(
+            "catalog_offers_by",
+            "Provider",
+            "",
+            lambda: {"": "Any provider"} | {name: name for name in state.provider_names()},
+        ),
         "offered_spot": flag("catalog_offers_spot", "Spot"),
     }
 
 
-def cards() -> Mapping[str, str]:
-    """Return the accelerators that the list may be limited to."""
-    return {"": "Any accelerator"} | state.accelerator_names()
-
-
-def providers() -> Mapping[str | None, str]:
-    """Return the providers that the list may be limited to."""
-    return {None: "Any provider"} | {name: name for name in provider_names()}
-
-
-def offers(catalog: api.Catalog) -> None:
+def offers(page: Page, catalog: api.Catalog) -> None:
     """List offers by price, with filters and as CSV."""
     st.header("What does it cost where?", anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        card = select("Offers of", cards(), key="catalog_offers_card")
-        provider = select("Provider", providers(), key="catalog_offers_by")
-        spot = st.toggle("Spot", key="catalog_offers_spot", persist_state="session")
+        card, provider, spot = (box(page, name) for name in fields())
     found = api.list_offers(
         catalog, [card] if card else [], providers=[provider] if provider else [], spot=spot
     )

@@ -2,28 +2,17 @@
 
 import streamlit as st
 
-from advisor import api, frames
-from advisor.charts import (
-    dollars,
-    effects_alt,
-    effects_chart,
-    effects_finding,
-    strip_alt,
-    strip_chart,
-    timeline_alt,
-    timeline_chart,
-    timeline_finding,
-)
+from advisor import api, charts, frames
 from advisor.errors import InputError
 from advisor.foundation.formatting import hourly_price, money, percent, rate, years
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.ui.forms import controls, money_inputs
 from advisor.ui.parts import question, sliders
-from advisor.ui.parts.chart_view import draw, table_below, theme
+from advisor.ui.parts.chart_view import draw, table_below
 from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.widgets import show_mistake
-from advisor.ui.parts.wording import list_table, on_phone, plain, span, text_table
+from advisor.ui.parts.wording import list_table, plain, span, text_table
 from advisor.ui.session import state
 
 
@@ -130,18 +119,15 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
     for strip in found.strips:
         with slots[strip.field]:
             ticks, text = _strip_text(strip.field, strip.value)
-            frame = frames.strip_frame(strip)
             st.markdown(f"Hours a month above which buying pays; now {plain(text)}:")
             draw(
-                strip_chart(
-                    frame,
-                    value=strip.value,
-                    hours=found.hours_per_month,
-                    ticks=ticks,
-                    theme=theme(),
-                ),
+                charts.strip_chart,
+                frames.strip_frame(strip),
                 key=f"own_strip_{strip.field}",
-                alt=strip_alt(frame, value_text=text),
+                value=strip.value,
+                text=text,
+                hours=found.hours_per_month,
+                ticks=ticks,
             )
 
 
@@ -152,8 +138,8 @@ def _strip_text(field: str, value: float) -> tuple[str, str]:
     if field == "electricity_usd_per_kwh":
         return "$.2f", f"${value:.3f}/kWh"
     if field == "usd_per_hour":
-        return dollars(value), hourly_price(value)
-    return dollars(value), money(value)
+        return charts.dollars(value), hourly_price(value)
+    return charts.dollars(value), money(value)
 
 
 def _span(value: Range) -> str:
@@ -171,31 +157,22 @@ def _charts(found: api.Ownership) -> None:
     even = main.break_even
     st.header("When does owning overtake?", anchor=False)
     timeline = frames.timeline_frame(found)
-    st.markdown(plain(timeline_finding(timeline, month=even.month)))
+    st.markdown(plain(charts.timeline_finding(timeline, month=even.month)))
     st.caption(
         plain(
             f"Against {main.title}. Bands are 80 % ranges; their inputs are assumptions. What the "
             "machines are worth at the end counts in the last month."
         )
     )
-    draw(
-        timeline_chart(
-            timeline, months=(even.first_month, even.month, even.last_month), theme=theme()
-        ),
-        key="own_timeline",
-        alt=timeline_alt(timeline, month=even.month),
-    )
+    months = even.first_month, even.month, even.last_month
+    draw(charts.timeline_chart, timeline, key="own_timeline", months=months)
     table_below("own_timeline", lambda: frames.timeline_table(found), timeline)
     effects = frames.effects_frame(found)
     if effects.empty:
         return
     st.header("What matters?", anchor=False)
-    st.markdown(plain(effects_finding(effects)))
-    draw(
-        effects_chart(effects, theme=theme(), compact=on_phone()),
-        key="own_effects",
-        alt=effects_alt(effects),
-    )
+    st.markdown(plain(charts.effects_finding(effects)))
+    draw(charts.effects_chart, effects, key="own_effects")
     table_below("own_effects", lambda: frames.effects_table(found), effects)
 
 

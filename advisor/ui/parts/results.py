@@ -1,23 +1,14 @@
 """The answer as a person reads it: one sentence, the numbers, the plans, the two charts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from advisor import api, frames
-from advisor.charts import (
-    cost_time_alt,
-    cost_time_chart,
-    cost_time_finding,
-    memory_alt,
-    memory_chart,
-    memory_finding,
-)
+from advisor import api, charts, frames
 from advisor.errors import without_options
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
@@ -30,14 +21,11 @@ from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.ui.forms.reading import network_of, read
 from advisor.ui.forms.rules import OWN
-from advisor.ui.parts.chart_view import draw, table_below, theme
-from advisor.ui.parts.wording import EVIDENCE, on_phone, plain, span, together
+from advisor.ui.parts.chart_view import draw, table_below
+from advisor.ui.parts.wording import EVIDENCE, plain, span, together
 from advisor.ui.session import state
 from advisor.ui.session.links import Opened
 from advisor.ui.session.state import Answer
-
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
 
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 7
@@ -283,7 +271,7 @@ def advice(recommendation: api.Recommendation) -> None:
         st.markdown("  \n".join(lines))
 
 
-def charts(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
+def pictures(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
     """Draw cost against time, and the memory of the plans."""
     points = frames.candidate_points(recommendation)
     if not points:
@@ -294,10 +282,8 @@ def charts(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) ->
         return
     st.header("What fills the memory", anchor=False)
     terms = frames.memory_terms(chosen)
-    st.markdown(plain(memory_finding(terms)))
-    draw(
-        memory_chart(terms, theme=theme(), compact=on_phone()), key="memory", alt=memory_alt(terms)
-    )
+    st.markdown(plain(charts.memory_finding(terms)))
+    draw(charts.memory_chart, terms, key="memory")
     table_below("memory", lambda: frames.memory_table(chosen), lambda: frames.Table(terms))
 
 
@@ -312,7 +298,7 @@ def _cost_time(
     shown = frames.charted(points, selected)
     axes, far_limits = frames.within_reach(axes, shown)
     st.header("What speed costs", anchor=False)
-    if finding := cost_time_finding(selected, axes):
+    if finding := charts.cost_time_finding(selected, axes):
         st.markdown(plain(finding))
     note = (
         "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "
@@ -321,11 +307,7 @@ def _cost_time(
     if left_out := len(points) - len(shown):
         note += f" {left_out} more configurations are in the table only."
     st.caption(plain(f"{note} {far_limits}"))
-    draw(
-        cost_time_chart(shown, selected, axes, theme=theme(), compact=on_phone()),
-        key="cost_time",
-        alt=cost_time_alt(shown, selected, axes),
-    )
+    draw(charts.cost_time_chart, shown, selected, axes, key="cost_time")
     table_below(
         "cost_time", lambda: frames.points_table(points, axes), lambda: frames.Table(points)
     )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -97,27 +98,23 @@ def question(inputs: Inputs) -> None:
                 (WORK | LIMIT)[name],
                 key=f"slide_{name}",
                 box=state.key(name),
-                take=_taking(name),
-                text=_shown(name),
+                take=partial(_take, name),
+                text=partial(_words, name),
                 whole=RULES[name].kind is Reads.WHOLE,
             )
 
 
-def _taking(name: str) -> Callable[[float], None]:
-    def take(value: float) -> None:
-        st.session_state[state.key(name)] = _text(name)(value)
-
-    return take
+def _take(name: str, value: float) -> None:
+    state.take({name: _typed(name, value)})
 
 
-def _shown(name: str) -> Callable[[float], str]:
+def _words(name: str, value: float) -> str:
     """Return how a value stands above the thumb: as the question names it, for 1 user too."""
-    label = RULES[name].label.partition(" (")[0].lower()
-    return lambda value: f"{label} {_text(name)(value)}"
+    return f"{RULES[name].label.partition(' (')[0].lower()} {_typed(name, value)}"
 
 
-def _text(name: str) -> Callable[[float], str]:
+def _typed(name: str, value: float) -> str:
     """Return how a value of an input is typed."""
     if RULES[name].kind is not Reads.HOURS:
-        return in_letters if name in WORK else "{:g}".format
-    return lambda hours: f"{hours:g} h" if hours < 3 * DAY_H else f"{hours / DAY_H:.3g} days"
+        return in_letters(value) if name in WORK else f"{value:g}"
+    return f"{value:g} h" if value < 3 * DAY_H else f"{value / DAY_H:.3g} days"

@@ -1,20 +1,17 @@
 """Pieces that several pages have: parts that open, mistakes, lists of numbers, files to save."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import Any, Final, ParamSpec
 
 import streamlit as st
+from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
 from advisor import api, frames
 from advisor.errors import AdvisorError
 from advisor.ui.parts.wording import plain
+from advisor.ui.session.links import Page
 from advisor.ui.session.state import sentence
-
-if TYPE_CHECKING:
-    from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
 P = ParamSpec("P")
 LIST_PX: Final = 420
@@ -63,6 +60,20 @@ def select(label: str, titles: Mapping[Any, str], *, key: str, **more: Any) -> A
     )
 
 
+def box(page: Page, name: str, **more: Any) -> Any:
+    """Ask for an input of a page as its address has it; ``more`` are arguments of the box."""
+    field = page.fields[name]
+    if field.options is not None:
+        index = None if field.default is None else 0
+        return select(field.label, field.options(), key=field.key, **{"index": index} | more)
+    kept: Any = {"key": field.key, "persist_state": "session", **more}
+    if isinstance(field.default, bool):
+        return st.toggle(field.label, **kept)
+    if field.bounds is not None:
+        return st.number_input(field.label, *field.bounds, value=None, **kept)
+    return st.text_input(field.label, type="search", **kept)
+
+
 def show_mistake(error: AdvisorError, *, blocked: bool = False, instead: str = "") -> None:
     """Say what is wrong, and what the answer below is for ``instead``.
 
@@ -89,6 +100,7 @@ def number_list(
         table,
         hide_index=True,
         width="stretch",
+        placeholder="-",
         height=min(LIST_PX, ROW_PX * (len(table) + 1) + 2),
         key=key,
         column_config={

@@ -45,6 +45,8 @@ READ_LATER: Final = re.compile(
 )
 """Places in bare addresses, ``:material/…:`` and arrows. The browser looks for these after
 Markdown, when escapes are gone."""
+ARXIV: Final = re.compile(r"arXiv\\:(\d{4}\.\d{4,5})")
+"""A paper's number, escaped."""
 WORD_JOINER: Final = "\N{WORD JOINER}"
 """Has no width and allows no line break."""
 
@@ -53,12 +55,14 @@ def plain(text: str, *, links: bool = False) -> str:
     r"""Return a text that Streamlit's Markdown shows as it is.
 
     Without this, two dollar signs would make a formula of the text between them, and an address
-    would become a link. ``links`` keeps addresses as links: only for texts of the data files.
+    would become a link. ``links`` makes addresses and papers links: only for texts of the data
+    files.
 
     >>> plain("$12 ($9)")
     '\\$12 \\(\\$9\\)'
     """
-    return MARKDOWN.sub(r"\\\1", together(text if links else READ_LATER.sub(WORD_JOINER, text)))
+    shown = MARKDOWN.sub(r"\\\1", together(text if links else READ_LATER.sub(WORD_JOINER, text)))
+    return ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\1)", shown) if links else shown
 
 
 def together(text: str) -> str:

@@ -1,19 +1,17 @@
 """Answers that the page keeps for whoever asks again, over all sessions of a server."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor.foundation.sharing import Shelf, Turns
+from advisor.nouns.case import Case
 from advisor.ui.session import own_catalog
-
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
 
 AT_ONCE: Final = 4
 """Questions computed at once. They share one core, so that a heavy one slows light ones and does
@@ -47,7 +45,7 @@ def kept(answer: Callable[[], Answer], *question: object) -> Answer:
     place = sha256(repr(asked).encode(errors="backslashreplace")).digest()
     found = shelf().find(place)
     if found is None:
-        with _Notice() as notice, turns().turn(notice.show):
+        with _notice() as show, turns().turn(show):
             found = shelf().find(place)  # another session may have asked it meanwhile
             if found is None:
                 found = answer()
@@ -55,22 +53,26 @@ def kept(answer: Callable[[], Answer], *question: object) -> Answer:
     return cast("Answer", found)
 
 
-class _Notice:
-    """A line on the page while a question waits; writing it also notices the next input."""
+def kept_for(case: Case, answer: Callable[[Case], Answer]) -> Answer:
+    """Return what a function of the engine says of a case, computed once for the same case."""
+    return kept(lambda: answer(case), answer.__name__, case.to_json(indent=None))
 
-    def __init__(self) -> None:
-        self._line: DeltaGenerator | None = None
 
-    def __enter__(self) -> Self:
-        return self
+@contextmanager
+def _notice() -> Iterator[Callable[[int], None]]:
+    """Show a line on the page while a question waits; writing it also notices the next input."""
+    lines: list[DeltaGenerator] = []
 
-    def __exit__(self, *_: object) -> None:
-        if self._line is not None:
-            self._line.empty()
-
-    def show(self, ahead: int) -> None:
+    def show(ahead: int) -> None:
         if get_script_run_ctx() is None:
             return
-        self._line = self._line or st.empty()
+        if not lines:
+            lines.append(st.empty())
         before = f"Questions that wait before yours: {ahead}" if ahead else "Yours is next"
-        self._line.caption(f"Many people ask at once. {before}.")
+        lines[0].caption(f"Many people ask at once. {before}.")
+
+    try:
+        yield show
+    finally:
+        for line in lines:
+            line.empty()

@@ -55,6 +55,10 @@ class Field:
     """Whether the box shows a wrong text again, with what is wrong about it."""
     aliases: tuple[str, ...] = ()
     """Other names in older links and on other pages."""
+    options: Callable[[], Mapping[Any, str]] | None = None
+    """Value to title, where it is one of some."""
+    bounds: tuple[float, float | None] | None = None
+    """The least and the most, where it is a number."""
 
 
 @record
@@ -88,13 +92,13 @@ class Opened:
     seen: Seen | None
 
 
-def text(key: str, label: str, default: str = "") -> Field:
+def text(key: str, label: str) -> Field:
     """Return the field of a line of free text."""
 
     def read(given: str) -> Read:
         return given, None if short(given) else f"must be a short line of text, not {shown(given)}."
 
-    return Field(key, label, default, read, title=lambda value: value or "any")
+    return Field(key, label, "", read, title=lambda value: value or "any")
 
 
 def short(value: object) -> bool:
@@ -112,7 +116,10 @@ def choice(key: str, label: str, default: Value, options: Callable[[], Mapping[A
                 return value, None
         return default, f"must be one that the page offers, not {shown(given)}."
 
-    return Field(key, label, default, read, title=lambda value: options().get(value, "none"))
+    def title(value: Any) -> str:
+        return options().get(value, "none")
+
+    return Field(key, label, default, read, title=title, options=options)
 
 
 def number(
@@ -142,13 +149,15 @@ def number(
         read,
         write=lambda value: f"{value:.15g}",
         title=lambda value: "its default" if value is None else f"{value:,g}",
+        bounds=(low, high),
     )
 
 
 def flag(key: str, label: str) -> Field:
     """Return the field of a switch that is off by default."""
     words = {True: "yes", False: "no"}
-    return replace(choice(key, label, False, lambda: words), write=words.__getitem__)
+    yes_or_no = choice(key, label, False, lambda: words)
+    return replace(yes_or_no, write=words.__getitem__, options=None)
 
 
 def encode(page: Page, values: Values, *, whole: bool = False) -> dict[str, str]:

@@ -40,23 +40,6 @@ ALIASES: Final = {
 """What other pages and older links call an input."""
 
 
-def beside(
-    name: str, own: Mapping[str, Field], shared: Page, called: Mapping[str, str] | None = None
-) -> Page:
-    """Return the inputs of a page: its own, and the question that all pages share.
-
-    Names of its own go before those of the question; ``called`` holds names that the page has for
-    inputs of the question.
-    """
-    fields = dict(own)
-    for known, field in shared.fields.items():
-        if field.key.startswith(KEY):
-            title = (called or {}).get(known, known)
-            other = replace(field, aliases=(known, *field.aliases))
-            fields[field.key if title in own else title] = other
-    return Page(name, fields)
-
-
 def question(*, providers: Names, accelerators: Callable[[], Mapping[str, str]]) -> Page:
     """Return the inputs; what can be chosen is looked up only where an address names some."""
     known: dict[str, Names] = {

@@ -2,10 +2,10 @@
 
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
-from types import TracebackType
+from functools import partial
 from typing import Final, TypeVar
 
 import streamlit as st
@@ -26,10 +26,9 @@ from advisor.ui.forms.reading import read, used
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import address, links, own_catalog
-from advisor.ui.session.kept import kept
+from advisor.ui.session.kept import kept, kept_for
 from advisor.ui.session.links import Page
 from advisor.ui.session.question import KEY, question
-from advisor.ui.session.question import beside as question_beside
 
 T = TypeVar("T")
 MEASURED: Final = "measured"
@@ -77,8 +76,18 @@ def page() -> Page:
 def beside(
     name: str, own: Mapping[str, links.Field], called: Mapping[str, str] | None = None
 ) -> Page:
-    """Return the inputs of another page: its own and the question; see `question.beside`."""
-    return question_beside(name, own, page(), called)
+    """Return the inputs of another page: its own, and the question that all pages share.
+
+    Names of its own go before those of the question; ``called`` holds names that the page has for
+    inputs of the question.
+    """
+    held = dict(own)
+    for known, field in page().fields.items():
+        if field.key.startswith(KEY):
+            title = (called or {}).get(known, known)
+            other = replace(field, aliases=(known, *field.aliases))
+            held[field.key if title in own else title] = other
+    return Page(name, held)
 
 
 def open_page(of: Page | None = None) -> links.Opened:
@@ -223,11 +232,8 @@ def recommended(inputs: Inputs) -> api.Recommendation:
 
 def _recommended(case: Case, told: Callable[[str], object]) -> api.Recommendation:
     """Return the answer without what only folded parts of the page show."""
-    return kept(
-        lambda: api.recommend(case, on_sentence=told, brief=True),
-        "recommend",
-        case.to_json(indent=None),
-    )
+    brief = partial(api.recommend, case, on_sentence=told, brief=True)
+    return kept(brief, "brief", case.to_json(indent=None))
 
 
 def whole(found: Answer) -> api.Recommendation:
@@ -235,7 +241,7 @@ def whole(found: Answer) -> api.Recommendation:
     case = found.recommendation.case
     if not found.recommendation.plans:
         return found.recommendation
-    return kept(lambda: api.recommend(case), "whole", case.to_json(indent=None))
+    return kept_for(case, api.recommend)
 
 
 def link(of: Page, inputs: Inputs, found: Answer | None = None) -> str:
@@ -343,25 +349,20 @@ def sentence(error: AdvisorError) -> str:
     return f"{what[:1].upper()}{what[1:]}. Allowed: {allowed}. {remedy}"
 
 
-class Boundary(AbstractContextManager["Boundary"]):
-    """Turns an error inside the block into a sentence; the log keeps an unexpected one whole."""
+@contextmanager
+def boundary() -> Iterator[None]:
+    """Turn an error inside the block into a sentence; the log keeps an unexpected one whole.
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        """Show the error; let Streamlit's own control flow pass."""
-        if isinstance(error, AdvisorError):
-            st.error(plain(sentence(error)), icon=":material/error:")
-            return True
-        if isinstance(error, Exception):
-            LOGGER.error("unexpected error on the page", exc_info=(type(error), error, trace))
-            st.error(
-                "This part of the page failed on an error of ours; the log has the details. Your "
-                "inputs are kept: change one, or reload the page to start afresh.",
-                icon=":material/error:",
-            )
-            return True
-        return False
+    Streamlit's own control flow is no ``Exception`` and passes.
+    """
+    try:
+        yield
+    except AdvisorError as error:
+        st.error(plain(sentence(error)), icon=":material/error:")
+    except Exception:
+        LOGGER.exception("unexpected error on the page")
+        st.error(
+            "This part of the page failed on an error of ours; the log has the details. Your "
+            "inputs are kept: change one, or reload the page to start afresh.",
+            icon=":material/error:",
+        )
