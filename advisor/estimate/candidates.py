@@ -244,6 +244,8 @@ class HardwareArrays(Columns):
     """What launches of routed experts add to a layer, by an engine with its own kernels."""
     scan_layer_overhead_s: Floats
     """The same of a recurrence."""
+    state_passes: Floats
+    """Times that such kernels pass over its state besides reading it and writing it back."""
     beam_layer_overhead_s: Floats
     """What several tokens of a sequence in one step add to a layer: its beams."""
     short_layers: Floats

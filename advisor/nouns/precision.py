@@ -31,6 +31,8 @@ class WeightFormat(Noun):
     whole: bool = False
     """Whether every matrix is quantised, embedding and head too, and ``bytes_per_parameter`` is the
     mean over the whole file."""
+    common_bytes_per_parameter: float | None = None
+    """Of matrices outside the routed experts, where such a file keeps more bits of them. [bytes]"""
     head_bytes_per_parameter: float | None = None
     """Of a head that is quantised apart from the blocks. [bytes]"""
     expanded: bool = False

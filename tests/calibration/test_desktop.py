@@ -41,6 +41,9 @@ CACHED = 100_000
         ("2026-03", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp"),
         ("2025-07", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp_2025"),
         ("2025-07", ("RDNA3 gfx1100", "RDNA3"), "llama_cpp"),
+        # CUDA's kernels of routed experts were fused on 2025-10-26 (pull 16715).
+        ("2025-09", ("Ada Lovelace 8.9", "Ada Lovelace"), "llama_cpp_mid_2025"),
+        ("2025-11", ("Ada Lovelace 8.9", "Ada Lovelace"), "llama_cpp"),
         # Attention tuned for ROCm on RDNA4 (pull 28102, 2026-09).
         ("2026-06", ("RDNA4 gfx1201", "RDNA4"), "llama_cpp_mid_2026"),
         ("2026-09", ("RDNA4 gfx1201", "RDNA4"), "llama_cpp"),

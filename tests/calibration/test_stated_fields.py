@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from advisor.architecture.presets import load_preset
 from advisor.calibration.scoring.validation import validate
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.engine_releases import Change, EngineHistory
-from advisor.calibration.tables.guesses import filled, guessed
+from advisor.calibration.tables.guesses import filled, guessed, weight_format
 from advisor.calibration.tables.reading import Row, cell, read_table
 from advisor.calibration.tables.training_rows import settled_run, timed_run
 from advisor.errors import AdvisorError
+from advisor.estimate.serving.stored_bytes import bytes_per_parameter
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import ParallelLayout, Recompute
@@ -332,3 +334,23 @@ def test_a_release_in_its_own_column_counts_more_than_words() -> None:
     assert history.release_of({"engine_version": "vLLM 0.9", "engine_release": "0.10.2"}) == (0, 10)
     assert history.release_of({"engine_version": "vLLM 0.9"}) == (0, 9)
     assert history.release_of({}) == (0, 9)
+
+
+def test_a_file_of_uneven_widths_has_fewer_bits_in_its_experts() -> None:
+    # Of Qwen3.6-35B-A3B-UD-Q4_K_XL (5.1574 bits), two matrices of an expert are Q4_K (4.5 bits)
+    # and one is Q5_K (5.5): github gittensor-ai-lab/sparkinfer, pull 224. All else has 8 bits.
+    bits = {"weight_bits_per_parameter": "5.1574", "common_bits_per_parameter": "8.5"}
+    stored = weight_format({"weight_precision": "gguf_other", "engine": "llama_cpp"} | bits)
+    model = load_preset("qwen3.5-35b-a3b")
+    sizes = {
+        row.experts > 1: 8 * bytes_per_parameter(row, stored, model)
+        for row in model.operators
+        if row.parameters
+    }
+    file = sum(
+        row.layers * row.parameters * bytes_per_parameter(row, stored, model)
+        for row in model.operators
+    )
+
+    assert sizes == {True: pytest.approx((4.5 + 4.5 + 5.5) / 3, rel=0.02), False: 8.5}
+    assert 8 * file / model.total_parameters == pytest.approx(5.1574)

@@ -123,6 +123,16 @@ def test_what_is_published_to_run_is_not_refused(
     assert found.memory.host_bytes.expected == 0
 
 
+@pytest.mark.parametrize(
+    ("model", "tokens_per_s"),
+    [("llama-3.2-3b", 4.9), ("llama-3.1-8b", 2.2)],  # geerlingguy/ai-benchmarks, issue 7
+)
+def test_a_small_board_decodes_as_published(model: str, tokens_per_s: float) -> None:
+    found = answer(model, "q4_k_m", "raspberry-pi-5", tokens=(20, 300))
+
+    assert decoded(found) == pytest.approx(tokens_per_s, rel=0.2)
+
+
 def test_unified_memory_beyond_the_systems_limit_says_how_to_raise_it() -> None:
     within = answer("deepseek-r1", "q4_k_m", "apple-m3-ultra")
     beyond = answer("deepseek-r1", "q5_k_m", "apple-m3-ultra")

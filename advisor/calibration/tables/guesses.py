@@ -59,10 +59,12 @@ def weight_format(row: Row) -> WeightFormat:
             remedy="Fill weight_bits_per_parameter.",
             field="weight_precision",
         )
+    common = number(row, "common_bits_per_parameter")
     return WeightFormat(
         name=name,
         title=name,
         bytes_per_parameter=bits / 8,
+        common_bytes_per_parameter=common / 8 if common else None,
         compute="fp16",
         # The bits of a GGUF file are its size over its parameters.
         whole=name.startswith(GGUF),

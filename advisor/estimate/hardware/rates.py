@@ -10,7 +10,7 @@ from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
 ATTENTION: Final = ("overhead_s", "forward", "backward", "half_keys", "portable", "scan")
 KINDS: Final = ("", "prompt_", "norm_", "routed_", "scan_", "beam_")
-LAUNCHES: Final = tuple(f"{kind}layer_overhead_s" for kind in KINDS)
+LAUNCHES: Final = (*(f"{kind}layer_overhead_s" for kind in KINDS), "state_passes")
 """Fields of the kernels' nouns that ``HardwareArrays`` holds too."""
 
 

@@ -79,7 +79,9 @@ def _text_notes(
         yield split_note(placement.accelerator, architecture, workload, weight_format)
     loss = quality_words(weight_format.name)
     if weight_format.name != architecture.weight_format and loss:
-        chosen = "the largest format that fits; " if workload.weight_format is None else ""
+        paced = " at reading speed, or the smallest usual one" if weight_format.engine else ""
+        largest = f"the largest format that fits{paced}; "
+        chosen = largest if workload.weight_format is None else ""
         yield f"{chosen}published loss of quality in {weight_format.name}: {loss}"
     if placement.cache and (loss := quality_words(f"kv_{placement.cache}")):
         yield (

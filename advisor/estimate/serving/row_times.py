@@ -229,8 +229,9 @@ def attention_time(
         keys = float(row.keys) if row.keys else keys
         elements = row.cache_elements_per_token * row_cache_share(row, layout)
         state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
-        # Each step reads the state and writes it back.
-        per_sequence = elements * keys * served.cache_bytes + 2.0 * state
+        # Each step reads the state and writes it back, and so does each further pass.
+        passes = 2.0 * (1.0 + hardware.state_passes)
+        per_sequence = elements * keys * served.cache_bytes + passes * state
         read = bandwidth_time_s(
             moved_bytes=content.sequences * per_sequence,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,

@@ -28,6 +28,8 @@ def bytes_per_parameter(
     if row.stored_bytes is not None and weight_format.name == model.weight_format:
         return row.stored_bytes
     stored = weight_format.bytes_per_parameter
+    if weight_format.common_bytes_per_parameter and model.num_experts > 1:
+        return _in_uneven_file(row, stored, weight_format.common_bytes_per_parameter, model)
     if stored >= SIXTEEN_BIT_BYTES or weight_format.whole:
         return stored
     if weight_format.head_bytes_per_parameter is not None:
@@ -39,6 +41,14 @@ def bytes_per_parameter(
     if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
         quantised = row.division is Division.EXPERT
     return stored if quantised else SIXTEEN_BIT_BYTES
+
+
+def _in_uneven_file(row: Operator, mean: float, common: float, model: ModelArchitecture) -> float:
+    """Return the bytes of one parameter where routed experts have fewer than all else."""
+    if row.experts <= 1:
+        return common
+    held = sum(item.layers * item.parameters for item in model.operators if item.experts > 1)
+    return common + (mean - common) * model.total_parameters / held
 
 
 def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -> bool:

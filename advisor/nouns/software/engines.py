@@ -64,6 +64,8 @@ class BackendFacts(Noun):
     """Time that the launches of routed experts add to a layer. [s]"""
     scan_layer_overhead_s: Seconds = 0.0
     """Time that the launches of a recurrence add to a layer. [s]"""
+    state_passes: NonNegative = 0.0
+    """Times that kernels pass over a recurrence's state besides reading it and writing it back."""
     beam_layer_overhead_s: Seconds = 0.0
     """Time that several tokens of a sequence in one step add to a layer. [s]"""
 

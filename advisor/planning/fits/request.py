@@ -41,6 +41,7 @@ from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System, by_host_memory
+from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.stated import best_placement, supported_precision
 
 OUTPUT_TOKENS: Final = 256
@@ -69,7 +70,9 @@ class Server:
         case = self._asked(preset, context_tokens, concurrency)
         if self._stays(place, case, model):
             together = self._estimated(case, place, model)
-            if together.memory.fits:
+            served = together.serving
+            most_ms = serving_defaults().patience.token_ms
+            if together.memory.fits and served and served.tpot_ms.high <= most_ms:
                 return alone, together
         return alone, self._estimated(case, self._placed(case, model), model)
 

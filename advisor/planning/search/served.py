@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf
-from typing import Final
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of, engine_of
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
-from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -36,11 +35,9 @@ from advisor.planning.search.replicas import replica_table
 from advisor.planning.search.served_rows import ServedWork, Strain
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
 from advisor.planning.search.systems import System, by_host_memory
-from advisor.planning.search.tries import Found, Tried, Try, ladders_of
+from advisor.planning.search.tries import Found, Tried, Try, ladders_of, may_hold
+from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.time_ranges import TimeSpreads
-
-SMALLEST_FILE: Final = 0.8
-"""Weights of a whole model over its parameters times the format's size, at least."""
 
 
 def search_served(
@@ -108,10 +105,6 @@ class _Served:
     def _duty(self) -> Duty:
         return duty_of(self.workload, self.asked.architecture)
 
-    @cached_property
-    def _parameters(self) -> int:
-        return self.asked.architecture.total_parameters
-
     def try_first(self, ladders: Iterable[Sequence[Sequence[Way]]]) -> None:
         """Evaluate the first way of each system on each of several ladders, for ``tried``."""
         first = [
@@ -124,7 +117,8 @@ class _Served:
         """Find each system's first way that fits; return its place in the ladder.
 
         A first way mostly fits; after it, all others of a tool are evaluated together. Options with
-        the largest weights come first.
+        the largest weights come first. Who would wait for each word takes the next of the usual
+        formats, at last the smallest.
         """
         solved: list[int | None] = [None] * len(ladders)
         ahead = [self._worth_trying(place, ladder) for place, ladder in enumerate(ladders)]
@@ -139,10 +133,14 @@ class _Served:
             ]
             found = self._evaluated([Try(place, ladders[place][step]) for place, step in tries])
             for (place, step), one in zip(tries, found, strict=True):
-                if solved[place] is not None:
+                if step not in ahead[place]:
                     continue
                 ahead[place].remove(step)
                 if options := self._taken(one):
+                    way, left = one.item.way, ahead[place]
+                    if lighter := self._lighter(ladders[place], left, way, options):
+                        ahead[place] = lighter
+                        continue
                     solved[place], ahead[place] = step, []
                     size = one.item.form.bytes_per_parameter
                     fitting.append((-size, place, one.item.way, options))
@@ -153,24 +151,26 @@ class _Served:
                 self.alternatives.extend(options)
         return solved
 
+    def _lighter(
+        self, ladder: Sequence[Way], ahead: Sequence[int], taken: Way, options: Sequence[Option]
+    ) -> list[int]:
+        """Return the usual formats ahead if all options write more slowly than who asks bears."""
+        most_ms = self.asked.case.limits.max_tpot_ms or serving_defaults().patience.token_ms
+        if any(one.later_s <= most_ms * MILLISECOND for one in options):
+            return []
+        kin = (taken.tool, True, taken.cache)
+        ways = [(one, ladder[one]) for one in ahead]
+        return [one for one, way in ways if (way.tool, way.usual, way.cache) == kin]
+
     def _worth_trying(self, place: int, ladder: Sequence[Way]) -> list[int]:
         """Return the ways whose weights alone could fit all cards; the last is always tried."""
         return [
             step
             for step, way in enumerate(ladder)
-            if step + 1 == len(ladder) or way.hosted or self._may_hold(self.systems[place], way)
+            if step + 1 == len(ladder)
+            or way.hosted
+            or may_hold(self.systems[place], way, self.asked.architecture)
         ]
-
-    def _may_hold(self, system: System, way: Way) -> bool:
-        """Whether the weights could fit all cards, with the host's memory if they may be there."""
-        # Of a mixture's experts in MXFP4, the format's own size is that of a dense model.
-        form = WEIGHT_FORMATS[way.weight_format.removesuffix("_moe")]
-        least = SMALLEST_FILE * form.bytes_per_parameter * self._parameters
-        cards = system.accelerator.memory_raised_bytes * system.counts[-1]
-        if not way.hosted:
-            return least <= cards
-        machines = -(-system.counts[-1] // system.node.accelerators)
-        return least <= cards + machines * (system.node.host_memory_bytes or inf)
 
     def beside(self, ladders: Sequence[Sequence[Way]], steps: Sequence[int | None]) -> None:
         """Evaluate the formats that are worth naming where a larger one fits.
@@ -226,7 +226,7 @@ class _Served:
             if briefly:
                 system = replace(system, counts=system.counts[:1])
             for machine in by_host_memory([system], self.asked.case.host, serving=True):
-                if able := [way for way in ways if self._may_hold(machine, way)]:
+                if able := [way for way in ways if may_hold(machine, way, self.asked.architecture)]:
                     parted.append(machine)
                     hosted.append(able)
         first = len(self.systems)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from math import inf
+from typing import Final, NamedTuple
 
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.hardware.card_formats import serves_in
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
@@ -11,6 +13,9 @@ from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.planning.search.replicas import LAYER_DEGREES
 from advisor.planning.search.serving import ServingSearch
 from advisor.planning.search.systems import System
+
+SMALLEST_FILE: Final = 0.8
+"""Weights of a whole model over its parameters times the format's size, at least."""
 
 
 class Try(NamedTuple):
@@ -56,3 +61,15 @@ def ladders_of(rules: ToolRules, systems: Sequence[System]) -> list[list[Way]]:
         ways = rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
         found.append([way for way in ways if serves_in(system.accelerator, way.weight_format)])
     return found
+
+
+def may_hold(system: System, way: Way, model: ModelArchitecture) -> bool:
+    """Whether weights could fit all cards, with the host's memory if they may be there."""
+    # Of a mixture's experts in MXFP4, the format's own size is that of a dense model.
+    form = WEIGHT_FORMATS[way.weight_format.removesuffix("_moe")]
+    least = SMALLEST_FILE * form.bytes_per_parameter * model.total_parameters
+    cards = system.accelerator.memory_raised_bytes * system.counts[-1]
+    if not way.hosted:
+        return least <= cards
+    machines = -(-system.counts[-1] // system.node.accelerators)
+    return least <= cards + machines * (system.node.host_memory_bytes or inf)
