@@ -304,12 +304,18 @@ def limit_prices(problem: Problem, best: Account, programs: Programs) -> list[Ta
         partial(_price, limit, words, changed, total, programs)
         for limit, words, changed in _looser(problem)
     ]
-    if any(supply.first_period for supply in problem.supplies):
-        supplies = tuple(replace(supply, first_period=0) for supply in problem.supplies)
-        waited = replace(problem, supplies=supplies)
+    if waited := _waited(problem):
         words = "Waiting for machines that come later"
         tasks.append(partial(_price, "ready", words, waited, total, Programs()))
     return tasks
+
+
+def _waited(problem: Problem) -> Problem | None:
+    """Return the problem with all machines there at the start; None if they are."""
+    if not any(supply.first_period for supply in problem.supplies):
+        return None
+    supplies = tuple(replace(supply, first_period=0) for supply in problem.supplies)
+    return replace(problem, supplies=supplies)
 
 
 def _price(
@@ -348,10 +354,14 @@ def obstacles(problem: Problem, programs: Programs) -> tuple[str, ...]:
         if getattr(problem.limits, limit.field) is not None
     }
     freed |= {words.lower(): changed for _, words, changed in _unbarred(problem)}
+    if waited := _waited(problem):
+        freed["more time until the work starts"] = waited
     enough = [
         words
         for words, item in freed.items()
-        if solve(item, gap=1.0, rough=True, programs=programs).feasible
+        if solve(
+            item, gap=1.0, rough=True, programs=Programs() if item is waited else programs
+        ).feasible
     ]
     if BUDGET in enough:
         least = least_purchase(freed[BUDGET], programs)

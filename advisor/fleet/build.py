@@ -10,6 +10,7 @@ from advisor.catalog.economy import Economy
 from advisor.fleet.demand import Demand
 from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.searches import Searches
 from advisor.fleet.sizing import MANY, Tell, sized
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import Job, Limits, Problem, Way
@@ -43,11 +44,18 @@ def untold(share: float, text: str) -> None:
 
 
 def periods(portfolio: Portfolio, length: int | None = None) -> tuple[int, ...]:
-    """Return the length of each period of the horizon. [months]"""
+    """Return the length of each period of the horizon. [months]
+
+    Where machines may come late, the first quarter counts by month.
+    """
     number = len(portfolio.workloads)
     length = length or (QUARTER if number <= FEW else HALF_YEAR if number <= MANY else YEAR)
     whole, rest = divmod(portfolio.owning.months, length)
-    return (length,) * whole + ((rest,) if rest else ())
+    found = (length,) * whole + ((rest,) if rest else ())
+    if portfolio.site.ready_in_weeks is None or found[0] < QUARTER:
+        return found
+    later = found[0] - QUARTER
+    return (1,) * QUARTER + ((later,) if later else ()) + found[1:]
 
 
 def build(
@@ -73,23 +81,27 @@ def build(
     there += bought_supplies(portfolio, catalog, economy, months)
     committed = committed_supplies(portfolio, catalog, economy)
     supplies = [supply for _, supply in there] + [supply for _, supply in committed]
-    demand = Demand(
+    searches = Searches(
         catalog,
         calibration,
         machines=[(place, machine) for place, (machine, _) in enumerate(there)],
-        committed=[(at, offer) for at, (offer, _) in enumerate(committed, start=len(there))],
+        shared={offer.key for offer, _ in committed},
         means=portfolio.means,
+        sharing=1
+        < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)
+        <= MANY,
+        kits={item.machine for item in portfolio.owned} | {*portfolio.means.machines},
+    )
+    demand = Demand(
+        searches,
+        committed=[(at, offer) for at, (offer, _) in enumerate(committed, start=len(there))],
         tuned=frozenset(
             item.case.model.preset
             for item in portfolio.workloads
             if item.case.model.preset and isinstance(item.case.workload, FineTuning)
         ),
-        sharing=1
-        < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)
-        <= MANY,
         coarse=len(portfolio.workloads) > MANY,
         growing=portfolio.bounded and len(portfolio.workloads) <= FEW,
-        kits={item.machine for item in portfolio.owned} | {*portfolio.means.machines},
     )
     alike = like is not None and like.problem.months == months
     jobs = like.sized if like and alike else sized(demand, portfolio.workloads, months, tell)

@@ -18,7 +18,7 @@ from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.beside_api import Hosted
-from advisor.planning.prepared import prepared, two_pools
+from advisor.planning.prepared import prepared, two_pools, with_demand
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
@@ -123,11 +123,13 @@ def run_mode(place: int, option: Option, cards: int) -> Mode:
 def by_platform(options: Iterable[Option], systems: Sequence[System]) -> dict[str, list[Option]]:
     """Group options on rented machines by their software platform."""
     found: dict[str, list[Option]] = {}
+    names: dict[int, str] = {}
     for option in options:
         if option.offer is not None:
-            name = platform_of(systems[option.system].accelerator)
-            found.setdefault(name, []).append(option)
-    return found
+            if option.system not in names:
+                names[option.system] = platform_of(systems[option.system].accelerator)
+            found.setdefault(names[option.system], []).append(option)
+    return dict(sorted(found.items()))
 
 
 def rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> Iterator[Mode]:
@@ -148,16 +150,24 @@ def rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> It
             )
 
 
+def hourly(options: Iterable[Option]) -> list[Option]:
+    """Return rentals that can stop when the office closes: not billed by the day or longer."""
+    return [item for item in options if item.offer and item.offer.billing.step_s < DAY_S]
+
+
+def _of_equals(option: Option) -> tuple[float, int, str]:
+    """Return what decides between rentals of one cost, in whatever order they were found."""
+    return option.time_high, option.instances, option.offer.key if option.offer else ""
+
+
 def rented_replicas(options: Mapping[str, Sequence[Option]], serves: Serves) -> Iterator[Mode]:
     """Yield the replica on each platform whose rental is the cheapest for what it serves.
 
-    Machines that are billed by the day or longer cannot stop when the office closes. The upper end
-    decides, as in ``recommend``: an old price has to win clearly.
+    The upper end decides, as in ``recommend``: an old price has to win clearly.
     """
     for platform, rented in options.items():
-        hourly = [item for item in rented if item.offer and item.offer.billing.step_s < DAY_S]
-        if hourly:
-            best = min(hourly, key=lambda one: (one.cost_high_usd / serves(one), one.time_high))
+        if able := hourly(rented):
+            best = min(able, key=lambda one: (one.cost_high_usd / serves(one), _of_equals(one)))
             yield replace(replica_mode(None, best, serves(best)), platform=platform)
 
 
@@ -251,19 +261,18 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
 
     They are those of the plan that ``recommend`` finds for it; one of them counts as its share of
     that plan's output, so that slower cards need more replicas. Other work is returned as it is.
-    Raises InputError if the service states a curve of demand, or if nothing carries its rate.
+    A curve of demand becomes the rate of its busiest hour, and the shares of all hours.
+    Raises InputError if its file cannot be read, or if nothing carries the rate.
     """
     serving = workload.case.workload
     if not isinstance(serving, Serving):
         return workload
-    if serving.demand is not None:
-        raise InputError(
-            f"a portfolio counts the load of {workload.name!r} at its peak",
-            value="demand",
-            allowed="requests_per_s or concurrency at the peak, and quiet_share for other hours",
-            remedy="State requests_per_s in place of demand.",
-            field="workload.demand",
-        )
+    read = with_demand(serving)
+    if isinstance(read, Serving) and read.demand is not None:
+        rates = read.demand.rates()
+        serving = read.changed(demand=None)
+        week = tuple(rate / max(rates) for rate in rates)
+        workload = workload.changed(case=workload.case.changed(workload=serving), week=week)
     if serving.disaggregated:
         raise two_pools("and a portfolio plans replicas of one")
     if not serving.rate_words:

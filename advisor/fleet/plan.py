@@ -13,7 +13,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Beside, beside, cheapest, obstacles, other_ways
-from advisor.fleet.build import Built, build, untold
+from advisor.fleet.build import FEW, Built, build, untold
 from advisor.fleet.modes import by_concurrency
 from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio
@@ -33,6 +33,7 @@ from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.software.quality import quality_words
 from advisor.nouns.workload import Serving
 
+LARGE = f" With up to {FEW} workloads they would change by quarter."
 SIZING, SOLVED = 0.6, 0.75
 """Shares of the time when every workload is sized, and when the plan is found."""
 
@@ -288,9 +289,10 @@ class _Planned:
     def notes(self) -> tuple[str, ...]:
         """Return what a reader has to know before relying on the plan."""
         problem = self.problem
-        length = {3: "quarter", 6: "half-year", 12: "year"}.get(problem.months[0], "period")
+        length = {3: "quarter", 6: "half-year", 12: "year"}.get(max(problem.months), "period")
         notes = [
-            f"Demand and purchases change by {length}; within one, demand is that of its middle.",
+            f"Demand and purchases change by {length}; within one, demand is that of its middle."
+            + LARGE * (len(self.asked.workloads) > FEW),
             (
                 "Machines fit any free cards: work that needs 2, 4 or 8 cards is assumed to find "
                 "them together."
@@ -305,11 +307,12 @@ class _Planned:
             )
         for asked, counted in zip(self.asked.workloads, self.portfolio.workloads, strict=True):
             serving, held = asked.case.workload, counted.case.workload
-            if isinstance(serving, Serving) and serving.rate_words and serving != held:
-                assert isinstance(held, Serving)
+            if isinstance(serving, Serving) and isinstance(held, Serving) and serving != held:
+                rate = serving.rate_words or "the requests of the busiest hour"
+                follows = " Rented replicas follow its hours." if counted.week else ""
                 notes.append(
-                    f"{asked.name}: {serving.rate_words} count as "
-                    f"{held.concurrency:,} in flight; each replica counts by what it completes."
+                    f"{asked.name}: {rate} count as {held.concurrency:,} in flight; each replica "
+                    f"counts by what it completes.{follows}"
                 )
         notes += self._formats()
         for title, pauses in self._stopping.items():

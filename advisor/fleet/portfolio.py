@@ -10,6 +10,7 @@ from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_as
+from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Labelled
 from advisor.nouns.money import Owning, Share
@@ -61,7 +62,8 @@ class FleetWorkload(Noun):
     """An ordinary case, and how often it is done.
 
     Training states ``runs_per_month``, or ``people`` who each hold a machine in office hours.
-    Serving states its peak by the case's concurrency and when by ``hours`` and ``quiet_share``.
+    Serving states its peak by the case's concurrency and when by ``hours`` and ``quiet_share``, or
+    both by a curve: ``workload.demand``, or ``week``.
     """
 
     name: WorkloadName
@@ -74,6 +76,9 @@ class FleetWorkload(Noun):
     """Serving only."""
     quiet_share: Share = 0.25
     """Serving: load outside office hours over the peak."""
+    week: Annotated[tuple[Share, ...], Field(max_length=HOURS_A_WEEK)] = ()
+    """Serving: load of each hour of a day, or of a week from Monday, over the busiest, in place of
+    ``hours`` and ``quiet_share``. ``workload.demand`` sets it."""
     output_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Serving: tokens (pictures, recordings) a second that one request in flight counts as. A rate
     sets it; without it, a replica counts by the requests that it holds within the limits."""
@@ -102,9 +107,19 @@ class FleetWorkload(Noun):
         if not serving and (self.runs_per_month is None) == (self.people is None):
             msg = "training needs either runs_per_month or people"
             raise ValueError(msg)
-        served = {"hours", "quiet_share", "sites", "spare_machines"}
+        served = {"hours", "quiet_share", "week", "sites", "spare_machines"}
         if not serving and served & self.model_fields_set:
-            msg = "hours, quiet_share, sites and spare_machines apply to serving"
+            msg = "hours, quiet_share, week, sites and spare_machines apply to serving"
+            raise ValueError(msg)
+        curved = isinstance(self.case.workload, Serving) and self.case.workload.demand is not None
+        if (curved or self.week) and {"hours", "quiet_share"} & self.model_fields_set:
+            msg = "a curve of demand says when: leave hours and quiet_share out"
+            raise ValueError(msg)
+        if (curved or self.week) and self.sites > 1:
+            msg = "several sites have the load of the case: leave the curve of demand out"
+            raise ValueError(msg)
+        if self.week and (len(self.week) not in (HOURS_A_DAY, HOURS_A_WEEK) or max(self.week) <= 0):
+            msg = f"week has {HOURS_A_DAY} or {HOURS_A_WEEK} shares, one of them above 0"
             raise ValueError(msg)
         return self
 

@@ -327,11 +327,17 @@ class FleetPlan(Noun):
             return ("No looser limit would save anything.",)
         return saving
 
-    def places(self, month: int = 0) -> dict[str, str]:
-        """Return where each workload runs in the period that starts in a month, in words."""
+    def places(self, month: int | None = None) -> dict[str, str]:
+        """Return where each workload runs in the period that starts in a month, in words.
+
+        Without a month: where each runs first, and from when if that is later.
+        """
+        first: dict[str, int] = {}
+        for item in self.assignments:
+            first[item.workload] = min(item.month, first.get(item.workload, item.month))
         found: dict[str, dict[str, list[str]]] = {}
         for item in self.assignments:
-            if item.month == month:
+            if item.month == (first[item.workload] if month is None else month):
                 places = found.setdefault(item.workload, {})
                 places.setdefault(item.place, []).append(item.when)
         return {
@@ -339,5 +345,6 @@ class FleetPlan(Noun):
                 f"{place} {'day and night' if len(when) > 1 else when[0]}".rstrip()
                 for place, when in places.items()
             )
+            + f", from month {first[name]}" * (month is None and first[name] > 0)
             for name, places in found.items()
         }

@@ -1,6 +1,7 @@
 """The answer of a fleet in words."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from advisor.architecture.resolve import resolve_model
 from advisor.fleet.account import Account
@@ -12,6 +13,8 @@ from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.units import MONTHS_PER_YEAR
 from advisor.nouns.workload import Serving
 
+LEFT: Final = 0.005
+"""Smallest share of a workload that is told to be left out."""
 SHOWN = 3
 FASTER, MIXED, ONE_KIND, MORE = "faster", "mixed", "kind", "times "
 WORTH_TELLING = 0.005
@@ -78,9 +81,11 @@ def answer(
     text += _other_ways(account.total_usd, others)
     text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:
-        left = [charge for charge in account.charges() if charge.left_out > 0.005]
+        left = [charge for charge in account.charges() if charge.left_out > LEFT]
         names = ", ".join(
-            item.workload + f" (up to {percent(item.left_out)})" * (item.left_out < WHOLE)
+            item.workload
+            + f" (up to {percent(item.left_out)})" * (item.left_out < WHOLE)
+            + _when_left(account, item.workload)
             for item in left[:SHOWN]
         )
         text += f" The limits do not allow everything. Left out: {names}."
@@ -92,6 +97,19 @@ def answer(
             else " No single limit is the reason: several are too narrow."
         )
     return text
+
+
+def _when_left(account: Account, workload: str) -> str:
+    """Return in which months a workload is left out; empty if in all."""
+    problem = account.problem
+    periods = [
+        column.period
+        for column, share in account.solution.left()
+        if share > LEFT and problem.jobs[column.job].name == workload
+    ]
+    first, last = min(periods), max(periods) + 1
+    begin = f" from month {problem.starts[first]}" if first else ""
+    return begin + (f" until month {problem.starts[last]}" if last < len(problem.starts) else "")
 
 
 def _orders(bought: Sequence[Purchase]) -> Iterator[str]:

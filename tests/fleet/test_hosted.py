@@ -79,13 +79,27 @@ def test_what_may_not_leave_the_house_or_is_not_wanted_is_not_hosted(
     assert not hosted(plan({**service(), **workload}, **means))
 
 
-def test_a_curve_of_demand_is_refused() -> None:
-    """The plan has two levels, office hours and the rest: a curve would not be counted."""
-    stated = service(demand={"day_shape": "office", "peak_requests_per_s": 2})
-    del stated["case"]["workload"]["concurrency"]
+def curved(**demand: Any) -> dict[str, Any]:
+    stated = service(demand=demand)
+    del stated["case"]["workload"]["concurrency"], stated["hours"]
+    return stated
 
-    with pytest.raises(InputError, match="requests_per_s"):
-        plan(stated)
+
+def test_a_curve_of_demand_is_sized_by_its_busiest_hour_and_rented_by_its_hours() -> None:
+    """Two of 24 hours at the peak of 4 requests/s; all others need a quarter of it."""
+    hours = [1.0] * 24
+    hours[12] = hours[13] = 4.0
+    rent = {"buy": False, "api": False, "commit": False, "serverless": False}
+    follows, fixed = (plan(curved(hourly=one), **rent) for one in (hours, [4.0] * 24))
+
+    assert fixed.total_usd / 4 < follows.total_usd < fixed.total_usd
+    counted = "the requests of the busiest hour count as"
+    assert any(counted in note and note in fixed.notes for note in follows.notes)
+
+
+def test_a_curve_of_demand_says_when() -> None:
+    with pytest.raises(InputError, match="leave hours and quiet_share out"):
+        plan({**curved(day_shape="office", peak_requests_per_s=2), "quiet_share": 0.5})
 
 
 def test_a_rate_counts_as_the_requests_that_it_keeps_in_flight() -> None:

@@ -155,7 +155,7 @@ def use_usd(problem: Problem, job: Job, mode: Mode, period: int, slot: int) -> f
     supply = None if mode.supply is None else problem.supplies[mode.supply]
     rents = problem.rent_factors
     factor = rents[period] if rents else 1.0
-    rent = factor * (mode.usd if slot < 0 else mode.rent_usd(job.load[period][slot]))
+    rent = factor * (mode.usd if slot < 0 else job.rent_usd(mode, period, slot))
     if slot < 0:
         each = rent if supply is None else mode.cards * mode.hours * supply.card_hour_usd
         return job.runs[period] * each

@@ -14,12 +14,17 @@ from advisor.equations.serving.queueing import Floats, many_servers_wait_s, tail
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 
+DAY_HOURS, DAYS, WEEKDAYS = 24, 7, 5
 OFFICE_DAY_HOURS: Final = 10
 OFFICE_HOURS: Final = OFFICE_DAY_HOURS * 365.25 / 12 * 5 / 7
 """Ten hours on each weekday of a month. [h]"""
 SLOT_HOURS: Final = (OFFICE_HOURS, HOURS_PER_MONTH - OFFICE_HOURS)
 """Hours of a month in each slot: office hours, and the rest. [h]"""
+OFFICE_OPENS: Final = 8
+"""Hour of a weekday at which the office slot begins, where a curve gives each hour. Assumed."""
 OFFICE, QUIET = 0, 1
+Slots = tuple[tuple[float, ...], tuple[float, ...]]
+"""Load of each hour of the office slot, and of the other."""
 IN_TIME: Final = 0.9
 """Share of the runs that end within their deadline, counted from when they arrive. Assumed."""
 SERVERS: Final = 64
@@ -32,6 +37,22 @@ class Way(StrEnum):
     OWNED = "owned"
     BUY = "buy"
     COMMIT = "commit"
+
+
+def by_slot(week: Sequence[float]) -> Slots:
+    """Split the hours of a day, or of a week from Monday, into those of the office and the others.
+
+    >>> office, others = by_slot([1.0] * 24)
+    >>> len(office), len(others)
+    (50, 118)
+    """
+    hours = week if len(week) > DAY_HOURS else tuple(week) * DAYS
+    opened: tuple[list[float], list[float]] = [], []
+    for hour, load in enumerate(hours):
+        day, time = divmod(hour, DAY_HOURS)
+        office = day < WEEKDAYS and 0 <= time - OFFICE_OPENS < OFFICE_DAY_HOURS
+        opened[OFFICE if office else QUIET].append(load)
+    return tuple(opened[OFFICE]), tuple(opened[QUIET])
 
 
 @record
@@ -153,7 +174,9 @@ class Job:
     runs: tuple[float, ...] = ()
     """Batch: runs a month, by period."""
     load: tuple[tuple[float, float], ...] = ()
-    """Service: load in each slot, by period."""
+    """Service: load in each slot, by period: that of its busiest hour."""
+    curve: Slots = ((), ())
+    """Service: load of each hour of a slot over its busiest; empty: the same in all hours."""
     deadline_h: float | None = None
     """Of a run, from its arrival. [h]"""
     spares: int = 0
@@ -165,6 +188,22 @@ class Job:
     def serves(self) -> bool:
         """Whether it is a service."""
         return bool(self.load)
+
+    def rent_usd(self, mode: Mode, period: int, slot: int) -> float:
+        """Price of an hour of one rented replica of those that a slot needs. [USD/h]
+
+        With a curve, an autoscaler keeps as many as each hour needs, and one at least. The last
+        replicas run less than the first; each counts with the mean of all.
+        """
+        need = self.load[period][slot]
+        curve = self.curve[slot]
+        if not curve or not need:
+            return mode.rent_usd(need)
+        bills = [
+            max(1, math.ceil(need * share / mode.serves)) * mode.rent_usd(need * share)
+            for share in curve
+        ]
+        return sum(bills) / len(bills) / math.ceil(need / mode.serves)
 
     def fills(self, mode: Mode, period: int, most: float) -> float:
         """Return the share of the hours of machines that runs may fill, ``most`` at most.

@@ -230,6 +230,8 @@ def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
     case: Any = state.case_mapping(replace(asked, **elsewhere))
     serving = asked.task == Task.SERVE
     often = _when(values["when"]) if serving else {"runs_per_month": values["runs"] or 1.0}
+    if case["workload"].get("demand"):
+        often = {}  # its curve says when
     if spares := case["workload"].pop("spare_replicas", 0):
         often["spare_machines"] = spares
     return {
