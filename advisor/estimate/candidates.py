@@ -192,6 +192,8 @@ class HardwareArrays(Columns):
     """Dense peak of the compute format."""
     peak16_flops_per_s: Floats
     """Dense peak of the 16-bit format attention runs in."""
+    peak32_flops_per_s: Floats
+    """Dense peak of products of fp32 matrices, rounded to TF32 where the card can."""
     library_flops_per_s: Floats
     """Dense peak of convolutions and recurrences (see ``library_peak``)."""
     fused_flops_per_s: Floats
@@ -214,6 +216,17 @@ class HardwareArrays(Columns):
     expert_bandwidth: Floats
     expert_half_tiles: Floats
     expert_half_depth: Floats
+    depthwise_overhead_s: Floats
+    depthwise_bandwidth: Floats
+    depthwise_forward: Floats
+    """Shares of the vector units' peak that depthwise convolutions reach."""
+    depthwise_input_gradient: Floats
+    depthwise_weight_gradient: Floats
+    depthwise_wide_weight_gradient: Floats
+    vector_flops_per_s: Floats
+    """Peak of fp32 vector units."""
+    single_access_s: Floats
+    """Time of one element that kernels reach one by one."""
     convolution_saving: Floats
     """Work of a 3 x 3 convolution over the work of the library's algorithm for it."""
     sustained: Floats
@@ -298,6 +311,10 @@ class HardwareArrays(Columns):
     def in_16_bits(self) -> HardwareArrays:
         """Return the same systems for matmuls in their 16-bit format."""
         return replace(self._multiplying("matmul16"), peak_flops_per_s=self.peak16_flops_per_s)
+
+    def in_32_bits(self) -> HardwareArrays:
+        """Return the same systems for matmuls of fp32 matrices."""
+        return replace(self._multiplying("matmul16"), peak_flops_per_s=self.peak32_flops_per_s)
 
     def in_library(self) -> HardwareArrays:
         """Return the same systems for convolutions and recurrences."""

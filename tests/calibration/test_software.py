@@ -12,7 +12,7 @@ from advisor.calibration.fitting.stack_constants import (
     fit_intervals,
     hold_out_sources,
 )
-from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns
+from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns, pace
 from advisor.calibration.tables.guesses import filled
 from advisor.catalog.constants import load_calibration
 
@@ -53,7 +53,8 @@ def test_stacks_of_one_pace_have_the_median_of_the_runs_of_both() -> None:
     runs = [run(1.1, "a", stack="compiled"), run(1.3, "b", stack="transformer_engine")]
     slowdowns = fit_slowdowns([*runs, run(1.5, "c", stack="compiled"), run(3.0, "d")])
 
-    assert slowdowns["compiled"] == slowdowns["transformer_engine"] == 1.3
+    assert pace("transformer_engine", samples=False) == "compiled"
+    assert slowdowns["compiled"] == 1.3
 
 
 def test_a_stack_with_runs_has_their_median_whatever_other_stacks_took() -> None:
@@ -66,12 +67,12 @@ def test_a_stack_with_runs_has_their_median_whatever_other_stacks_took() -> None
     assert slowdowns["megatron"] == 1.1
 
 
-def test_the_trainer_takes_less_than_a_quarter_above_its_kernels() -> None:
+def test_the_trainer_takes_an_eighth_above_its_kernels_at_most_with_adapters() -> None:
     """Llama 2 7B to 70B with adapters on two RTX 4090 take 1.00 to 1.12 times the sum of the terms.
 
     No fit reads these runs (AnswerDotAI/fsdp_qlora, March 2024).
     """
-    assert 1.0 <= load_calibration().software["huggingface"].slowdown <= 1.25
+    assert 1.0 <= load_calibration().software["huggingface"].adapter_slowdown <= 1.12
 
 
 @pytest.mark.parametrize(

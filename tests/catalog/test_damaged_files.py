@@ -46,7 +46,7 @@ from advisor.catalog.required import required
 from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import CatalogError, ResourceError
 from advisor.estimate.beside_results import curve_words
-from advisor.estimate.hardware.kernel_times import kernel_facts
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.terms import term_texts
 from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps

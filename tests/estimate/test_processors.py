@@ -11,7 +11,8 @@ from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.caching import in_cache
-from advisor.estimate.hardware.kernel_times import copies_time, kernel_facts, launch_time
+from advisor.estimate.hardware.kernel_facts import kernel_facts
+from advisor.estimate.hardware.kernel_times import copies_time, launch_time
 from advisor.estimate.training.run import resolve_training
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import ParallelLayout

@@ -481,7 +481,7 @@ def test_a_script_that_shares_nothing_out_asks_for_memory_not_for_more_cards() -
     """run_speech_recognition_seq2seq.py holds whole states of 1.5 billion weights on each card."""
     case = placed("Whisper", "NVIDIA")
     with pytest.raises(InputError, match="cards with more memory"):
-        advisor.export({**case, "hardware": {"accelerator": "rtx-4090", "count": 1}}, "torchrun")
+        advisor.export({**case, "hardware": {"accelerator": "rtx-4080", "count": 1}}, "torchrun")
 
 
 def test_an_answer_of_other_software_is_not_written() -> None:

@@ -24,6 +24,11 @@ from advisor.architecture.families.encoder_blocks import (
 FIRST: Final = nn.Pool(kind="first")
 
 
+COPY: Final = nn.Merge(factor=1)
+"""Swin shifts the map, cuts it into windows, takes queries, keys, values and outputs of the heads
+apart, and puts the map together again and shifts it back: one and a half, four, one and a half."""
+
+
 class _Pixels(NamedTuple):
     """The input of an image encoder."""
 
@@ -237,7 +242,7 @@ def swin(fields: ConfigFields) -> nn.Stack:
             depth,
             # A learned bias for every distance in a window and every head.
             nn.Learned(elements=(2 * window - 1) ** 2 * count),
-            nn.residual(LAYER_NORM, attention),
+            nn.residual(LAYER_NORM, nn.repeat(2, COPY), attention, nn.repeat(5, COPY)),
             nn.residual(LAYER_NORM, *nn.feed_forward(width, inner, gelu)),
         )
         merged: nn.Layers = ()

@@ -277,6 +277,8 @@ class ExpertsShape(Noun):
         inputs = 2 if self.gated else 1
         # Elements read and written for each of the token's experts.
         biases = 2.0 * self.active * (inputs * self.width + outer_size) if self.bias else 0.0
+        # A product reads two tensors and writes one; gate and up are one matrix, so their gradients
+        # are joined: four passes backward, or about one in each of three.
         passes = activation.passes + (3.0 if self.gated else 0.0) + (8.0 if self.clamped else 0.0)
         activated = kept("activated", unfused * width, STREAM, when=SavedWhen.UNFUSED, divided=True)
         name = "gate_and_up" if self.gated else "up"
@@ -285,7 +287,7 @@ class ExpertsShape(Noun):
             kind=OperatorKind.ACTIVATION,
             # Nobody ships one kernel for clamped gates; biases of experts are added on their own.
             fused=(passes if self.clamped else inputs + 1.0) * width + biases,
-            unfused=passes * width + biases,
+            unfused=(passes + self.gated) * width + biases,
             launches=activation.launches + int(self.gated) + (5 if self.clamped else 0),
             division=Division.EXPERT,
             visits=True,

@@ -188,6 +188,7 @@ class Build:
     ) -> None:
         """Append a memory-bound row, as :meth:`Rows.elementwise` makes it."""
         single = moved if unfused is None else unfused
+        columns.setdefault("moved_format", self.signal.format)
         name, at = self.name(label), Rows("", 1, self.part)
         self.add(at.elementwise(name, fused=moved, unfused=single, **columns))
 
@@ -202,13 +203,15 @@ class Build:
         biases: int = 0,
         kind: OperatorKind = OperatorKind.MATMUL,
         moved: float | None = None,
+        source: Signal | None = None,
         tied: bool = False,
         again: bool = False,
         **others: Any,
     ) -> None:
         """Append a product with ``positions`` rows, inner dimension ``depth``, ``columns``.
 
-        Its matrix is ``tied`` to a table, or used ``again``; ``others`` are fields of `Operator`.
+        Its matrix is ``tied`` to a table, or used ``again``; ``source`` is what it reads and may
+        have to cast; ``others`` are fields of `Operator`.
         """
         elements = depth * columns * groups
         if elements > MAX_ELEMENTS:
@@ -227,6 +230,7 @@ class Build:
             moved_elements_per_token=positions * groups * (depth + columns)
             if moved is None
             else moved,
+            cast_elements_per_token=source.elements if source and source.format is STREAM else 0.0,
             **others,
         )
 

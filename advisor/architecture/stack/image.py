@@ -59,6 +59,7 @@ class Convolution(Layer):
             groups=groups,
             biases=out if self.bias and not self.shared else 0,
             moved=signal.elements + result.elements,
+            source=signal,
             again=self.shared,
             input_gradient=signal.gradient,
             minimal=(self.kernel, self.stride, groups) == (3, 1, 1),
@@ -160,7 +161,9 @@ class SqueezeExcite(Layer):
         Activation(function=self.gate).append(build)
         gates = build.signal
         saved = (*build.keep(whole, whole.format), *build.keep(gates, gates.format))
-        build.memory_bound("gating", moved=2.0 * whole.elements, saved=saved)
+        # Gradients: of the map 2, of the gate a product 3 and a sum 1, and their sum with the
+        # mean's 3.
+        build.memory_bound("gating", moved=2.0 * whole.elements, backward=4.5, saved=saved)
         build.put(whole.fresh())
 
 
@@ -172,7 +175,7 @@ class Upsample(Layer):
     def _append(self, build: Build) -> None:
         signal = build.signal
         result = signal.fresh(grid=tuple(side * self.factor for side in signal.grid))
-        build.memory_bound("upsample", moved=signal.elements + result.elements)
+        build.memory_bound("upsample", moved=signal.elements + result.elements, backward=1.0)
         build.put(result)
 
 
@@ -188,7 +191,9 @@ class Merge(Layer):
             build.fail(what, signal.grid, f"{factor} up")
         grid = tuple(side // factor for side in signal.grid)
         result = signal.fresh(width=signal.width * factor ** len(grid), grid=grid)
-        build.memory_bound("merge", moved=2.0 * result.elements)
+        copied = 2.0 * result.elements
+        # A compiler reads elements where they are, if only their order changes.
+        build.memory_bound("merge", moved=copied * (factor > 1), unfused=copied, backward=1.0)
         build.put(result)
 
 

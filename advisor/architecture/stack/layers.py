@@ -99,7 +99,7 @@ class Concatenate(Layer):
             result = Signal(signal.width + other.width, signal.grid, form)
         else:
             result = Signal(signal.width, (signal.positions + other.positions,), form)
-        build.memory_bound("concatenate", moved=2.0 * result.elements)
+        build.memory_bound("concatenate", moved=2.0 * result.elements, backward=1.0)
         build.put(result)
 
 
@@ -128,7 +128,14 @@ class Residual(Layer):
         form = STREAM if STREAM in (main.format, branch.format) else COMPUTE
         # After a norm, a compiler reads the other path in the same pass.
         fused = 1.0 if build.ends_in(FUSING) else 3.0
-        build.memory_bound("residual", moved=fused * main.elements, unfused=3.0 * main.elements)
+        build.memory_bound(
+            "residual",
+            moved=fused * main.elements,
+            unfused=3.0 * main.elements,
+            # The gradients of the two paths are added; that of a branch in 16 bits is cast.
+            backward=1.0 + 0.5 * (main.format is not branch.format),
+            moved_format=form,
+        )
         build.put(main.fresh(form=form))
         if opens:
             build.close_segment(first, start)

@@ -61,6 +61,7 @@ class Linear(Layer):
             depth=signal.width,
             columns=self.out,
             positions=signal.positions,
+            source=signal,
             biases=self.out if self.bias else 0,
             target=self.target,
             tied=self.tied,
@@ -87,7 +88,9 @@ class Normalization(Layer):
         if self.kind == "frozen":
             # One pass scales and one shifts. With constants, the backward pass needs no input.
             moved = 2.0 * signal.elements
-            build.memory_bound("frozen_norm", moved=moved, unfused=2 * moved, launches=2)
+            build.memory_bound(
+                "frozen_norm", moved=moved, unfused=2 * moved, launches=2, backward=0.5
+            )
             build.put(signal.fresh())
             return
         form = signal.format if self.kind == "batch" else STREAM
@@ -98,11 +101,18 @@ class Normalization(Layer):
         if self.stepwise:
             # The scale multiplies the normalised vector, which it needs again.
             saved = (*saved, kept("normalised", signal.elements, STREAM, when=SavedWhen.UNFUSED))
+        # Statistics over other positions need a separate pass.
+        passes = 3.0 if self.kind in ("batch", "group") else 2.0
         build.memory_bound(
             f"{self.kind}_norm",
             kind=OperatorKind.NORMALIZATION,
-            # Statistics over other positions need a separate pass.
-            moved=(3.0 if self.kind in ("batch", "group") else 2.0) * signal.elements,
+            moved=passes * signal.elements,
+            # Input and gradient are read for the sums over them, read again and written.
+            backward=5.0 / passes,
+            moved_format=form,
+            cast_elements_per_token=0.0 if form is signal.format else signal.elements,
+            vectors_per_token=signal.positions if self.kind in ("layer", "rms") else 0.0,
+            lacks_bf16=self.kind == "batch",
             unfused=STEPWISE_PASSES * signal.elements if self.stepwise else None,
             launches=STEPWISE_LAUNCHES if self.stepwise else 1,
             parameters=(1 if self.kind == "rms" else 2) * signal.width * self.affine,
@@ -132,6 +142,8 @@ class Activation(Layer):
             # Compilers fuse it with the norm or sum before it.
             moved=0.0 if build.ends_in(FUSING) else 2.0 * signal.elements,
             unfused=(2.0 if written is None else written.passes) * signal.elements,
+            # It reads the gradient and what was kept.
+            backward=1.5 if written is None else 2.0,
             launches=1 if written is None else written.launches,
             saved=saved,
         )
@@ -169,7 +181,7 @@ class Dropout(Layer):
     def _append(self, build: Build) -> None:
         signal = build.signal
         mask = kept("mask", signal.elements, SavedFormat.BYTE)
-        build.memory_bound("dropout", moved=2.5 * signal.elements, saved=(mask,))
+        build.memory_bound("dropout", moved=2.5 * signal.elements, backward=1.0, saved=(mask,))
         build.put(signal.fresh())
 
 
@@ -181,6 +193,9 @@ class Scale(Layer):
         build.memory_bound(
             "scale",
             moved=2.0 * signal.elements,
+            # The gradient of the factors is a product of two tensors, then a sum.
+            backward=3.0,
+            moved_format=STREAM,
             parameters=signal.width,
             saved=build.keep(signal, signal.format, ("scale",)),
         )
@@ -194,7 +209,9 @@ class Learned(Layer):
 
     def _append(self, build: Build) -> None:
         signal = build.signal
-        build.memory_bound("learned", moved=2.0 * signal.elements, parameters=self.elements)
+        build.memory_bound(
+            "learned", moved=2.0 * signal.elements, backward=0.5, parameters=self.elements
+        )
         build.put(signal.fresh(form=STREAM))
 
 

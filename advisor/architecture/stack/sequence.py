@@ -161,6 +161,8 @@ class Attention(Layer):
                 columns=width,
                 positions=source.positions,
                 biases=width if biased else 0,
+                # Image networks have one matrix for what reads the same tensor.
+                source=None if name == "value" or (own and name == "key") else source,
                 target=name[0],
                 input_gradient=source.gradient,
                 saved=build.keep(source, COMPUTE, readers)

@@ -181,6 +181,17 @@ class Operator(Noun):
     """Memory-bound rows: elements that a fused kernel reads and writes in the forward pass."""
     moved_elements_per_token_unfused: float = 0.0
     """The same if operations run one by one."""
+    backward: float = 2.0
+    """Memory-bound rows: backward over forward traffic of eager code."""
+    moved_format: SavedFormat | None = None
+    """Memory-bound rows of a stack: format of what they move."""
+    cast_elements_per_token: float = 0.0
+    """Rows of a stack: elements of the input that are not in the format in which it computes, which
+    eager autocast therefore casts, and whose gradients it casts back."""
+    vectors_per_token: float = 0.0
+    """Norms of a stack over features: vectors, each of which a block of threads takes."""
+    lacks_bf16: bool = False
+    """Whether cuDNN has a kernel for it in fp16 and fp32, not in bf16 (batch norm in training)."""
     launches: int = 1
     """Kernel launches of the forward pass without fusion."""
     host_s: float = 0.0
@@ -206,3 +217,9 @@ class Operator(Noun):
     segment_input: SavedTensor | None = None
     """On the first row of such a block: the input from which it is recomputed."""
     saved: tuple[SavedTensor, ...] = ()
+
+    @property
+    def biases(self) -> int:
+        """Elements of the bias that a token passes, beside the matrices of a product."""
+        matrix = self.in_features * self.out_features * self.groups
+        return self.active_parameters % matrix if matrix else 0

@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from advisor.calibration.fitting.depthwise_kernels import fit_depthwise
 from advisor.calibration.fitting.kernel_tables import (
     BestRates,
     Collectives,
@@ -33,7 +34,7 @@ from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.generations import peak_generation
-from advisor.nouns.software.kernels import FitQuality, KernelEfficiency
+from advisor.nouns.software.kernels import DepthwiseEfficiency, FitQuality, KernelEfficiency
 
 Constants = tuple[float, float, float]
 
@@ -156,6 +157,7 @@ class FittedConstants(Noun):
     """Contents of ``data/calibration.yaml``."""
 
     kernels: dict[str, KernelEfficiency]
+    depthwise: dict[str, DepthwiseEfficiency]
     best_shares: dict[str, float]
     network: NetworkFit
 
@@ -178,6 +180,7 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
             name: found.changed(best_share=rounded(found.matmul["default"].compute / ratio, 3))
             for name, found in kernels.items()
         },
+        depthwise=fit_depthwise(tables.depthwise, cards),
         best_shares=shares,
         network=fit_network(tables.collectives, cards),
     )
@@ -230,6 +233,10 @@ def methodology_markdown(fitted: FittedConstants) -> str:
     rows += [
         (name, "attention, forward", kernels.attention.fit)
         for name, kernels in fitted.kernels.items()
+    ]
+    rows += [
+        ("all", "depthwise convolutions" + (", fp32" if key == "fp32" else ""), each.fit)
+        for key, each in fitted.depthwise.items()
     ]
     rows.append(("all", "collectives in a node, small and large", fitted.network.fit))
     rows.append(("all", "collectives in a node, all sizes", fitted.network.all_sizes))

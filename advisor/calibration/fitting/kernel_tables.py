@@ -137,6 +137,25 @@ class Decodes(Rows):
 
 
 @record
+class Depthwise(Rows):
+    """One pass of a convolution of each channel alone, over square images."""
+
+    kernel: Texts
+    """Format."""
+    direction: Texts
+    """Pass: ``forward``, ``input_gradient`` or ``weight_gradient``."""
+    batch: Floats
+    channels: Floats
+    side: Floats
+    """Of the input. [pixels]"""
+    size: Floats
+    """Side of the filter. [pixels]"""
+    stride: Floats
+    channels_last: Floats
+    measured_s: Floats
+
+
+@record
 class Collectives(Rows):
     """Exchanges between accelerators of one node."""
 
@@ -163,12 +182,13 @@ class KernelTables:
     experts: Experts
     prefills: Prefills
     decodes: Decodes
+    depthwise: Depthwise
     collectives: Collectives
     best_rates: BestRates
 
 
 Kind = TypeVar("Kind", bound=Rows)
-LEAST: Final = {"cached": -1.0, "ranks": 1.0}
+LEAST: Final = {"cached": -1.0, "channels_last": -1.0, "ranks": 1.0}
 """What values of a column exceed, if not 0."""
 
 
@@ -249,6 +269,7 @@ def read_kernel_tables(folder: Path) -> KernelTables:
         experts=_experts(_Csv(folder / "experts.csv")),
         prefills=_Csv(folder / "attention_prefill.csv").read(Prefills),
         decodes=_Csv(folder / "attention_decode.csv").read(Decodes),
+        depthwise=_Csv(folder / "depthwise.csv").read(Depthwise),
         collectives=_Csv(folder / "collectives.csv").read(Collectives),
         best_rates=_best_rates(folder),
     )

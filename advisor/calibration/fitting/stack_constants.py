@@ -138,18 +138,19 @@ class RunTimes:
         names: tuple[str, ...],
         indices: list[int],
         start: Overheads,
-        known: dict[str | None, float] | None,
-    ) -> tuple[Overheads, dict[str | None, float]]:
+        known: dict[str, float] | None,
+    ) -> tuple[Overheads, dict[str, float]]:
         """Return the best point of the grid of ``names``, and its slowdowns."""
         chosen = [self.runs[index] for index in indices]
         members = np.unique([run.group for run in chosen], return_inverse=True)[1]
-        best: tuple[float, Overheads, dict[str | None, float]] | None = None
+        kinds = [run.kind for run in chosen]
+        best: tuple[float, Overheads, dict[str, float]] | None = None
         points, table = _points(names, start), self._table(names, start)[:, indices]
         for point, ratios in zip(points, table, strict=True):
             slowdowns = known or fit_slowdowns(
                 [replace(run, ratio=ratio) for run, ratio in zip(chosen, ratios, strict=True)]
             )
-            loss = _loss(ratios / [slowdowns[run.kind] for run in chosen], members)
+            loss = _loss(ratios / [slowdowns[kind] for kind in kinds], members)
             if best is None or loss < best[0]:
                 best = (loss, point, slowdowns)
         assert best is not None
@@ -177,7 +178,7 @@ class RunTimes:
         sustained = others.pop("sustained", hardware.sustained)
         # The fields of a stack are single numbers; what computes with them takes arrays as well.
         facts = self._calibration.software[run.stack].changed(
-            slowdown=1.0, sample_slowdown=1.0, **others
+            slowdown=1.0, sample_slowdown=1.0, adapter_slowdown=1.0, **others
         )
         return training_time(
             run.work.run,
@@ -246,9 +247,11 @@ def _loss(residuals: Floats, members: NDArray[np.intp]) -> float:
 def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     """80 % intervals of training time, from residuals of runs that the fit has not seen.
 
-    By name, each also with ``_unmeasured``, wider by as much as dense models are farther off on
-    cards without kernel measurements. The bounds of a kind of work are drawn towards those of all
-    runs, so widened, the fewer groups of it were measured; with few, they are no narrower.
+    By name, each also with ``_unmeasured`` for cards without kernel measurements, where dense
+    models are farther off. The fewer groups of a kind of work were measured, the more its bounds
+    are drawn towards others, and few groups only widen those: its runs on such cards, which are no
+    easier to predict, and for these all runs, so widened. Bounds on such cards are drawn towards
+    those on the others, so widened, and are no narrower than these.
     ``training_time_guessed`` is how much farther off runs with guessed settings are.
     """
     base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
@@ -260,23 +263,35 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     found = {GUESSED_TIME: _guessed(held_out)}
     for work in WORKS:
         name = f"{TRAINING_INTERVAL}{work}"
-        own = [run for run in held_out if run.run.interval == name]
-        groups = len({run.run.group for run in own})
-        low, high = pulled_to_pool(_quantiles(own) if own else beyond, beyond, groups)
-        if groups < POOL_GROUPS:
-            # Few groups that happen to agree are less evidence, not a narrower range.
-            low, high = min(low, beyond[0]), max(high, beyond[1])
+        strange_name = f"{name}{UNMEASURED}"
+        low, high, groups = _drawn(held_out, name, _drawn(held_out, strange_name, beyond)[:2])
         found[name] = _interval(
             low, high, groups, f"{groups} groups of published runs, each source held out"
         )
-        found[f"{name}{UNMEASURED}"] = _interval(
-            low / wider,
-            high * wider,
+        far = _drawn(held_out, strange_name, (low / wider, high * wider))
+        found[strange_name] = _interval(
+            min(low, far[0]),
+            max(high, far[1]),
             groups,
-            f"{name}, widened as runs on cards without kernel measurements are",
+            f"{name}, widened as runs on cards without kernel measurements are, and drawn to "
+            f"{far[2]} groups of them",
             Evidence.ASSUMED,
         )
     return found
+
+
+def _drawn(
+    held_out: Sequence[HeldOut], name: str, pool: tuple[float, float]
+) -> tuple[float, float, int]:
+    """Return the bounds of one kind of runs, drawn towards ``pool``, and its groups."""
+    own = [run for run in held_out if run.run.interval == name]
+    groups = len({run.run.group for run in own})
+    low, high = _quantiles(own) if own else pool
+    if groups < POOL_GROUPS:
+        # Few groups that happen to agree are less evidence, not a narrower range.
+        return min(low, pool[0]), max(high, pool[1]), groups
+    low, high = pulled_to_pool((low, high), pool, groups)
+    return low, high, groups
 
 
 def _guessed(held_out: Sequence[HeldOut]) -> Interval:

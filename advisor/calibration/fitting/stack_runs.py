@@ -37,6 +37,8 @@ RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
 TIMES: Final = ("step_time_s",)
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
+LEAST_GROUPS: Final = 3
+"""Groups of runs that give adapters a slowdown of their own."""
 WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
 NAMES: Final = (
     *(f"{TRAINING_INTERVAL}{work}{card}" for work in WORKS for card in ("", UNMEASURED)),
@@ -92,9 +94,10 @@ class TimedRun:
     """To time it again; None for runs made by hand."""
 
     @property
-    def kind(self) -> str | None:
-        """The stack whose slowdown applies; None for networks that take images."""
-        return None if self.samples else _pace(self.stack)
+    def kind(self) -> str:
+        """Name of the slowdown that applies."""
+        adapters = self.work is not None and self.work.run.frozen
+        return pace(self.stack, samples=self.samples, adapters=adapters)
 
     @property
     def routed(self) -> bool:
@@ -120,7 +123,7 @@ def origin(source: str) -> str:
 def without_slowdown(calibration: Calibration) -> Calibration:
     """Return the constants with a slowdown of one for every stack."""
     software = {
-        stack: facts.changed(slowdown=1.0, sample_slowdown=1.0)
+        stack: facts.changed(slowdown=1.0, sample_slowdown=1.0, adapter_slowdown=1.0)
         for stack, facts in calibration.software.items()
     }
     return calibration.changed(software=software)
@@ -200,28 +203,42 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
     return [exp(fmean(logs)) for logs in groups.values()]
 
 
-def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
-    """Median over groups of measured over predicted time, for each stack.
+def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str, float]:
+    """Median over groups of measured over predicted time, by `pace`.
 
-    At least 1; a stack without runs takes the median over all. Under None, networks that take
-    images: their runs show no difference between stacks.
+    At least 1; a stack without runs takes the median over all, and adapters that few groups show
+    take that of their stack.
     """
     overall = median(group_ratios(runs))
-    kinds: dict[str | None, list[TimedRun]] = defaultdict(list)
+    kinds: dict[str, list[TimedRun]] = defaultdict(list)
     for run in runs:
         kinds[run.kind].append(run)
-    found: dict[str | None, float] = {}
-    for stack in (*known_stacks(), None):
-        own = group_ratios(kinds[stack and _pace(stack)])
-        found[stack] = rounded(max(1.0, median(own) if own else overall), 4)
+    found: dict[str, float] = {}
+    for stack in known_stacks():
+        whole, few = pace(stack, samples=False), pace(stack, samples=False, adapters=True)
+        if few != whole and len(group_ratios(kinds[few])) < LEAST_GROUPS:
+            kinds[whole] += kinds.pop(few)
+        for name in (pace(stack, samples=True), whole, few):
+            own = group_ratios(kinds[name])
+            other = found.get(whole, overall) if name == few else overall
+            found[name] = rounded(max(1.0, median(own) if own else other), 4)
     return found
 
 
 def own_groups(runs: Iterable[TimedRun], stack: str) -> list[float]:
     """Ratios of the groups that determine a stack's slowdown."""
-    kind = _pace(stack)
+    kind = pace(stack, samples=False)
     return group_ratios(run for run in runs if run.kind == kind)
 
 
-def _pace(stack: str) -> str:
-    return stack_named(stack).paced_as or stack
+def pace(stack: str, *, samples: bool, adapters: bool = False) -> str:
+    """Name of the slowdown of a stack; ``samples``: on networks that take images.
+
+    There, eager stacks share one, whose traffic is counted kernel by kernel. All others take that
+    of compiled modules: one published run alone shows theirs. Eager stacks run adapters at a pace
+    of their own.
+    """
+    facts = stack_named(stack)
+    if samples:
+        return "images" if facts.eager else "compiled"
+    return f"{stack} adapters" if adapters and facts.eager else facts.paced_as or stack

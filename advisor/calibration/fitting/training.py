@@ -20,6 +20,7 @@ from advisor.calibration.fitting.stack_runs import (
     fit_slowdowns,
     origin,
     own_groups,
+    pace,
     tails,
     timed_runs,
 )
@@ -185,8 +186,9 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
         "sustained": {LASTING: found.sustained},
         "software": {
             stack: {
-                "slowdown": slowdowns[stack],
-                "sample_slowdown": slowdowns[None],
+                "slowdown": slowdowns[pace(stack, samples=False)],
+                "sample_slowdown": slowdowns[pace(stack, samples=True)],
+                "adapter_slowdown": slowdowns[pace(stack, samples=False, adapters=True)],
                 "slowdown_groups": len(own_groups(runs, stack)),
                 **(_overheads(found) if stack_named(stack).overlaps_traffic else {}),
             }

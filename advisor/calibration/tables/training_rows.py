@@ -39,6 +39,7 @@ from advisor.nouns.workload import FineTuning, Pretraining, Training
 WORK: dict[str, type[Training]] = {"pretraining": Pretraining, "fine_tuning": FineTuning}
 """Workload of a case by its kind."""
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
+CHANNELS_LAST = {"": None, "0": False, "1": True}
 KEPT_GRADIENTS = {"": False, "none": False, "zero": True}
 LEAN_BITSANDBYTES = (0, 44)
 """From this release on, a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
@@ -201,6 +202,9 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
         update_in_backward=flag(row, "update_in_backward"),
         trained_ends=flag(row, "trained_ends"),
         fused_softmax=flag(row, "fused_softmax"),
+        widened_norms=flag(row, "widened_norms"),
+        portable_attention=flag(row, "portable_attention"),
+        channels_last=choice(row, "channels_last", CHANNELS_LAST),
         answered_share=min(1.0, number(row, "answered_share") or 1.0),
         layers_in_16_bits=min(integer(row, "layers_in_16_bits", 0), architecture.num_hidden_layers),
         expert_capacity=max(1.0, number(row, "expert_capacity") or 1.0),

@@ -13,17 +13,18 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
 from advisor.equations.roofline import matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats, Shares
+from advisor.estimate.hardware.attention_times import attention_passes, scan_passes
 from advisor.estimate.hardware.caching import in_cache
+from advisor.estimate.hardware.image_kernels import depthwise_passes
 from advisor.estimate.hardware.kernel_times import (
-    attention_passes,
     copies_time,
     elementwise_forward,
+    is_depthwise,
     is_product,
     kernel_facts,
     launch_time,
     matmul_forward,
     recurrence_passes,
-    scan_passes,
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
@@ -281,6 +282,8 @@ def _forward(
         count = float(op.launches)
         if is_product(op):
             matmul += op.layers * matmul_forward(op, run, candidates, software, tokens)
+        elif is_depthwise(op) and software.eager:
+            matmul += op.layers * depthwise_passes(op, run, candidates, software, tokens)[0]
         elif op.kind is OperatorKind.RECURRENCE:
             forward, _ = recurrence_passes(op, run, candidates, software, tokens)
             matmul += op.layers * forward

@@ -3,59 +3,21 @@
 The same code serves one configuration and a million.
 """
 
-from functools import cache
 from math import gcd
 from typing import Final
 
 import numpy as np
 
-from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, SavedFormat
-from advisor.equations.flops import FLASH_BACKWARD_FLOPS
-from advisor.equations.roofline import (
-    attention_time_s,
-    bandwidth_time_s,
-    launch_wait_s,
-    matmul_time_s,
-)
-from advisor.equations.training.scores import score_passes
+from advisor.equations.roofline import bandwidth_time_s, launch_wait_s, matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
-from advisor.estimate.fold import adapted, keys_attended
-from advisor.estimate.training.activations import WRITES_STREAM
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.data_records import read_record
-from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.stacks import SoftwareFacts
-from advisor.nouns.training_choices import AttentionKernel
 
 IN_LIBRARY: Final = (OperatorKind.CONVOLUTION, OperatorKind.RECURRENCE)
 """Products that cuDNN runs."""
-
-
-class KernelFacts(Noun):
-    """Contents of the file, which says what each entry is."""
-
-    driver_s: float
-    copy_s: float
-    step_copies: float
-    answer_copies: float
-    expanded_bytes: float
-    unpacked_bytes: float
-    scan_keys: float
-    scan_backward: float
-    dualpipe_grouped: float
-    first_flash: float
-    math_score_passes: float
-    aligned_bytes: int
-    cast_bytes: float
-
-
-@cache
-def kernel_facts() -> KernelFacts:
-    """Return what published sources say of kernels that no table measures."""
-    return read_record(data_path("kernel_facts.yaml"), KernelFacts)
 
 
 def queue_time(launches: Floats, hardware: HardwareArrays, software: SoftwareFacts) -> Floats:
@@ -126,6 +88,8 @@ def matmul_forward(
         operand_bytes, hardware = FORMAT_BYTES["bf16"], hardware.in_16_bits()
     if op.kind in IN_LIBRARY:
         hardware = hardware.in_library()
+    if uncast(op, run):
+        operand_bytes, hardware = FORMAT_BYTES["fp32"], hardware.in_32_bits()
     tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
     local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
     # Grouped products of all local experts fill the card together.
@@ -141,16 +105,18 @@ def matmul_forward(
     if op.kind is OperatorKind.CONVOLUTION:
         # Neighbouring outputs share their inputs, so both sides move once.
         streamed = tokens * op.moved_elements_per_token
+    apart = local_experts if uncast(op, run) else 1.0
     lasting = hardware.sustained if operand_bytes >= FORMAT_BYTES["bf16"] else 1.0
     rate = hardware.matmul_compute * lasting
     if op.kind is OperatorKind.MATMUL and not software.pads_products:
         odd = misaligned(op.in_features, op.out_features, element_bytes=operand_bytes)
         rate = rate / (1.0 + hardware.unaligned * odd)
     return np.asarray(
-        matmul_time_s(
-            flops=tokens * op.flops_per_token / saved / tensor,
-            moved_bytes=operand_bytes * (weights + streamed),
-            output_elements=rows * op.out_features * op.groups / tensor,
+        apart
+        * matmul_time_s(
+            flops=tokens * op.flops_per_token / saved / tensor / apart,
+            moved_bytes=operand_bytes * (weights + streamed) / apart,
+            output_elements=rows * op.out_features * op.groups / tensor / apart,
             depth=float(op.in_features),
             peak_flops_per_s=hardware.peak_flops_per_s,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
@@ -161,6 +127,16 @@ def matmul_forward(
             half_depth=hardware.matmul_half_depth,
         )
     )
+
+
+def uncast(op: Operator, run: TrainingRun) -> bool:
+    """Whether grouped products stay in the fp32 of their weights: autocast's list lacks them.
+
+    They run expert by expert then, in TF32 if that is on, which exports see to
+    (huggingface/transformers, integrations/moe.py; pytorch issue 174763; read 2026-11-28).
+    """
+    grouped = op.kind is OperatorKind.MATMUL and op.experts > 1
+    return grouped and run.recipe.autocast and run.stack.eager and not run.frozen
 
 
 def misaligned(*sides: int, element_bytes: float) -> float:
@@ -197,17 +173,9 @@ def is_product(op: Operator) -> bool:
     return op.kind is OperatorKind.MATMUL
 
 
-def adapter_forward(
-    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> Floats | float:
-    """Forward time of a row's adapter, which is memory-bound because the rank is small. [s]"""
-    if not adapted(op, run):
-        return 0.0
-    hardware = candidates.hardware
-    # The product is added to the layer's output, in the same kernel or in another one.
-    writes = 2 if software.fused_elementwise else 3
-    sides = (op.in_features + writes * op.out_features) * op.active_experts * op.positions_per_token
-    return moving_s(2.0 * tokens * sides / candidates.layout.tensor, hardware, kernels=3)
+def is_depthwise(op: Operator) -> bool:
+    """Whether a row is a convolution of each channel alone over the positions of an image."""
+    return op.kind is OperatorKind.CONVOLUTION and op.out_features == 1
 
 
 def dequantise_time(op: Operator, run: TrainingRun, candidates: Candidates) -> Floats:
@@ -222,109 +190,10 @@ def dequantise_time(op: Operator, run: TrainingRun, candidates: Candidates) -> F
     return moving_s(each * op.parameters / degree, hardware)
 
 
-def attention_passes(
-    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> tuple[Floats, Floats]:
-    """Forward and backward time of one attention row in one layer. [s]"""
-    layout, hardware = candidates.layout, candidates.hardware
-    math = _takes_math(op, run)
-    if run.attention is not AttentionKernel.EAGER and not math:
-        keys = keys_attended(op, run.sequence_length)
-        flops = tokens * op.flops_per_token_per_key * keys / layout.tensor
-        rate = hardware.attention_portable if software.portable_attention else 1.0
-        if run.attention is AttentionKernel.FLASH_1:
-            rate = kernel_facts().first_flash * hardware.attention_portable
-
-        def timed(efficiency: Floats, passes: float, kernels: int) -> Floats:
-            found = attention_time_s(
-                flops=passes * flops,
-                keys=keys,
-                peak_flops_per_s=hardware.fused_flops_per_s,
-                efficiency=efficiency * rate,
-                half_keys=hardware.attention_half_keys,
-                overhead_s=kernels * hardware.attention_overhead_s,
-            )
-            return np.asarray(found)
-
-        forward = timed(hardware.attention_forward, 1.0, 1)
-        return forward, timed(hardware.attention_backward, FLASH_BACKWARD_FLOPS, 2)
-    keys = run.sequence_length if op.keys is None else op.keys
-    square = tokens * keys / layout.tensor
-    products = (
-        square
-        * op.flops_per_token_per_key
-        / (hardware.peak16_flops_per_s * hardware.matmul_compute)
-    )
-    scores = square * op.positions_per_token * op.heads
-    passes = score_passes(
-        # Counted so, networks that take images are met worse (mean error held out 17.0 % for 16.2).
-        fused=software.fused_softmax or run.switches.fused_softmax or run.unit is Unit.IMAGE,
-        dropped=any(tensor.format is SavedFormat.BYTE for tensor in op.saved),
-        widened=_widens_scores(op, run),
-        mask_share=1.0 / run.recipe.element_bytes,
-    )
-    # Keys and values are repeated for every query head: written and read, each a quarter of the
-    # operations (two products, a multiplication and an addition each).
-    repeated = tokens * op.flops_per_token_per_key / layout.tensor
-
-    def passed(times: float, written: float) -> Floats:
-        moved = (
-            times * (kernel_facts().math_score_passes * scores + repeated)
-            if math
-            else written * scores
-        )
-        return np.asarray(
-            times * products
-            + moving_s(run.recipe.element_bytes * moved, hardware, kernels=4 * times)
-        )
-
-    return passed(1.0, passes[0]), passed(2.0, passes[1])
-
-
-def _widens_scores(op: Operator, run: TrainingRun) -> bool:
-    """Whether the softmax of 16-bit scores runs in fp32: in the module, or under autocast."""
-    kept = [tensor.format for tensor in op.saved if tensor.per_key]
-    stated = SavedFormat.FP32 in kept or (SavedFormat.STREAM in kept and run.recipe.autocast)
-    return stated and not run.recipe.single
-
-
 def _widens_logits(run: TrainingRun) -> bool:
     """Whether the loss of 16-bit logits runs in fp32: in the class, or under autocast."""
     stated = run.architecture.upcast_logits or run.recipe.autocast
     return stated and not run.recipe.single
-
-
-def _takes_math(op: Operator, run: TrainingRun) -> bool:
-    """Whether PyTorch has no fused attention for a row.
-
-    Flash kernels compute in 16 bits, and the memory-efficient fp32 kernel needs as many heads of
-    keys as of queries.
-    """
-    if not 0 < op.cache_heads < op.heads:
-        return False
-    # Latents are cached as one head, and expanded to all of them before attention.
-    keys_and_values = op.cache_elements_per_token * op.heads / op.cache_heads
-    grouped = 2.0 * keys_and_values == op.flops_per_token_per_key
-    wanted = run.attention is not AttentionKernel.EAGER and run.stack.eager
-    return wanted and grouped and run.recipe.single
-
-
-def scan_passes(
-    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> tuple[Floats, Floats]:
-    """Forward and backward time of one scan in one layer: arithmetic or memory traffic. [s]"""
-    hardware = candidates.hardware
-    arithmetic = attention_time_s(
-        flops=tokens * op.flops_per_token / candidates.layout.tensor,
-        keys=kernel_facts().scan_keys,
-        peak_flops_per_s=hardware.peak16_flops_per_s,
-        efficiency=hardware.attention_forward * hardware.attention_scan,
-        half_keys=hardware.attention_half_keys,
-        overhead_s=hardware.attention_overhead_s,
-    )
-    moved = elementwise_forward(op, run, candidates, software, tokens)
-    forward = np.maximum(arithmetic, moved)
-    return forward, kernel_facts().scan_backward * forward
 
 
 def elementwise_forward(
@@ -355,40 +224,16 @@ def elementwise_forward(
     return moving_s(width * tokens * moved / degree, hardware)
 
 
-def autocasts(run: TrainingRun) -> bool:
-    """Whether modules run one by one and cast their inputs from an fp32 stream."""
-    stated = run.recipe.autocast and not run.frozen and run.unit is Unit.TOKEN
-    return stated and run.stack.eager
-
-
 def _on_stream(op: Operator) -> bool:
     """Whether a memory-bound row moves elements of the residual stream's format.
 
     Rotations do: cosines and sines have that format (huggingface/transformers, modeling_llama.py).
     Unfused RMSNorm counts its fp32 steps already.
     """
+    if op.moved_format is not None:
+        return op.moved_format is SavedFormat.STREAM
     if op.kind is OperatorKind.NORMALIZATION and op.launches > 1:
         return False
     if op.saved and not any(tensor.format is SavedFormat.BYTE for tensor in op.saved):
         return any(tensor.format is SavedFormat.STREAM for tensor in op.saved)
     return op.division is Division.REPLICATED or op.kind is OperatorKind.ELEMENTWISE
-
-
-def cast_passes(op: Operator, candidates: Candidates, tokens: Floats) -> tuple[Floats, int]:
-    """Time of one product's casts under eager autocast, in one layer, and their kernels. [s]
-
-    Weights and each reader's input go to 16 bits; their gradients come back. What the last product
-    of a branch reads, other products wrote, and convolutions read what is in 16 bits already.
-    """
-    weights = op.in_features * op.out_features * op.groups * op.experts
-    moved = np.asarray(float(weights))
-    kernels = 1
-    for tensor in op.saved:
-        readers = [reader for reader in tensor.read_by or () if reader not in WRITES_STREAM]
-        if op.kind is OperatorKind.MATMUL:
-            kernels += len(readers)
-            moved = moved + tokens * tensor.elements_per_token * len(readers)
-    each = moving_s(
-        kernel_facts().cast_bytes * moved / candidates.layout.tensor, candidates.hardware
-    )
-    return 2.0 * each, kernels

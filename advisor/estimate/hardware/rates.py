@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.foundation.identity import by_identity
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.precision import FORMAT_BYTES
@@ -35,6 +36,7 @@ def card_rates(
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
     peak, library = peaks.get(compute), library_peak(accelerator, compute)
     single = FORMAT_BYTES[compute] == FORMAT_BYTES["fp32"]
+    depthwise = kernels.depthwise["fp32" if single else "default"]
     vector, rounds = compute == "fp32", library != peak
     processor = accelerator.segment is Segment.CPU
     # Formats without a curve of their own take the 16-bit curve.
@@ -47,12 +49,16 @@ def card_rates(
         "memory_bytes": accelerator.memory_reported_bytes,
         "peak_flops_per_s": peak or 0.0,
         "library_flops_per_s": library or 0.0,
+        "peak32_flops_per_s": peaks.get("tf32") or peaks.get("fp32") or peak16,
         "peak16_flops_per_s": min(peak16, peak or peak16) if single else peak16,
         "fused_flops_per_s": _fused_peak(accelerator, peak16) if single else peak16,
         "memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
         **_curve("matmul", matmul, saturation),
         **_curve("matmul16", half, saturation16),
         **_curve("expert", expert, saturation),
+        **{f"depthwise_{part}": share for part, share in depthwise if part != "fit"},
+        "vector_flops_per_s": peaks.get("fp32", peak16),
+        "single_access_s": _single_access_s(accelerator),
         "convolution_saving": WINOGRAD_SAVING if vector and not (processor or rounds) else 1.0,
         # Vector units draw less power than matrix units, so their clocks stay high.
         "sustained": 1.0 if vector else kernels.sustained,
@@ -70,6 +76,18 @@ def card_rates(
         "own_host": float(processor),
         "shared_memory": float(accelerator.shares_host_memory),
     }
+
+
+def _single_access_s(accelerator: Accelerator) -> float:
+    """Time of one element of a tensor that kernels reach one by one, as fast as cores issue them.
+
+    In proportion to cores and their clock, both of which the peak of the vector units counts; 0
+    without such a peak.
+    """
+    facts = kernel_facts()
+    lanes = facts.fewer_lanes.get(accelerator.compute_capability or "", facts.usual_lanes)
+    peak = accelerator.peak_flops_per_s.get("fp32")
+    return 2.0 * lanes / peak / facts.single_accesses if peak else 0.0
 
 
 def node_rates(accelerator: Accelerator, node: Node, kernels: KernelEfficiency) -> dict[str, float]:

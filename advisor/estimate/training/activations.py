@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import (
     Division,
     Operator,
@@ -73,6 +74,8 @@ class SavedPolicy:
     """Whether adapters use dropout; then each keeps its result and a mask of bytes."""
     base_raised: bool = False
     """Whether the norms of a frozen base are in fp32, and with them the residual stream."""
+    norms_raised: bool = False
+    """The same of a frozen network that takes images, whose norms autocast runs in fp32."""
     selective: bool = False
     """Whether the backward pass recomputes cheap work."""
 
@@ -90,7 +93,7 @@ class SavedPolicy:
             return 1.0
         if form is SavedFormat.COMPUTE or self.adapted is not None:
             # A frozen base and the residual stream that it writes are in 16 bits.
-            raised = self.base_raised and form is SavedFormat.STREAM
+            raised = (self.base_raised or self.norms_raised) and form is SavedFormat.STREAM
             return FORMAT_BYTES["fp32"] if raised else compute
         return FORMAT_BYTES[self.recipe.stream]
 
@@ -197,6 +200,7 @@ def _policy(run: TrainingRun, *, selective: bool, operator: Operator | None = No
         adapter_cast_bytes=FORMAT_BYTES[switches.adapter_format] if plain else SIXTEEN_BIT_BYTES,
         adapter_dropout=switches.adapter_dropout,
         base_raised=switches.base_raised,
+        norms_raised=run.unit is Unit.IMAGE and run.recipe.autocast,
         selective=selective,
     )
 

@@ -6,21 +6,39 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.architecture.table.model import Unit
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.fold import adapted, as_computed, made_again, remade_by_selection
+from advisor.estimate.fold import (
+    LAST_PRODUCT,
+    adapted,
+    as_computed,
+    made_again,
+    remade_by_selection,
+)
+from advisor.estimate.hardware.attention_times import attention_passes, scan_passes
 from advisor.estimate.hardware.caching import step_in_cache
-from advisor.estimate.hardware.kernel_times import (
-    adapter_forward,
-    attention_passes,
+from advisor.estimate.hardware.eager_modules import (
+    adapter_passes,
     autocasts,
+    backward_sums,
     cast_passes,
+)
+from advisor.estimate.hardware.image_kernels import (
+    beside_image_rows,
+    depthwise_passes,
+    layout_cost,
+    turned_round,
+)
+from advisor.estimate.hardware.kernel_times import (
+    IN_LIBRARY,
     dequantise_time,
     elementwise_forward,
+    is_depthwise,
     is_product,
     matmul_forward,
     recurrence_passes,
-    scan_passes,
+    uncast,
 )
 from advisor.estimate.hardware.rates import USUAL_LAUNCH_S
 from advisor.estimate.training.run import TrainingRun
@@ -29,9 +47,14 @@ from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod
 
-ELEMENTWISE_BACKWARD = 2.0
-"""Backward over forward traffic of memory-bound rows: gradients are read and written, and the saved
-input is read."""
+FUSED_BACKWARD: Final = 2.0
+"""Backward over forward traffic of fused memory-bound kernels: gradients are read and written, and
+the saved input is read."""
+WIDENED_NORM: Final = 5.0
+"""Traffic of a layer norm in fp32 between two casts over that of one in 16 bits: 6 + 8 + 6 of 4
+bytes an element."""
+WIDENED_BACKWARD: Final = 1.6
+"""Its backward over forward traffic: 6 + 20 + 6 of 20 bytes."""
 ADAPTER_LAUNCHES = 8.0
 """Kernels of one adapter forward: dropout, two products, scale, sum, and three changes of format
 under autocast (PEFT, ``lora.Linear``)."""
@@ -103,7 +126,7 @@ def one_micro_batch(
     head = replace(one, tokens=tokens * run.switches.answered_share)
     for op in run.architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
-        other = _add_mixer if op.kind in _PASSES else _add_elementwise
+        other = _add_mixer if op.kind in _PASSES or is_depthwise(op) else _add_elementwise
         add = _add_product if is_product(op) else other
         add(total, op, head if op.part is Part.HEAD else one, held)
         _add_launches(total, op, one, held)
@@ -117,21 +140,25 @@ def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | fl
     if (kept := run.switches.layers_in_16_bits) and op.part is Part.BLOCK:
         wider = matmul_forward(op, run, candidates, one.software, one.tokens, wide=True)
         forward = forward + (wider - forward) * kept / run.architecture.num_hidden_layers
-    if one.casts:
-        cast, kernels = cast_passes(op, candidates, one.tokens)
-        total.elementwise += held * cast
-        total.launches += held * 2.0 * kernels
+    if run.stack.eager:
+        sums, kernels = backward_sums(op, run, candidates, one.tokens, casts=one.casts)
+        total.elementwise += held * sums
+        total.launches += held * kernels
+    if op.kind is OperatorKind.CONVOLUTION:
+        forward = forward * layout_cost(op, run, candidates)
+    turned = turned_round(op, run, candidates, one.tokens)
+    gradients = 0.0 if op.frozen and not op.input_gradient else 1.0
     products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)
     total.matmul += held * forward * (products + one.reference)
-    adapter = adapter_forward(op, run, candidates, one.software, one.tokens)
+    total.matmul += held * turned * (1.0 + gradients + one.reference)
+    adapter, back = adapter_passes(op, run, candidates, one.software, one.tokens)
     four_bit = run.method is FineTuningMethod.QLORA and op.part is Part.BLOCK
     expanded = dequantise_time(op, run, candidates) if four_bit else 0.0
-    # Adapters train, so their backward is twice their forward; frozen 4-bit weights are expanded
-    # once for each pass.
-    total.elementwise += held * (3.0 * adapter + (2.0 + one.reference) * expanded)
+    # Frozen 4-bit weights are expanded once for each pass.
+    total.elementwise += held * (adapter + back + (2.0 + one.reference) * expanded)
     if made_again(op, one.run.architecture):
         again = one.some_again if op.name in one.selected else one.all_again
-        total.recompute += np.where(again, held * (forward + adapter + expanded), 0.0)
+        total.recompute += np.where(again, held * (forward + turned + adapter + expanded), 0.0)
 
 
 def _add_mixer(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
@@ -139,7 +166,7 @@ def _add_mixer(total: KernelTimes, op: Operator, one: _Pass, held: Floats | floa
     run = one.run
     forward, backward = _PASSES[op.kind](op, run, one.candidates, one.software, one.tokens)
     spent = held * (forward * (1 + one.reference) + backward)
-    if op.kind is OperatorKind.RECURRENCE:
+    if op.kind in IN_LIBRARY:
         total.matmul += spent
     else:
         total.attention += spent
@@ -153,7 +180,12 @@ def _add_elementwise(total: KernelTimes, op: Operator, one: _Pass, held: Floats 
     forward = elementwise_forward(
         op, one.run, one.candidates, one.software, one.tokens, casts=one.casts
     )
-    back = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
+    back = op.backward if one.run.stack.eager else FUSED_BACKWARD
+    back = 0.0 if op.frozen else back
+    if op.lacks_bf16:
+        forward = forward * layout_cost(op, one.run, one.candidates)
+    if op.vectors_per_token and one.run.switches.widened_norms:
+        forward, back = WIDENED_NORM * forward, WIDENED_BACKWARD
     total.elementwise += held * forward * (1 + one.reference + back)
     if made_again(op, one.run.architecture):
         total.recompute += np.where(one.some_again, held * forward, 0.0)
@@ -163,6 +195,7 @@ _PASSES: Final = {
     OperatorKind.ATTENTION: attention_passes,
     OperatorKind.SCAN: scan_passes,
     OperatorKind.RECURRENCE: recurrence_passes,
+    OperatorKind.CONVOLUTION: depthwise_passes,
 }
 """Rows that are neither products nor memory-bound."""
 
@@ -172,6 +205,15 @@ def _add_launches(total: KernelTimes, op: Operator, one: _Pass, held: Floats | f
     launches = _launches(op, one.run, one.candidates, one.software)
     again = one.all_again if made_again(op, one.run.architecture) else 0.0
     total.launches += held * launches * ((1.0 if op.frozen else 3.0) + one.reference + again)
+    unfused = one.run.stack.eager and not one.software.fused_elementwise
+    if one.run.unit is Unit.IMAGE and unfused and not op.frozen:
+        beside, kernels = beside_image_rows(op, one.run, one.candidates, one.tokens)
+        total.elementwise += held * beside
+        total.launches += held * kernels
+    if one.casts and not uncast(op, one.run):
+        cast, kernels = cast_passes(op, one.run, one.candidates, one.tokens)
+        total.elementwise += held * cast
+        total.launches += held * kernels
     if op.host_s and not one.software.fused_elementwise:
         total.host += held * op.host_s * one.tokens
 
@@ -182,6 +224,10 @@ def _launches(
     """Kernels that the host launches for one row in one layer and pass."""
     if op.kind is OperatorKind.MATMUL and op.experts > 1 and FORMAT_BYTES[run.recipe.compute] <= 1:
         return np.maximum(1.0, software.expert_launches * op.experts / candidates.layout.expert)
+    if uncast(op, run):
+        # One product for each expert; gate and up are one matrix.
+        share = 1.0 if op.target == LAST_PRODUCT else 0.5
+        return share * op.experts / candidates.layout.expert
     launches = 1.0 if software.fused_elementwise else float(op.launches)
     if op.kind is OperatorKind.ATTENTION and run.attention is AttentionKernel.EAGER:
         # Product, scale, mask, softmax, dropout, product; or one kernel between the products.

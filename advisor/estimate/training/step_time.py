@@ -19,7 +19,8 @@ from advisor.equations.training.traffic import slowest_s
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays, Shares
 from advisor.estimate.fold import fold_adapters
 from advisor.estimate.hardware.caching import step_in_cache
-from advisor.estimate.hardware.kernel_times import copies_time, kernel_facts, launch_time, moving_s
+from advisor.estimate.hardware.kernel_facts import kernel_facts
+from advisor.estimate.hardware.kernel_times import copies_time, launch_time, moving_s
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.loading import loading_time
@@ -141,7 +142,7 @@ def training_time(
     for value in shares.values():
         total = total + value
     slower = np.where(candidates.hardware.own_host > 0, run.processor_slowdown, 1.0)
-    slowdown = slower * software.slowdown_of(samples=run.unit is Unit.IMAGE)
+    slowdown = slower * software.slowdown_of(samples=run.unit is Unit.IMAGE, adapters=run.frozen)
     waits = np.zeros_like(total)
     if run.loading is not None:
         fed = loading_time(run.loading, run.global_batch, candidates)

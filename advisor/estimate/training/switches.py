@@ -35,6 +35,14 @@ class MemorySwitches:
     """The optimizer updates each weight in the backward pass and frees its gradient."""
     fused_softmax: bool = False
     """Unfused attention scales, masks and normalises in one kernel, whatever the stack."""
+    widened_norms: bool = False
+    """Layer norms cast a 16-bit input to fp32 and their output back, one by one (openai/CLIP,
+    clip/model.py, LayerNorm; mlfoundations/open_clip, LayerNormFp32)."""
+    portable_attention: bool = False
+    """FlashAttention-2 computes attention, whatever kernel the stack has for the card."""
+    channels_last: bool | None = None
+    """Convolutions read channels last. None: yes, except in detectors and
+    diffusion models, whose code does not ask."""
     answered_share: float = 1.0
     """Share of the positions that pass the head and its loss, as masked words alone may."""
     layers_in_16_bits: int = 0

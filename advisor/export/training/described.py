@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from advisor.estimate.hardware.kernel_times import uncast
 from advisor.export.filling import Filler, at_path, spelled
 from advisor.export.formats import cannot
 from advisor.export.quoting import json_text, python_constants, yaml_text
@@ -19,6 +20,13 @@ from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import Offload, Recompute, Sharding
+
+
+def _tf32(setup: Setup) -> bool | None:
+    """Whether products round their operands to TF32; None leaves PyTorch's default."""
+    run, rounds = setup.run, "tf32" in setup.accelerator.peak_flops_per_s
+    apart = rounds and any(uncast(op, run) for op in run.architecture.operators)
+    return apart or run.recipe.compute == "tf32" or None
 
 
 def _kernels(setup: Setup) -> tuple[tuple[str, ...], ...]:
@@ -73,7 +81,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "target_list": lambda setup: list(words.targets(setup)),
     "targets": words.targets,
     "template_note": words.template_note,
-    "tf32": lambda setup: setup.run.recipe.compute == "tf32" or None,  # PyTorch's default
+    "tf32": _tf32,
     "warm_up": words.warm_up,
     "zero3": lambda setup: setup.layout.sharding is Sharding.ZERO3,
     "zero_stage": lambda setup: sharded.STAGES[setup.layout.sharding],

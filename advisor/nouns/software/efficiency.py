@@ -35,7 +35,7 @@ from advisor.nouns.software.engines import (
     joined_engines,
 )
 from advisor.nouns.software.generations import generations, peak_generation, tile_formats
-from advisor.nouns.software.kernels import KernelEfficiency, served_kernels
+from advisor.nouns.software.kernels import DepthwiseEfficiency, KernelEfficiency, served_kernels
 from advisor.nouns.software.links_and_memory import MemoryFacts, NetworkEfficiency, PipelineFacts
 from advisor.nouns.software.stacks import ENOUGH_GROUPS, SoftwareFacts
 
@@ -105,6 +105,8 @@ class Calibration(Noun):
     """By the catalog's architecture generation, or by generation and compute capability
     (``Blackwell 12.0``) if the chips of one generation differ. ``default`` is for generations
     without measurements."""
+    depthwise: dict[str, DepthwiseEfficiency]
+    """Depthwise convolutions on all cards, by compute format; ``default`` in 16 bits."""
     relatives: dict[str, str]
     """Unmeasured generation -> measured generation whose constants it takes. Keys as in
     ``kernels``."""
@@ -205,7 +207,8 @@ class Calibration(Noun):
         """Return the constants for ``accelerator``, and whether they were measured on its kind."""
         card, found = self._derived.get(id(accelerator), (None, None))
         if card is not accelerator or found is None:
-            found = self._derive(accelerator)
+            kernels, measured = self._derive(accelerator)
+            found = kernels.changed(depthwise=self.depthwise), measured
             if len(self._derived) >= MOST_DERIVED:
                 self._derived.clear()
             self._derived[id(accelerator)] = accelerator, found

@@ -59,6 +59,20 @@ class MatmulEfficiency(Noun):
     fit: FitQuality | None = None
 
 
+class DepthwiseEfficiency(Noun):
+    """Convolutions of each channel alone, in channels-last format."""
+
+    overhead_s: Seconds
+    bandwidth: Fraction
+    forward: Fraction
+    """Shares of the fp32 peak of the vector units, for each pass."""
+    input_gradient: Fraction
+    weight_gradient: Fraction
+    wide_weight_gradient: Fraction
+    """The same of kernels over 5 x 5."""
+    fit: FitQuality | None = None
+
+
 class AttentionEfficiency(Noun):
     """Flash attention: shares of the dense 16-bit peak. Only the causal half counts as work."""
 
@@ -88,6 +102,8 @@ class KernelEfficiency(Noun):
     Formats without an entry use ``matmul``."""
     expert_format: Name = "default"
     """Weight format of the served experts."""
+    depthwise: dict[Name, DepthwiseEfficiency] = Field(default_factory=dict)
+    """Those of all generations: see `Calibration.depthwise`."""
     attention: AttentionEfficiency
     elementwise_bandwidth: Fraction
     """Share of the memory bandwidth that norms, activations and the optimizer reach."""

@@ -132,7 +132,9 @@ class SoftwareFacts(SoftwareStack):
     """Step time divided by the sum of its kernels and exposed traffic: host gaps, stragglers,
     clocks under load."""
     sample_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
-    """The same for networks that take images, for all stacks together."""
+    """The same for networks that take images, of all eager stacks together."""
+    adapter_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
+    """The same for adapters on a frozen base, which has no gradients and no update."""
     slowdown_groups: Annotated[int, Field(ge=0)] = 0
     """Number of groups of published runs whose median is the slowdown."""
     tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -157,9 +159,11 @@ class SoftwareFacts(SoftwareStack):
             return (f"No published run shows {loss}: it takes the median of all stacks.",)
         return (f"Too few published runs show {loss}: {self.slowdown_groups}. Take it as a guess.",)
 
-    def slowdown_of(self, *, samples: bool) -> float:
-        """Return the slowdown for networks that take images, or for all others."""
-        return self.sample_slowdown if samples else self.slowdown
+    def slowdown_of(self, *, samples: bool, adapters: bool) -> float:
+        """Return the slowdown for networks that take images, for adapters, or for all others."""
+        if samples:
+            return self.sample_slowdown
+        return self.adapter_slowdown if adapters else self.slowdown
 
 
 class _Table(Noun):

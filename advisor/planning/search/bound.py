@@ -81,7 +81,8 @@ class StepBound:
         bubble = bubble_time_s(
             micro_batch_s=1.0, pipeline=rows.pipeline, virtual_stages=rows.virtual_stages
         )
-        self._factor = (1 - ROUNDING) * software.slowdown_of(samples=run.unit is Unit.IMAGE)
+        slowdown = software.slowdown_of(samples=run.unit is Unit.IMAGE, adapters=run.frozen)
+        self._factor = (1 - ROUNDING) * slowdown
         # A schedule from both ends has a smaller bubble of its own.
         bubble = np.where(rows.dual, 0.0, bubble)
         self._passes = self._factor * (self._micro_batches + bubble)
