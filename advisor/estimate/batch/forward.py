@@ -16,12 +16,12 @@ from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.hardware.attention_times import attention_passes, scan_passes
 from advisor.estimate.hardware.caching import in_cache
 from advisor.estimate.hardware.image_kernels import depthwise_passes
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.hardware.kernel_times import (
     copies_time,
     elementwise_forward,
     is_depthwise,
     is_product,
-    kernel_facts,
     launch_time,
     matmul_forward,
     recurrence_passes,
