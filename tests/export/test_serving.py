@@ -781,7 +781,9 @@ def test_gguf_files_are_made_of_the_weights_that_were_named() -> None:
 
 def test_a_file_says_how_to_give_a_large_model_the_shared_memory() -> None:
     """macOS gives the GPU three quarters; DeepSeek-R1 in five bits needs more of 512 GB."""
-    text = advisor.export(serve("deepseek-r1", "apple-m3-ultra", 1), "llama-cpp").content
+    text = advisor.export(
+        serve("deepseek-r1", "apple-m3-ultra", 1, weight_format="q5_k_m"), "llama-cpp"
+    ).content
     assert "By default, the GPU gets 384 GiB" in text
     assert "sudo sysctl iogpu.wired_limit_mb=" in text
 

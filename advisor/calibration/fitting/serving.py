@@ -237,4 +237,6 @@ def model_at_site(reading: Reading) -> str:
 
 def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
     """Return the runs on which an engine's constants, or those of the host's memory, are fitted."""
-    return read_packs(engine, fit.kinds, OFFLOADED if fit in HOSTS else TABLES, fit.name)
+    if fit in HOSTS:  # whose memory knows nothing of builds
+        return read_packs(engine, fit.kinds, OFFLOADED, fit.name, earlier=True)
+    return read_packs(engine, fit.kinds, TABLES, fit.name)

@@ -119,15 +119,22 @@ class Pack:
 
 
 def read_packs(
-    engine: Engine, kinds: Iterable[str], tables: Iterable[str] = TABLES, name: str = ""
+    engine: Engine,
+    kinds: Iterable[str],
+    tables: Iterable[str] = TABLES,
+    name: str = "",
+    *,
+    earlier: bool = False,
 ) -> tuple[Pack, ...]:
     """Read the shipped serving runs of these kinds that state times.
 
     ``kinds``: values of the tables' ``kind``. ``tables``: files below ``data/measurements``.
-    ``name``: engine or builds of one; all by default.
+    ``name``: engine or builds of one; all by default. ``earlier``: with the engine's earlier
+    builds, which have constants of their own.
     """
     rows = [row for table in tables for row in shipped_rows(table)]
-    facts = engine.calibration.engines.get(name)
+    engines = engine.calibration.engines
+    facts = engines.get(name)
     written = ("", name, facts.builds_of if facts else "")
     together: dict[tuple[object, ...], list[tuple[Row, Deployment, ServingLoad]]]
     together = defaultdict(list)
@@ -154,7 +161,8 @@ def read_packs(
         )
         together[key].append((row, deployment, load))
     packs = [_pack(found, engine) for found in together.values()]
-    return tuple(pack for pack in packs if pack.readings and pack.engine == (name or pack.engine))
+    names = {one for one, own in engines.items() if earlier and own.builds_of == name} | {name}
+    return tuple(pack for pack in packs if pack.readings and (not name or pack.engine in names))
 
 
 def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) -> Pack:
