@@ -222,7 +222,7 @@ def test_processors_of_equal_throughput() -> None:
 
 def test_a_cluster_that_trains_pays_for_its_network() -> None:
     """Gradients cross 100 Gbit/s between servers: more of them than perfect scaling needs."""
-    found = own(hardware={"accelerator": "h100-sxm", "count": 2})
+    found = own(hardware={"accelerator": "h100-sxm", "count": 1})
     xeon = next(item for item in found.processors if item.accelerator == "xeon-6980p")
     assert not xeon.apart
     assert xeon.count > math.ceil(xeon.slower.expected)
@@ -408,7 +408,9 @@ def test_a_large_budget_buys_machines_that_exist() -> None:
     assert found.budget is not None
     desks = [item for item in found.budget.best if not item.machine.startswith(("server", "hgx"))]
     assert sum(item.machines for item in desks) <= 12
-    assert "tools of the advisor run on CUDA" in found.budget.sentence
+    sentence = found.budget.sentence
+    assert "tools of the advisor run on " in sentence
+    assert "run on CUDA" in sentence or "Of the machines whose cards have one," in sentence
     assert found.budget.usd <= 250_000
 
 
