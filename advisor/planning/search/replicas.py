@@ -81,7 +81,8 @@ def fewest_machines(
             ]
             counts = {count for system in tried for count in system.counts}
             space = LayoutSpace(run, counts, calibration, stated=case.layout, hosted=hosted)
-            found = search_training(run, tried, space, calibration).found
+            deadline = case.limits.deadline_hours or np.inf
+            found = search_training(run, tried, space, calibration, deadline_hours=deadline).found
             places = [item.system for item in found]
             for place, item in zip(places, found, strict=True):
                 known = open_gaps[place].enough

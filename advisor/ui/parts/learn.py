@@ -94,7 +94,7 @@ def _show(shown: Lesson, newest: str) -> None:
             for bar in shown.figures.bars:
                 st.markdown(plain(f"{bar.label}: {bar.text}"))
     for key in shown.references:
-        st.caption(plain(frames.citation(key), links=True))
+        st.markdown(plain(frames.citation(key), links=True))
     st.caption(
         f"Figures: computed for your question, with prices up to {newest}. *Catalog* names the "
         "source of each card and price, *Accuracy* that of each measured run."
