@@ -140,7 +140,8 @@ class _Cursor:
                 f"at most {MAX_STRINGS:,}",
             )
         for _ in range(count):
-            self.skip(self.u64())
+            if length := self.u64():
+                self.skip(length)
 
 
 def _header(cursor: _Cursor) -> GgufHeader:
