@@ -38,6 +38,10 @@ FILES: Final = (
 )
 
 
+OWN: Final = {"trl": ("torchrun", "accelerate"), "llama-factory": ("llama-factory",)}
+"""Files of a tool that a case names: no other tool's file starts what it plans."""
+
+
 def random_case(number: int) -> dict[str, Any]:
     """Return a case of training; the number is its seed."""
     draw = random.Random(number)
@@ -71,8 +75,8 @@ def placed(case: dict[str, Any], plan: Estimate) -> dict[str, Any]:
 
 
 def writes(case: dict[str, Any]) -> bool:
-    """Return whether some file starts a case."""
-    for to in FILES:
+    """Return whether some file of its software starts a case."""
+    for to in OWN.get(case["workload"].get("software"), FILES):
         with suppress(InputError):
             advisor.export(case, to, checkpoint="a/checkpoint")
             return True
