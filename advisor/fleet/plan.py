@@ -12,8 +12,9 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Economy, load_economy
 from advisor.fleet.account import Account
-from advisor.fleet.alternatives import Beside, beside, cheapest, obstacles, other_ways
+from advisor.fleet.alternatives import Beside, beside, cheapest, other_ways
 from advisor.fleet.build import FEW, Built, build, untold
+from advisor.fleet.limit_prices import obstacles
 from advisor.fleet.modes import by_concurrency
 from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio

@@ -12,7 +12,7 @@ from scipy import optimize
 
 from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
-from advisor.fleet import alternatives, build
+from advisor.fleet import alternatives, build, limit_prices
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Variant
 from advisor.fleet.machines import machine_named
@@ -317,9 +317,9 @@ def test_nothing_to_save_is_said_only_where_it_is_proven(
     found = Solution({Buy(0, 0): 1.0}, feasible=True, gap=(most - saves) / (1000 - saves))
     supply = Supply("s", "s", Way.BUY, cards=1, capital_usd=1000 - saves, life_months=12.0)
     problem = Problem(jobs=(), supplies=(supply,), months=(12,))
-    monkeypatch.setattr(alternatives, "solve", lambda *_, **__: found)
+    monkeypatch.setattr(limit_prices, "solve", lambda *_, **__: found)
 
-    price = alternatives._price("room", "More room", problem, 1000.0, solver.Programs())
+    price = limit_prices._price("room", "More room", problem, 1000.0, solver.Programs())
 
     assert (price.saves_usd, price.most_usd) == pytest.approx((saves, most))
     plan: dict[str, Any] = {"limit_prices": (price,), "total_usd": 1000.0}
