@@ -72,7 +72,9 @@ def test_the_trainer_takes_an_eighth_above_its_kernels_at_most_with_adapters() -
 
     No fit reads these runs (AnswerDotAI/fsdp_qlora, March 2024).
     """
-    assert 1.0 <= load_calibration().software["huggingface"].adapter_slowdown <= 1.12
+    found = load_calibration().software["huggingface"]
+    assert 1.0 <= found.adapter_slowdown <= 1.12
+    assert 1.0 <= found.slowdown <= 1.25  # all weights
 
 
 @pytest.mark.parametrize(
