@@ -10,6 +10,7 @@ import pytest
 from advisor.architecture.presets import load_preset
 from advisor.calibration.scoring.validation import validate
 from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.deployments import as_run
 from advisor.calibration.tables.engine_releases import Change, EngineHistory
 from advisor.calibration.tables.guesses import filled, guessed, weight_format
 from advisor.calibration.tables.reading import Row, cell, read_table
@@ -356,3 +357,50 @@ def test_a_file_of_uneven_widths_has_fewer_bits_in_its_experts() -> None:
 
     assert sizes == {True: pytest.approx((4.5 + 4.5 + 5.5) / 3, rel=0.02), False: 8.5}
     assert 8 * file / model.total_parameters == pytest.approx(5.1574)
+
+
+NOMINAL = {"922": "1024", "7372": "8192"}
+ROUNDED = {"7373": "7372"}
+"""Nine tenths of 8,192 are 7,372.8; the client draws whole tokens of 7,372.5 in the mean."""
+SET = ("lengths", "burst_requests", "step_tokens", "gathering_steps", "prefix_cache")
+
+
+@pytest.mark.parametrize("column", [*SET, "input_tokens", "output_tokens"])
+def test_a_row_as_published_runs_as_its_scripts_say(column: str) -> None:
+    """The shipped table states in columns what was read in the scripts of each run."""
+    alike = 0
+    rows = [
+        row
+        for row in read_table(data_path("measurements") / "serving_runs.csv")
+        if "aiconfigurator" in cell(row, "source")
+    ]
+    for row in rows:
+        published = row | dict.fromkeys(SET, "")
+        for tokens in ("input_tokens", "output_tokens"):
+            published[tokens] = NOMINAL.get(row[tokens], row[tokens])
+        found = cell(as_run(published), column)
+        found = ROUNDED.get(found, found)
+        # A wait of one step is none.
+        alike += ("" if (column, found) == ("gathering_steps", "1") else found) == row[column]
+
+    assert len(rows) > 1000
+    # The others are undated repeats and runs with a limit of their own.
+    assert alike >= 0.97 * len(rows)
+
+
+def test_a_limit_in_the_command_is_read() -> None:
+    row = SERVED | {
+        "notes": "250 prompts, closed loop; `vllm serve x --max-num-batched-tokens 4096`"
+    }
+
+    assert (as_run(row)["burst_requests"], as_run(row)["step_tokens"]) == ("250", "4096")
+    assert not cell(as_run(SERVED | {"notes": "prompts of 512 tokens"}), "burst_requests")
+
+
+def test_the_share_of_a_prompt_in_the_cache_counts_as_tokens() -> None:
+    # llama-bench pp2048 @ d32768: 2,048 new tokens behind 32,768.
+    row = {"kind": "llm_prefill", "input_tokens": "34816", "prefix_hit_share": "0.9412"}
+    found = as_run(row)
+
+    assert int(found["cached_tokens"]) == pytest.approx(32768, rel=1e-4)
+    assert not found["prefix_hit_share"]

@@ -16,6 +16,7 @@ from advisor.calibration.scoring.report import (
 )
 from advisor.calibration.tables.cache_rows import predict_cache_row
 from advisor.calibration.tables.context import Engine, shipped_engine, stored_configs
+from advisor.calibration.tables.deployments import as_run
 from advisor.calibration.tables.memory_rows import predict_image_memory_row, predict_memory_row
 from advisor.calibration.tables.reading import Row, cell, flag, read_table
 from advisor.calibration.tables.serving_rows import predict_serving_row
@@ -37,6 +38,8 @@ class TableKind:
     predict: Predictor
     judge: Callable[[Row, Engine], FitVerdict | None] | None = None
     """Predicts whether a row's run fits its card."""
+    prepare: Callable[[Row], Row] = dict
+    """Fills in what a row leaves open."""
 
 
 KINDS: Final = (
@@ -70,6 +73,7 @@ KINDS: Final = (
         frozenset({"id", "kind", "accelerator", "engine", "primary_quantity"}),
         None,
         predict_serving_row,
+        prepare=as_run,
     ),
 )
 """Kinds of tables, in the order of their comparison with a table."""
@@ -116,10 +120,11 @@ def score(
     found: list[ValidationRow] = []
     skipped: list[SkippedRow] = []
     verdicts: list[FitVerdict] = []
-    for position, row in enumerate(rows, start=1):
-        name = cell(row, "id") or f"row {position}"
-        quantity = kind.quantity or cell(row, "primary_quantity") or "unstated"
+    for position, written in enumerate(rows, start=1):
+        name = cell(written, "id") or f"row {position}"
+        quantity = kind.quantity or cell(written, "primary_quantity") or "unstated"
         try:
+            row = kind.prepare(written)
             if cell(row, "predictable") and not flag(row, "predictable"):
                 reason = "marked unpredictable in the table"
             else:

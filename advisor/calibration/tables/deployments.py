@@ -10,7 +10,16 @@ import numpy as np
 from advisor.architecture.pairs import as_writer, is_pair
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.guesses import cache_bytes, filled, weight_format
-from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
+from advisor.calibration.tables.reading import (
+    Row,
+    built,
+    cell,
+    choice,
+    integer,
+    number,
+    positive,
+    stated,
+)
 from advisor.catalog.nodes import owned_node
 from advisor.catalog.usual_machines import usual_machines
 from advisor.equations.serving.bursts import in_step_wait_s, start_burst_s
@@ -97,6 +106,28 @@ class Deployment:
         return facts.changed(**dict(self.settings))
 
 
+def as_run(row: Row) -> Row:
+    """Return a row of a serving table as it ran: with what its source leaves open filled in.
+
+    Lengths drawn from a range count with their mean (``length_share`` of the nominal ones). The
+    number of requests may be stated by those in flight (``rounds``), the tokens of a prompt that
+    the cache holds by their share.
+    """
+    found = filled(row, "serving")
+    if share := positive(found, "length_share"):
+        for column in ("input_tokens", "output_tokens"):
+            found[column] = str(round(share * integer(found, column, 1)))
+    flight, rate = integer(found, "concurrency", 1), number(found, "requests_per_s") or 0.0
+    rounds, lasted_s = integer(found, "rounds", 0), number(found, "lasted_s") or 0.0
+    if not cell(found, "burst_requests") and (rounds or lasted_s):
+        found["burst_requests"] = str(max(rounds * flight, flight, round(rate * lasted_s)))
+    hit = number(found, "prefix_hit_share")
+    if hit and cell(found, "kind") in FIXED and not cell(found, "cached_tokens"):
+        found["cached_tokens"] = str(max(1, round(hit * integer(found, "input_tokens", 1))))
+        found["prefix_hit_share"] = ""
+    return found
+
+
 def row_node(row: Row, accelerator: Accelerator) -> Node:
     """Return the machine that holds a row's cards, with the rates that the row states."""
     node = owned_node(accelerator, integer(row, "num_accelerators", 1))
@@ -177,7 +208,6 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     if is_pair(architecture):
         architecture = as_writer(architecture)
     accelerator = engine.accelerator(row)
-    row = filled(row, "serving")
     stored = weight_format(row)
     pipeline, data = integer(row, "pipeline", 1), integer(row, "data", 1)
     count = integer(row, "num_accelerators", pipeline * data)

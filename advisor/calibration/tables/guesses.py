@@ -4,6 +4,7 @@ Only this module guesses. No rule applies to a row that states its settings in c
 """
 
 import datetime
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
@@ -85,8 +86,10 @@ class Rule(Noun):
     """Least number by column."""
     holds: dict[str, str] = Field(default_factory=dict)
     """Part of the text by column."""
-    take: dict[str, str]
+    take: dict[str, str] = Field(default_factory=dict)
     """Word that replaces an empty cell, by column."""
+    reads: dict[str, str] = Field(default_factory=dict)
+    """Pattern of a column's text; its named groups are words for the columns of these names."""
     why: str
     source: str = ""
     date: datetime.date | None = None
@@ -99,6 +102,13 @@ class Rule(Noun):
             and all(_at_least(row, column, least) for column, least in self.least.items())
             and all(part in cell(row, column).lower() for column, part in self.holds.items())
         )
+
+    def words(self, row: Row) -> dict[str, str]:
+        """Return the words for empty cells, by column."""
+        found = [re.search(pattern, cell(row, column)) for column, pattern in self.reads.items()]
+        return self.take | {
+            name: word for each in found if each for name, word in each.groupdict().items()
+        }
 
 
 def _at_least(row: Row, column: str, least: float) -> bool:
@@ -174,18 +184,13 @@ def guessed(row: Row, table: str, *, unit: str = "") -> Iterator[tuple[str, str,
     """Yield the assumptions for a row: column, word and the rule with the reason."""
     guesses: Guesses = getattr(table_words(), table)
     with_unit = {**row, "unit": unit}
-    open_columns = {
-        column
-        for rule in guesses.rules
-        for column in rule.take
-        if not cell(row, column) and not cell(row, guesses.columns.get(column, ""))
-    }
     taken: set[str] = set()
     for rule in guesses.rules:
         if not rule.fits(with_unit):
             continue
-        for column, word in rule.take.items():
-            if column not in taken and (column in open_columns or column in rule.when):
+        for column, word in rule.words(row).items():
+            empty = not cell(row, column) and not cell(row, guesses.columns.get(column, ""))
+            if column not in taken and (empty or column in rule.when):
                 taken.add(column)
                 yield column, word, rule
 

@@ -12,6 +12,7 @@ from advisor.calibration.fitting.stack_runs import origin
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.deployments import (
     Deployment,
+    as_run,
     benchmark_times,
     row_deployment,
     row_group,
@@ -132,7 +133,7 @@ def read_packs(
     ``name``: engine or builds of one; all by default. ``earlier``: with the engine's earlier
     builds, which have constants of their own.
     """
-    rows = [row for table in tables for row in shipped_rows(table)]
+    rows = [as_run(row) for table in tables for row in shipped_rows(table)]
     engines = engine.calibration.engines
     facts = engines.get(name)
     written = ("", name, facts.builds_of if facts else "")

@@ -25,7 +25,7 @@ from advisor.calibration.tables.deployments import (
     row_kind,
     row_load,
 )
-from advisor.calibration.tables.guesses import filled, weight_format
+from advisor.calibration.tables.guesses import weight_format
 from advisor.calibration.tables.reading import (
     Row,
     built,
@@ -85,7 +85,7 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
             remedy="Correct the row's kind or model.",
             field="model",
         )
-    stack = choice(filled(row, "serving"), "software", known_stacks())
+    stack = choice(row, "software", known_stacks())
     kind = "eager" if stack.eager else "compiled"
     tool = known_tools().get(cell(row, "engine"))
     calibration = engine.calibration.under(tool.engine if tool else None)
