@@ -13,8 +13,8 @@ from advisor.architecture.published_models import PublishedModel, nearest_publis
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.architecture.table.rows import Norm, NormKind
-from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import MAX_HIDDEN, MAX_INTERMEDIATE, MAX_LAYERS, AssumedShape
 
 MIN_PARAMETERS: Final = 1e6
@@ -110,13 +110,7 @@ def whole_shape(parameters: float, known: AssumedShape | None = None) -> Assumed
 def _shaped(parameters: float, known: AssumedShape) -> tuple[int, PublishedModel, TransformerShape]:
     """Return the whole number of parameters, the scaled published model, and the shape."""
     if not MIN_PARAMETERS <= parameters <= MAX_PARAMETERS:
-        raise InputError(
-            "model.parameters is out of range",
-            value=parameters,
-            allowed="1e6 to 1e14 parameters",
-            remedy="Give the number of parameters, e.g. 7e9 for seven billion.",
-            field="model.parameters",
-        )
+        raise refusal("parameters_out_of_range", value=parameters)
     count = round(parameters)
     published = published_named(known.like) if known.like else nearest_published(count, 1)[0]
     return count, published, _scaled(published, count, known)
@@ -156,13 +150,7 @@ def _scaled(published: PublishedModel, count: int, known: AssumedShape) -> Trans
     else:
         shape = _filled(frame, count, scale, known)
     if (held := _size(shape)) > count and known != AssumedShape(like=known.like):
-        raise InputError(
-            f"model.shape alone holds more than model.parameters: {_label(held)}",
-            value=count,
-            allowed="a shape that leaves room for feed-forward layers",
-            remedy="Make the shape smaller, leave a field of it out, or raise the count.",
-            field="model.shape",
-        )
+        raise refusal("shape_above_parameters", value=count, held=_label(held))
     _bounded("layers", shape.layers, MAX_LAYERS, count)
     _bounded("of hidden size", shape.hidden_size, MAX_HIDDEN, count)
     _bounded("of feed-forward width", shape.feed_forward[0].width, MAX_INTERMEDIATE, count)
@@ -172,13 +160,13 @@ def _scaled(published: PublishedModel, count: int, known: AssumedShape) -> Trans
 def _bounded(name: str, value: float, most: int, count: int) -> None:
     """Refuse an impossible shape: the given fields push the whole count into one dimension."""
     if value > most:
-        raise InputError(
-            f"model.shape leaves {_label(count)} to {value:,.0f} {name}",
+        raise refusal(
+            "shape_too_small",
             value=count,
-            allowed=f"up to {most:,}",
-            remedy="Leave out a field of the shape, bring it closer to a model of this size, "
-            "or change the count.",
-            field="model.shape",
+            count=_label(count),
+            dimension=value,
+            name=name,
+            most=most,
         )
 
 
@@ -248,23 +236,11 @@ def _grouping(published: PublishedModel, scale: float, known: AssumedShape) -> t
     groups = known.num_key_value_heads or (published.key_value_heads if grouped else heads)
     if heads % groups:
         if known.num_key_value_heads:
-            raise InputError(
-                "model.shape.num_key_value_heads does not divide the attention heads",
-                value=groups,
-                allowed=f"a divisor of {heads}",
-                remedy="Correct it, or leave it out.",
-                field="model.shape.num_key_value_heads",
-            )
+            raise refusal("kv_heads_uneven", value=groups, heads=heads)
         groups = heads
     if known.hidden_size and known.num_attention_heads:
         if known.hidden_size % heads:
-            raise InputError(
-                "model.shape.num_attention_heads does not divide the hidden size",
-                value=heads,
-                allowed=f"a divisor of {known.hidden_size:,}",
-                remedy="Correct one of them, or leave one out.",
-                field="model.shape.num_attention_heads",
-            )
+            raise refusal("heads_uneven", value=heads, known=known)
         head_dim = known.hidden_size // heads
     elif not known.hidden_size and (
         known.num_attention_heads

@@ -12,6 +12,7 @@ from advisor.errors import InputError
 from advisor.foundation.data_files import kept, read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, checked, refuse, shown
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 
 FILE = "model_presets.yaml"
@@ -165,14 +166,11 @@ def load_preset(
     known, spelled = find_preset(name), name.strip().lower()
     if known is None:
         nearest = _nearest(_compact(spelled))
-        raise InputError(
-            "unknown model preset",
+        raise refusal(
+            "unknown_preset",
             value=name,
-            allowed=f"one of {len(list_presets())} names"
-            + (f", e.g. {', '.join(nearest)}" if nearest else ", e.g. llama-3.1-8b"),
-            remedy="Choose one of the presets, or give the model's config.json or its "
-            "parameter count.",
-            field="model.preset",
+            presets=len(list_presets()),
+            nearest=f", e.g. {', '.join(nearest)}" if nearest else ", e.g. llama-3.1-8b",
         )
     plain = _plain(known)
     if not pruning and not other and (sample is None or plain.unit is Unit.TOKEN):

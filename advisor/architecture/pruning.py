@@ -10,8 +10,8 @@ from advisor.architecture.mixers.attention import AttentionShape
 from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
 from advisor.architecture.mixers.transformer import TransformerShape
 from advisor.architecture.table.model import Network
-from advisor.errors import InputError
 from advisor.foundation.formatting import percent
+from advisor.foundation.refusals import refusal
 
 WIDTH_STEP: Final = 16
 """Inner widths stay multiples of this, because tensor cores use tiles of at least 16."""
@@ -33,14 +33,7 @@ def pruned(network: N, share: float) -> tuple[N, str]:
     """
     smaller = network.changed(**_narrower(network, share))
     if smaller == network:
-        raise InputError(
-            "this network has no heads or inner widths that this share removes",
-            value=share,
-            allowed="a larger share, up to 0.9, of a network with attention, feed-forward or "
-            "residual layers; recurrent layers are not pruned",
-            remedy="Leave model.pruning out.",
-            field="model.pruning",
-        )
+        raise refusal("nothing_to_prune", value=share)
     note = f"structured pruning removed {percent(share)} of heads and inner widths, in whole steps"
     return smaller, note
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.errors import InputError
 from advisor.foundation.data_records import read_table
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.case import AssumedShape
 
@@ -82,10 +82,6 @@ def published_named(name: str) -> PublishedModel:
     for model in published_models():
         if bare(model.name) == bare(name):
             return model
-    raise InputError(
-        "model.shape.like is not a model of the table",
-        value=name,
-        allowed=", ".join(model.name for model in published_models()),
-        remedy="Choose one of these, or leave it out to use the nearest in size.",
-        field="model.shape.like",
+    raise refusal(
+        "unknown_published_model", value=name, allowed=[model.name for model in published_models()]
     )

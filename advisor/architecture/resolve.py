@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
-from advisor.errors import InputError
 from advisor.foundation.files import read_file
 from advisor.foundation.names import holds_content
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import ModelSource
 from advisor.nouns.case_files import input_error
 
@@ -51,13 +51,7 @@ def _resolved(source: ModelSource, sample: SampleSize | None) -> ModelArchitectu
         return architecture_from_parameters(source.parameters, source.shape, pruning)
     if source.stack is not None:
         return _from_stack(source.stack, sample, pruning)
-    raise InputError(
-        "model is empty",
-        value=None,
-        allowed="preset, config, hub, parameters or stack",
-        remedy="Add e.g. model: {preset: llama-3.1-8b}.",
-        field="model",
-    )
+    raise refusal("no_model")
 
 
 def _from_config(
@@ -81,13 +75,7 @@ def _from_config(
     path = _located(config)
     start = read_start(path, SNIFFED_BYTES)
     if is_weights_file(path, start) and pruning:
-        raise InputError(
-            "pruning does not apply to a weights file, whose tensors are fixed",
-            value=pruning,
-            allowed="0",
-            remedy="Leave out model.pruning, or give the config.json of the unpruned model.",
-            field="model.pruning",
-        )
+        raise refusal("pruned_weights_file", value=pruning)
     if is_weights_file(path, start):
         return architecture_from_weights(path, start)
     content = load_config_text(read_start(path, MAX_CONFIG_BYTES + 1))
@@ -127,14 +115,7 @@ def _located(name: str) -> Path:
 
 
 def _unreadable(name: str, reason: str) -> NoReturn:
-    raise InputError(
-        f"the config file cannot be read ({reason})",
-        value=name,
-        allowed="a readable config.json, .safetensors or .gguf file",
-        remedy="Give the path of such a file, or paste the text of a config.json, "
-        "which starts with '{'.",
-        field="model.config",
-    ) from None
+    raise refusal("config_unreadable", value=name, reason=reason) from None
 
 
 def _from_hub(hub_id: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
@@ -155,24 +136,12 @@ TIMEOUT_S: Final = 10.0
 PASTE: Final = "Paste the model's config.json, or give its parameter count."
 
 REFUSALS: Final = {
-    "GatedRepoError": (
-        "this repository is gated: its owner grants access to each user",
-        "a repository that you may read",
-        "Ask for access on its page and log in with 'hf auth login'.",
-    ),
-    "RepositoryNotFoundError": (
-        "this repository is unknown on the hub, or private",
-        "organisation/name of a public repository",
-        "Correct the id, or log in with 'hf auth login' if it is private.",
-    ),
-    "EntryNotFoundError": (
-        "this repository has no config.json",
-        "a repository of a transformers model",
-        "Give the id of the model from which it was made.",
-    ),
-    "HFValidationError": ("this is no hub id", "organisation/name", "Correct the id."),
+    "GatedRepoError": "hub_gated",
+    "RepositoryNotFoundError": "hub_unknown",
+    "EntryNotFoundError": "hub_without_config",
+    "HFValidationError": "hub_wrong_id",
 }
-"""What is wrong, what is allowed and the remedy, by the library's error; narrow ones first."""
+"""Refusal by the library's error; narrow ones first."""
 
 
 def fetch_config(hub_id: str) -> bytes:
@@ -183,12 +152,7 @@ def fetch_config(hub_id: str) -> bytes:
     ``config.json``, or one that is too large.
     """
     if find_spec("huggingface_hub") is None:
-        _refuse(
-            hub_id,
-            "this hub id is not among the presets, and huggingface_hub is not installed",
-            "a preset's hub id",
-            "Install gpu-advisor[hub] to fetch it. " + PASTE,
-        )
+        raise refusal("hub_not_installed", value=hub_id, paste=PASTE)
     unreachable = _unreachable(hub_id)
     from huggingface_hub import errors, hf_hub_download
 
@@ -206,12 +170,7 @@ def fetch_config(hub_id: str) -> bytes:
         )
     except (OSError, _transport(errors), errors.EntryNotFoundError) as error:
         reason = unreachable or f"the download broke off ({error.__class__.__name__})"
-        _refuse(
-            hub_id,
-            f"{reason}, and the model is not in the cache",
-            "a connection, or a model fetched before",
-            f"Try again later. {PASTE}",
-        )
+        raise refusal("hub_unreachable", value=hub_id, reason=reason, paste=PASTE) from None
 
 
 def _unreachable(hub_id: str) -> str | None:
@@ -221,23 +180,19 @@ def _unreachable(hub_id: str) -> str | None:
     try:
         size = get_hf_file_metadata(hf_hub_url(hub_id, FILE), timeout=TIMEOUT_S).size
     except (OSError, ValueError, _transport(errors)) as error:
-        for name, (what, allowed, remedy) in REFUSALS.items():
+        for name, entry in REFUSALS.items():
             if isinstance(error, getattr(errors, name)):
-                _refuse(hub_id, what, allowed, f"{remedy} {PASTE}")
+                raise refusal(entry, value=hub_id, paste=PASTE) from None
         if isinstance(error, ValueError):
             raise
         status = _status(error)
         if status in (401, 403):
-            _refuse(
-                hub_id,
-                f"the hub does not let you read this repository (HTTP {status})",
-                "a repository that you may read",
-                f"Log in with 'hf auth login'. {PASTE}",
-            )
+            raise refusal("hub_forbidden", value=hub_id, status=status, paste=PASTE) from None
         return f"the hub answered with HTTP {status}" if status else "the hub cannot be reached"
     if size is not None and size > MAX_CONFIG_BYTES:
-        what = f"the repository's config.json has {size:,} bytes"
-        _refuse(hub_id, what, f"at most {MAX_CONFIG_BYTES:,} bytes", PASTE)
+        raise refusal(
+            "hub_config_too_large", value=hub_id, size=size, most=MAX_CONFIG_BYTES, remedy=PASTE
+        )
     return None
 
 
@@ -254,9 +209,3 @@ def _status(error: BaseException) -> int | None:
     """Return the HTTP status of an error, if it holds a response."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
-
-
-def _refuse(hub_id: str, what: str, allowed: str, remedy: str) -> NoReturn:
-    raise InputError(
-        what, value=hub_id, allowed=allowed, remedy=remedy, field="model.hub"
-    ) from None

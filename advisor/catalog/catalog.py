@@ -15,6 +15,7 @@ from advisor.catalog.files.quotes import converted
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import (
@@ -131,12 +132,7 @@ class Catalog(Noun):
         if JOIN in wanted:
             names = wanted.split(JOIN)
             if not all(map(str.strip, names)):
-                raise InputError(
-                    f"a card is missing beside {JOIN}",
-                    value=key,
-                    allowed=f"names joined by {JOIN}, as rtx-3090{JOIN}rtx-3060-12gb",
-                    remedy=f"Name the card, or leave the {JOIN} out.",
-                )
+                raise refusal("card_missing", value=key, join=JOIN)
             return unlike_cards(key, [self.accelerator(name) for name in names])
         near = self._nearest(wanted)
         counted = _COUNTED.fullmatch(wanted)
@@ -168,20 +164,18 @@ class Catalog(Noun):
         Raises InputError if no offer is quoted in that currency, or the rate is no possible one.
         """
         if currency not in self.exchange_rates:
-            raise InputError(
-                "the catalog has no prices in this currency",
+            raise refusal(
+                "no_prices_in_currency",
                 value=currency,
                 allowed=", ".join(self.exchange_rates) or "none: all prices are in USD",
-                remedy="Choose one of these currencies.",
-                field="currency",
             )
         if not LEAST_RATE <= usd <= MOST_RATE:
-            raise InputError(
-                "the exchange rate is not a positive finite number",
+            raise refusal(
+                "exchange_rate_out_of_range",
                 value=usd,
-                allowed=f"{LEAST_RATE:g} to {MOST_RATE:g} US dollars for one unit",
-                remedy=f"Give what 1 {currency} costs in USD, e.g. 1.12.",
-                field="usd",
+                least=LEAST_RATE,
+                most=MOST_RATE,
+                currency=currency,
             )
         offers = tuple(
             converted(offer, usd=usd, rate_date="")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -14,11 +14,11 @@ from advisor.catalog.catalog import Catalog
 from advisor.catalog.files.checks import check_order
 from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh
 from advisor.catalog.required import required
-from advisor.errors import InputError
 from advisor.foundation import cents
 from advisor.foundation.data_records import read_table, refuse
 from advisor.foundation.formatting import percent
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.hardware import Billing, Confidence, Offer
@@ -169,13 +169,8 @@ class Economy(Noun):
         if wanted in self._by_place:
             return self._by_place[wanted]
         near = get_close_matches(wanted, self._by_place, n=3, cutoff=0.5)
-        raise InputError(
-            "unknown place",
-            value=key,
-            allowed="a country (usa, deu), a US state (us-texas) or a Google Cloud region "
-            "(gcp-us-central1)" + (f"; nearest: {', '.join(near)}" if near else ""),
-            remedy="Correct the key. data/energy.csv lists all of them.",
-            field="owning.place",
+        raise refusal(
+            "unknown_place", value=key, nearest=f"; nearest: {', '.join(near)}" if near else ""
         )
 
     def priced(self, place: Place) -> Place:
@@ -211,17 +206,8 @@ class Economy(Noun):
 def _billing_table() -> dict[tuple[str, str | None], Billing]:
     records = read_table(data_path(BILLING_FILE), BillingRecord)
     check_order([f"{item.provider} {item.tier or ''}" for item in records], file=BILLING_FILE)
-    return {
-        (item.provider, item.tier): Billing(
-            step_s=item.step_s,
-            minimum_s=item.minimum_s,
-            kept_s=item.kept_s,
-            longest_s=item.longest_s,
-            host_usd_per_hour=item.host_usd_per_hour or 0.0,
-            commitment=item.commitment or "",
-        )
-        for item in records
-    }
+    stated = partial(BillingRecord.model_dump, include={*Billing.model_fields}, exclude_none=True)
+    return {(item.provider, item.tier): Billing(**stated(item)) for item in records}
 
 
 @cache

@@ -18,7 +18,7 @@ from advisor.export.engines.choice import expressed, program_for
 from advisor.export.engines.launches import published, server_launch
 from advisor.export.engines.programs import Program, programs
 from advisor.export.engines.servers import Servers
-from advisor.export.formats import ENGINES, GUIDES, REPORTS, SERVES, TRAINS, Export, Format, cannot
+from advisor.export.formats import ENGINES, GUIDES, REPORTS, SERVES, TRAINS, Export, Format
 from advisor.export.hosts import containers, kubernetes, shell
 from advisor.export.hosts.names import clouds_of, takes
 from advisor.export.quoting import json_text
@@ -28,6 +28,7 @@ from advisor.export.training import clusters, starts
 from advisor.export.training.described import launch, sharing
 from advisor.export.training.tools import OWN, most_cards, tool_for, trains_on
 from advisor.export.training.written import written
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator, PriceKind
 from advisor.nouns.software.stacks import known_stacks
@@ -168,12 +169,7 @@ def _first(answer: Answer) -> Estimate:
     if isinstance(answer, Estimate):
         return answer
     if not answer.plans:
-        raise cannot(
-            f"there is no plan to export: {answer.answer.rstrip('.')}",
-            value="0 plans",
-            allowed="a case with a plan, or a report, which states what would help",
-            remedy="Loosen a limit, or add --accelerator and --count.",
-        )
+        raise refusal("no_plan_to_export", answer=answer.answer.rstrip("."))
     return answer.plans[0].estimate
 
 

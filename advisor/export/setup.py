@@ -16,12 +16,13 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.serving.notes import limit_notes
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.export.engines.programs import Program
-from advisor.export.formats import APART, SERVES, TRAINS, Format, cannot
+from advisor.export.formats import APART, SERVES, TRAINS, Format
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
 from advisor.export.versions import CudaBuild, cuda_build, torch_build, version_of
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, memory, milliseconds, money
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator, Offer, Segment
@@ -149,12 +150,7 @@ class Setup:
         """Hub id or path of the weights to load."""
         name = self.named
         if name is None:
-            raise cannot(
-                "the case does not say which weights to load",
-                value=self.estimate.model,
-                allowed="a preset or a hub id, or --checkpoint with a hub id or a folder",
-                remedy="Add --checkpoint org/name.",
-            )
+            raise refusal("no_weights_named", value=self.estimate.model)
         return name
 
     @property
@@ -309,35 +305,25 @@ def check_startable(setup: Setup, to: Format) -> None:
     serving = isinstance(setup.workload, Serving)
     formats = SERVES if serving else TRAINS
     if to not in formats:
-        raise cannot(
-            f"{to.value} does not launch {setup.workload.kind}",
-            value=to.value,
-            allowed=", ".join(formats),
-            remedy="Choose one of the allowed formats.",
-        )
+        raise refusal("format_of_other_work", value=to.value, allowed=formats, to=to, setup=setup)
     if serving and not estimate.memory.fits:
-        raise cannot(
-            "the plan does not fit, so it would not start",
-            value=f"{memory(estimate.memory.needed_bytes)} on each",
-            allowed=f"up to {memory(estimate.memory.usable_bytes)}",
+        raise refusal(
+            "plan_too_large",
             remedy=way_out(estimate),
+            needed=memory(estimate.memory.needed_bytes),
+            usable=memory(estimate.memory.usable_bytes),
         )
     if setup.mixed and to not in APART:
         whole = -(-estimate.cards // setup.machine_size) * setup.machine_size
-        raise cannot(
-            "the plan's machines differ in size, and this file starts the same on each",
+        raise refusal(
+            "unlike_machines",
             value=estimate.cost.instance_type,
-            allowed=", ".join(APART) + ", which start each replica by itself",
-            remedy=f"Write one of them, or take machines of one size: --accelerator "
-            f"{estimate.accelerator} --count {whole}.",
+            formats=APART,
+            estimate=estimate,
+            whole=whole,
         )
     if estimate.cards % setup.machines:
-        raise cannot(
-            "the accelerators do not fill their machines evenly",
-            value=estimate.cards,
-            allowed=f"a multiple of {setup.machines}",
-            remedy="Choose such a count.",
-        )
+        raise refusal("machines_not_filled", value=estimate.cards, setup=setup)
 
 
 def way_out(estimate: Estimate, says: Description | None = None) -> str:

@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine, WeekShare
-from advisor.fleet.solving.columns import (
-    AWAY_USD_PER_MONTH,
-    Solution,
-    Use,
-    machines_there,
-    present_usd,
-    use_usd,
-)
+from advisor.fleet.solving import columns
 from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Supply, Way
 from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
@@ -35,31 +28,31 @@ class Account:
     """A solved problem in money and hours."""
 
     problem: Problem
-    solution: Solution
+    solution: columns.Solution
 
     @cached_property
     def there(self) -> tuple[tuple[int, ...], ...]:
         """Machines of each supply in each period."""
         return tuple(
-            machines_there(self.problem, self.solution, place)
+            columns.machines_there(self.problem, self.solution, place)
             for place in range(len(self.problem.supplies))
         )
 
-    def mode(self, use: Use) -> Mode:
+    def mode(self, use: columns.Use) -> Mode:
         """Return the mode of a use."""
         return self.problem.jobs[use.job].modes[use.mode]
 
-    def card_hours(self, use: Use, value: float) -> float:
+    def card_hours(self, use: columns.Use, value: float) -> float:
         """Card hours of a month in a period."""
         mode = self.mode(use)
         if use.slot >= 0:
             return mode.cards * value * SLOT_HOURS[use.slot]
         return self.problem.jobs[use.job].runs[use.period] * value * mode.cards * mode.hours
 
-    def month_usd(self, use: Use, value: float) -> float:
+    def month_usd(self, use: columns.Use, value: float) -> float:
         """Cost of a use in a month: rent, or power of the work. [USD]"""
         job = self.problem.jobs[use.job]
-        return value * use_usd(self.problem, job, self.mode(use), use.period, use.slot)
+        return value * columns.use_usd(self.problem, job, self.mode(use), use.period, use.slot)
 
     def present(self, period: int) -> float:
         """Present value of a dollar in each month of a period."""
@@ -71,7 +64,7 @@ class Account:
         lines = dict.fromkeys(TITLES, 0.0)
         problem = self.problem
         for supply, period, number in self._bought():
-            whole = number * present_usd(problem, supply, period)
+            whole = number * columns.present_usd(problem, supply, period)
             bought = number * supply.capital_usd * problem.capital_factor(supply, period)
             lines["purchase"] += bought
             kind = "commitments" if supply.way is Way.COMMIT else "upkeep"
@@ -82,7 +75,7 @@ class Account:
             usd = self.month_usd(use, value) * self.present(use.period)
             lines["rent" if rented else "power"] += usd
         for _, period in self.solution.away():
-            lines["away"] += AWAY_USD_PER_MONTH * self.present(period)
+            lines["away"] += columns.AWAY_USD_PER_MONTH * self.present(period)
         return lines
 
     @property
@@ -135,7 +128,7 @@ class Account:
             bill = rent if self.mode(use).supply is None else own
             bill[use.job] += self.month_usd(use, value) * self.present(use.period)
         for job, period in self.solution.away():
-            rent[job] += AWAY_USD_PER_MONTH * self.present(period)
+            rent[job] += columns.AWAY_USD_PER_MONTH * self.present(period)
         unused = 0.0
         for place, usd in enumerate(self._fixed()):
             jobs = self._shares.get(place, {})
@@ -211,7 +204,7 @@ class Account:
         ]
         for column, number in self.solution.bought():
             supply = problem.supplies[column.supply]
-            fixed[column.supply] += number * present_usd(problem, supply, column.period)
+            fixed[column.supply] += number * columns.present_usd(problem, supply, column.period)
         return fixed
 
     def fleet(self) -> tuple[FleetMachine, ...]:
@@ -316,7 +309,7 @@ class Account:
         for use, value in self.solution.used():
             kind = 1 if self.mode(use).supply is None else 2
             monthly.append((use.period, kind, self.month_usd(use, value)))
-        monthly += [(period, 2, AWAY_USD_PER_MONTH) for _, period in self.solution.away()]
+        monthly += [(period, 2, columns.AWAY_USD_PER_MONTH) for _, period in self.solution.away()]
         for period, kind, usd in monthly:
             start = problem.starts[period]
             for month in range(start, start + problem.months[period]):

@@ -85,7 +85,6 @@ def build(
         catalog,
         calibration,
         machines=[(place, machine) for place, (machine, _) in enumerate(there)],
-        shared={offer.key for offer, _ in committed},
         means=portfolio.means,
         sharing=1
         < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)

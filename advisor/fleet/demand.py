@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from itertools import product
 from typing import Any, Final
 
-from advisor.errors import InputError
 from advisor.fleet.machines import mark
 from advisor.fleet.modes import (
     awaited,
@@ -30,6 +29,7 @@ from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.searches import Searches
 from advisor.fleet.solving.problem import OFFICE, QUIET, Job, Mode, by_slot
 from advisor.fleet.weights import AS_STATED, EIGHT_BIT_SAVES, ServedWay
+from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Option
@@ -102,13 +102,8 @@ class Demand:
                 if workload.on_premises or not self.searches.means.rent
                 else "anywhere"
             )
-            raise InputError(
-                f"nothing can do {workload.name!r} {where} within its limits",
-                value=workload.name,
-                allowed="work that some machine of the list or some rental can do",
-                remedy="Loosen its deadline or latency, or the limits of the place; "
-                "'gpu-advisor recommend' with this case shows what is missing.",
-                field="workloads",
+            raise refusal(
+                "no_machine_for_work", value=workload.name, workload=workload, where=where
             )
         return job
 
@@ -250,9 +245,8 @@ class Demand:
 
     @cached_property
     def _marks(self) -> dict[int | str, str]:
-        """What names each supply in a search."""
-        there: dict[int | str, str] = {place: mark(one) for place, one in self.searches.machines}
-        return there | {place: offer.key for place, offer in self.committed}
+        """What names each machine in a search."""
+        return {place: mark(one) for place, one in self.searches.machines}
 
     @cached_property
     def _cards(self) -> dict[int, int]:

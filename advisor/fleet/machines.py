@@ -11,11 +11,11 @@ from advisor.catalog.machine_kinds import host_default
 from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
-from advisor.errors import InputError
 from advisor.foundation import cents
 from advisor.foundation.data_records import read_record, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment
@@ -295,13 +295,7 @@ def machine_named(key: str, catalog: Catalog, economy: Economy) -> Machine:
         return known[key]
     parts = key.partition("/")
     near = [name for name in known if parts[0] in name or (parts[2] and parts[2] in name)]
-    raise InputError(
-        "unknown machine",
-        value=key,
-        allowed=", ".join(near or known),
-        remedy="'gpu-advisor fleet --machines' lists all machines.",
-        field="machine",
-    )
+    raise refusal("unknown_machine", value=key, allowed=", ".join(near or known))
 
 
 def below_floor(card: Accelerator) -> bool:

@@ -7,11 +7,11 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.loader import load_hosted
-from advisor.errors import InputError
 from advisor.fleet.machines import platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import OFFICE_DAY_HOURS, Mode, Pauses, starts_of
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, PriceKind
@@ -282,13 +282,8 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
     best = best_option(searched.feasible, Objective.CHEAPEST)
     found = None if best is None else searched.estimate(best).serving
     if best is None or found is None or found.arrivals is None:
-        raise InputError(
-            f"nothing carries {serving.rate_words} of {workload.name!r}",
-            value=serving.rate_words,
-            allowed="a rate that some rental carries within the limits on latency",
-            remedy="Loosen the limits, or state concurrency: requests a second times the seconds "
-            "of an answer.",
-            field="workload.requests_per_s",
+        raise refusal(
+            "rate_not_carried", value=serving.rate_words, serving=serving, workload=workload
         )
     held = max(1, math.ceil(found.arrivals.in_flight))
     at_once = serving.changed(requests_per_s=None, audio_hours=None, concurrency=held)

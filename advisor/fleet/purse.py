@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.economy import Economy
-from advisor.errors import InputError
 from advisor.fleet.machines import PLATFORMS, Machine, machine_system, machines, mark, platform_of
 from advisor.fleet.portfolio import Means
 from advisor.fleet.reasons import beside_classics, machine_reasons
 from advisor.foundation import cents
 from advisor.foundation.formatting import count, money
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.workload import Serving
@@ -77,13 +77,7 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     case, owning, calibration = asked.case, asked.case.owning, asked.calibration
     budget = owning.budget_usd
     if budget is None:
-        raise InputError(
-            "no budget for a purchase",
-            value=None,
-            allowed="an amount in USD",
-            remedy="Give it: --buy-budget 20000.",
-            field="owning.budget_usd",
-        )
+        raise refusal("no_budget")
     units = _units(asked, economy)
     room = _Room(budget, owning.power_limit_w or inf, float(owning.slots or inf), float(DESKS))
     new = [unit for unit in units if not unit.machine.row.used]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from advisor.errors import InputError
 from advisor.fleet.account import Account
 from advisor.fleet.results import Waiting
 from advisor.fleet.solving.columns import Use
 from advisor.fleet.solving.problem import SLOT_HOURS
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
@@ -43,13 +43,7 @@ def waiting(
     try:
         import simpy
     except ImportError:
-        raise InputError(
-            "the queue is simulated with SimPy, which is not installed",
-            value="--queue",
-            allowed="an installation with the extra 'fleet'",
-            remedy="Install it: pip install 'gpu-advisor[fleet]'.",
-            field="--queue",
-        ) from None
+        raise refusal("no_simpy") from None
     problem, found = account.problem, []
     runs: dict[int, list[tuple[Use, float]]] = {}
     held = [0.0] * len(problem.supplies)

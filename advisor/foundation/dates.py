@@ -4,7 +4,7 @@ import os
 from datetime import date, datetime
 from typing import Final
 
-from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 
 TODAY: Final = "GPU_ADVISOR_TODAY"
 """Environment variable: the day on which prices are judged, for an answer that can be repeated."""
@@ -28,12 +28,7 @@ def current_day() -> date:
     try:
         return datetime.strptime(given, "%Y-%m-%d").date()
     except ValueError:
-        raise InputError(
-            f"{TODAY} is not a day",
-            value=given,
-            allowed="a day as 2026-11-22",
-            remedy="Correct the environment variable, or unset it.",
-        ) from None
+        raise refusal("no_day", value=given, name=TODAY) from None
 
 
 def first_day(iso: str) -> date:

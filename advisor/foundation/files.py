@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 
 _KINDS: Final[tuple[tuple[Callable[[int], bool], str], ...]] = (
     (stat.S_ISDIR, "a folder"),
@@ -92,13 +93,7 @@ def _is(kind: Callable[[int], bool], path: Path) -> bool:
 
 def too_large(name: str, most: int, *, remedy: str, field: str = "") -> InputError:
     """Return the error for a file larger than ``most`` bytes."""
-    return InputError(
-        f"{name} is too large",
-        value=f"more than {most:,} bytes",
-        allowed=f"up to {most:,} bytes",
-        remedy=remedy,
-        field=field,
-    )
+    return refusal("file_too_large", remedy=remedy, field=field, name=name, most=most)
 
 
 class _IrregularError(OSError):

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, ValidationInfo
 
-from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 
 MAX_NAME: Final = 200
 """Longest name. [characters]"""
@@ -26,7 +26,6 @@ FORMULA: Final = "=+-@\uff1d\uff0b\uff0d\uff20"
 also starts an option."""
 _FORMULA_SIGNS: Final = tuple(FORMULA)
 _PART: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,94}[0-9A-Za-z_])?", re.ASCII)
-_LENGTH: Final = "at most {limit:,} characters"
 
 
 def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
@@ -39,15 +38,10 @@ def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
     'Llama 3.1 8B'
     """
     if len(text) > limit:
-        _refuse(f"{field} is too long", text, _LENGTH.format(limit=limit), "Shorten it.")
+        raise refusal("name_too_long", value=text, name=field, limit=limit)
     bad = None if text.isprintable() else _unprintable(text)
     if bad is not None:
-        _refuse(
-            f"{field} holds the character U+{ord(bad):04X}, which cannot be printed",
-            text,
-            "letters, digits, signs and blanks on one line",
-            "Remove that character.",
-        )
+        raise refusal("name_unprintable", value=text, name=field, code=ord(bad))
     return text
 
 
@@ -61,12 +55,7 @@ def display_name(text: str, *, field: str) -> str:
     """
     printable(text, field=field, limit=MAX_NAME)
     if text.lstrip().startswith(_FORMULA_SIGNS):
-        _refuse(
-            f"{field} starts like an option or a formula",
-            text,
-            "a name that starts with none of = + - @",
-            "Rename it.",
-        )
+        raise refusal("name_like_option", value=text, name=field)
     return text
 
 
@@ -80,12 +69,7 @@ def path_name(text: str, *, field: str) -> str:
     """
     printable(text, field=field, limit=MAX_PATH)
     if not text.strip() or text.startswith("-"):
-        _refuse(
-            f"{field} is no path",
-            text,
-            "the path of a file or folder that does not start with '-'",
-            "Put ./ before a path that starts with '-'.",
-        )
+        raise refusal("no_path", value=text, name=field)
     return text
 
 
@@ -107,12 +91,7 @@ def is_hub_id(text: str) -> bool:
 def hub_id(text: str, *, field: str) -> str:
     """Check that a hub id is ``organisation/name``."""
     if "/" not in text or not is_hub_id(text):
-        _refuse(
-            f"{field} is no hub id",
-            text,
-            "organisation/name, each of at most 96 letters, digits and - _ . inside",
-            "Copy the id from the model's page, e.g. Qwen/Qwen3-8B.",
-        )
+        raise refusal("no_hub_id", value=text, name=field)
     return text
 
 
@@ -143,10 +122,6 @@ def _unprintable(text: str) -> str | None:
     """Return the first unprintable character; blanks of every width count as printable."""
     others = (one for one in text if not one.isprintable() and unicodedata.category(one) != "Zs")
     return next(others, None)
-
-
-def _refuse(what: str, text: str, allowed: str, remedy: str) -> None:
-    raise InputError(what, value=text, allowed=allowed, remedy=remedy)
 
 
 def _checked_by(check: Callable[..., str]) -> AfterValidator:
@@ -195,13 +170,7 @@ def check_known(name: str, known: Iterable[str], *, what: str, field: str = "") 
     """Refuse a name that is none of those known; the message lists them."""
     names = [*known]
     if name not in names:
-        raise InputError(
-            f"unknown {what}",
-            value=name,
-            allowed=", ".join(names),
-            remedy="Choose one of these.",
-            field=field,
-        )
+        raise refusal("unknown_name", value=name, allowed=names, field=field, what=what)
 
 
 def one_of(what: str, known: Collection[str]) -> AfterValidator:

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import BILLION, DAY_S, HOUR_S, KIB, MILLION, MINUTE_S
 
 MAX_CHARACTERS: Final = 64
@@ -62,13 +63,7 @@ def parse_amount(text: str, *, field: str) -> float:
     factor = _MULTIPLES.get(match[2].lower()) if match else None
     number = _float(match[1]) * factor if match and factor is not None else math.nan
     if not 0 < number < math.inf:
-        raise InputError(
-            f"{field} is not an amount",
-            value=text,
-            allowed="a positive number, with k, M, B or T after it where you like",
-            remedy="Write it like 50M, 7B or 1.5e9.",
-            field=field,
-        )
+        raise refusal("no_amount", value=text, field=field)
     return number
 
 
@@ -83,13 +78,7 @@ def parse_count(text: str, *, field: str) -> int:
     except InputError:
         number = math.nan
     if not number.is_integer():
-        raise InputError(
-            f"{field} is not a positive whole number",
-            value=text,
-            allowed="1, 2, 3 and so on, with k, M, B or T after it where you like",
-            remedy="Write it like 8, 4096 or 4k.",
-            field=field,
-        )
+        raise refusal("no_whole_number", value=text, field=field)
     return int(number)
 
 
@@ -125,13 +114,7 @@ def parse_duration(text: str, *, field: str) -> float:
     if rest or not 0 < seconds < math.inf:
         bare = _AMOUNT.fullmatch(text.strip())
         example = f"{bare[1]}h or {bare[1]}d" if bare and not bare[2] else "24h, 30d or 90min"
-        raise InputError(
-            f"{field} is not a time",
-            value=text,
-            allowed="a positive number with s, min, h, d or w after it",
-            remedy=f"Write it like {example}.",
-            field=field,
-        )
+        raise refusal("no_time", value=text, field=field, example=example)
     return seconds
 
 
@@ -178,13 +161,7 @@ def parse_arrivals(text: str, *, field: str) -> float:
         number = parse_amount(match["number"] if match else plain, field=field)
         users = parse_amount(match["users"], field=field) if match and match["users"] else 1.0
     except InputError:
-        raise InputError(
-            f"{field} is not a rate of requests",
-            value=text,
-            allowed="a number per s, min, h, day or month; users times such a number",
-            remedy="Write it like 10/s, 600/min, 1M/day or 500 users x 12/h.",
-            field=field,
-        ) from None
+        raise refusal("no_rate", value=text, field=field) from None
     return users * number / _PER[unit]
 
 
@@ -203,13 +180,7 @@ def parse_sound(text: str, *, field: str) -> float:
         hours = parse_amount(re.sub(r"\s*(h|hours?)$", "", amount.strip()), field=field)
         days = parse_duration(time or "1d", field=field) / DAY_S
     except InputError:
-        raise InputError(
-            f"{field} is not an amount of sound",
-            value=text,
-            allowed="hours of sound for each day, or in a time",
-            remedy="Write it like 1000/day, 20K/week or 5000 in 3 days.",
-            field=field,
-        ) from None
+        raise refusal("no_sound", value=text, field=field) from None
     return hours / days
 
 
@@ -227,13 +198,7 @@ def parse_bytes(text: str, *, field: str) -> float:
         power = " kmgt".index(match[2].lower() or " ")
         number = _float(match[1]) * (KIB if match[3] else 1000.0) ** power
     if number == math.inf:
-        raise InputError(
-            f"{field} is not a number of bytes",
-            value=text,
-            allowed="a number of bytes, with kB, MB, GB or TB (or KiB, MiB, GiB, TiB) after it",
-            remedy="Write it like 64GB or 2GB/s.",
-            field=field,
-        )
+        raise refusal("no_bytes", value=text, field=field)
     return number
 
 
@@ -247,13 +212,7 @@ def parse_money(text: str, *, field: str) -> float:
     try:
         return parse_amount(plain, field=field)
     except InputError:
-        raise InputError(
-            f"{field} is not a sum of money",
-            value=text,
-            allowed="a positive sum in US dollars",
-            remedy="Write it like 500, 1,500 or $1.5k; convert other currencies first.",
-            field=field,
-        ) from None
+        raise refusal("no_money", value=text, field=field) from None
 
 
 def parse_number(text: str, *, field: str) -> float:
@@ -268,13 +227,7 @@ def parse_number(text: str, *, field: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(
-            f"{field} is not a number",
-            value=text,
-            allowed="a number such as 0.15, or a share such as 15%",
-            remedy="Write it with digits and a point.",
-            field=field,
-        )
+        raise refusal("no_number", value=text, field=field)
     return number
 
 
@@ -291,13 +244,7 @@ def parse_owned(text: str, *, field: str) -> tuple[str, int]:
     match = _OWNED.fullmatch(written)
     number = int(match[2] or 1) if match else 0
     if match is None or number < 1:
-        raise InputError(
-            f"{field} is not an accelerator with a number",
-            value=text,
-            allowed="a catalog key, then a colon and how many you have",
-            remedy="Write it like rtx-4090:2.",
-            field=field,
-        )
+        raise refusal("no_owned_cards", value=text, field=field)
     return match[1].strip(), number
 
 

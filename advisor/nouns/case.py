@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, field_serializer, model_validator
 
-from advisor.errors import InputError
 from advisor.foundation.names import HubId, Name, PathOrContent
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.nouns.host import Host
 from advisor.nouns.inputs import Declared, Input, asked, declared
 from advisor.nouns.layout import ParallelLayout
@@ -36,7 +36,7 @@ class AssumedShape(Noun):
     like: Annotated[Name, Field(min_length=1, max_length=40)] | None = asked(
         "published model whose shape is scaled: llama-3.1-8b; the nearest by size",
         "--shape-like",
-        "Scaled from",
+        label="Scaled from",
         advanced=False,
         blank="The nearest by size",
     )
@@ -84,16 +84,14 @@ class ModelSource(Noun):
     or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
     parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = asked(
-        "number of parameters, by --model: 7B", label="Parameters", advanced=False
+        "number of parameters, by --model: 7B", flag="", label="Parameters", advanced=False
     )
     stack: PathOrContent | dict[str, Any] | None = None
     """A network of one's own, as layers: path of a YAML file, its text or its content."""
     shape: AssumedShape | None = None
     """Beside ``parameters``: what is known of the shape."""
     pruning: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] | None = asked(
-        "share of heads and inner widths that structured pruning removed: 0.3",
-        "--pruning",
-        metavar="SHARE",
+        "share of heads and inner widths that structured pruning removed: 0.3", metavar="SHARE"
     )
 
     @model_validator(mode="after")
@@ -125,8 +123,7 @@ class Hardware(Noun):
     ]
     count: Annotated[int, Field(ge=1, le=16384)] = asked(
         "how many; by default 1, to own or export as many as the work takes",
-        "--count",
-        "How many",
+        label="How many",
         default=1,
     )
 
@@ -148,11 +145,7 @@ class Case(Noun):
     """Its stated fields are kept; the search chooses the others."""
     limits: Constraints = Constraints.model_construct()
     objective: Objective = asked(
-        "what the first plan is",
-        "--objective",
-        "Show first",
-        metavar="WHAT",
-        default=Objective.CHEAPEST,
+        "what the first plan is", label="Show first", metavar="WHAT", default=Objective.CHEAPEST
     )
     host: Host = Host.model_construct()
     """The computer around the accelerators."""
@@ -191,13 +184,7 @@ class Case(Noun):
         known = (getattr(self.workload, name, None) for name in rates)
         rate = next((one for one in known if one is not None), None)
         if self.limits.at != "mean" and self.workload.kind == "serving" and rate is None:
-            raise InputError(
-                "a percentile needs a rate of requests: users at once say nothing of their waits",
-                value=self.limits.at,
-                allowed="limits.at with workload.requests_per_s",
-                remedy="Give --requests-per-second 10/s in place of the concurrency, or drop --at.",
-                field="limits.at",
-            )
+            raise refusal("percentile_without_rate", value=self.limits.at)
         return self
 
     @model_validator(mode="after")
@@ -211,12 +198,12 @@ class Case(Noun):
                 continue
             if (value := getattr(noun, name)) == item.default:
                 continue
-            raise InputError(
-                f"{item.path} does not apply to {kind}",
+            raise refusal(
+                "field_does_not_apply",
                 value=value,
                 allowed=ALLOWED[section, kind == "serving"],
-                remedy="Leave it out, or change the task.",
                 field=item.path,
+                kind=kind,
             )
         return self
 

@@ -14,6 +14,7 @@ from advisor.errors import InputError
 from advisor.foundation.files import read_file, too_large
 from advisor.foundation.names import Reaches, holds_content
 from advisor.foundation.noun import Noun, annotated
+from advisor.foundation.refusals import refusal
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.case import Case
 
@@ -49,7 +50,7 @@ def load_as(kind: type[T], source: str | Path | Mapping[str, Any]) -> T:
     if isinstance(source, str | Path):
         source = read_case(Path(source))
     elif not isinstance(source, Mapping):
-        raise _no_mapping(source)
+        raise refusal("no_mapping", value=source)
     _refuse_many(source)
     try:
         found = kind.model_validate(source)
@@ -72,13 +73,7 @@ def load_sent(kind: type[T], content: Mapping[str, Any]) -> T:
 def _refuse_booleans(given: object, taken: object, field: str) -> None:
     """Refuse yes and no where a number belongs: pydantic would take them as 1 and 0."""
     if isinstance(given, bool) and isinstance(taken, int | float) and not isinstance(taken, bool):
-        raise InputError(
-            f"{field} is no number",
-            value=given,
-            allowed="a number",
-            remedy="Correct this field; 'gpu-advisor schema' prints what is allowed.",
-            field=field,
-        )
+        raise refusal("no_number_here", value=given, field=field)
     if isinstance(given, Mapping) and isinstance(taken, Noun):
         for name, value in given.items():
             _refuse_booleans(value, getattr(taken, str(name), None), f"{field}.{name}".lstrip("."))
@@ -105,12 +100,7 @@ def _refuse_many(source: Mapping[str, Any]) -> None:
             count += len(value)
             pending.extend(value)
         if count > MAX_VALUES:
-            raise InputError(
-                "the case has too many values",
-                value=f"more than {MAX_VALUES:,}",
-                allowed=f"up to {MAX_VALUES:,}, without those inside model.config and model.stack",
-                remedy=REMEDY,
-            )
+            raise refusal("too_many_values", remedy=REMEDY, most=MAX_VALUES)
 
 
 def read_case(path: Path) -> Mapping[str, Any]:
@@ -138,12 +128,7 @@ def case_text(content: bytes, *, name: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name} is not UTF-8 text",
-            value=content[error.start : error.start + 8],
-            allowed="a YAML or JSON case in UTF-8",
-            remedy="Convert it to UTF-8.",
-        ) from None
+        raise refusal("not_utf8", value=content[error.start : error.start + 8], name=name) from None
 
 
 def parse_case(text: str) -> Mapping[str, Any]:
@@ -161,17 +146,8 @@ def parse_case(text: str) -> Mapping[str, Any]:
             allowed="a mapping with model and workload",
         ) from None
     if not isinstance(content, Mapping):
-        raise _no_mapping(text[:60])
+        raise refusal("no_mapping", value=text[:60])
     return content
-
-
-def _no_mapping(value: object) -> InputError:
-    return InputError(
-        "the case is not a mapping",
-        value=value,
-        allowed="a mapping with model and workload",
-        remedy="Start with the line 'model: {preset: llama-3.1-8b}'.",
-    )
 
 
 def input_error(error: ValidationError) -> InputError:
@@ -247,21 +223,9 @@ def reaching(kind: type[Noun]) -> Mapping[str, Reaches]:
 def _check(mark: Reaches, value: object, field: str) -> None:
     for text in _texts(value, content=mark is Reaches.FILE_UNLESS_CONTENT):
         if mark is Reaches.HUB:
-            raise InputError(
-                f"{field} would be downloaded, and this server fetches nothing",
-                value=text,
-                allowed="a model by its preset, size or content",
-                remedy="Send the content of its config.json as model.config.",
-                field=field,
-            )
+            raise refusal("hub_out_of_reach", value=text, field=field)
         where = "its place" if mark is Reaches.FILE_UNLESS_CONTENT else "the fields beside it"
-        raise InputError(
-            f"{field} names a file, and this server opens none",
-            value=text,
-            allowed=f"the content of the file, in {where}",
-            remedy="Send the content instead, or ask on the command line.",
-            field=field,
-        )
+        raise refusal("file_out_of_reach", value=text, field=field, where=where)
 
 
 def _texts(value: object, *, content: bool) -> Iterator[str]:

@@ -78,7 +78,7 @@ class Demand(Noun):
     day_shape: DayShape | None = asked(
         "shape of a day",
         "--demand-shape",
-        "Shape of the day",
+        label="Shape of the day",
         metavar="SHAPE",
         networks=WRITING,
         blank="No day: the same all the time",
@@ -86,7 +86,7 @@ class Demand(Noun):
     peak_requests_per_s: RequestRate | None = asked(
         "rate of the busiest hour: 40/s",
         "--peak-requests",
-        "Requests/s at the peak",
+        label="Requests/s at the peak",
         reads=Reads.ARRIVALS,
         networks=WRITING,
         blank="Of the file",
@@ -94,16 +94,14 @@ class Demand(Noun):
     """With a file, its busiest hour is scaled to this. [requests/s]"""
     growth: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] = asked(
         "factor on all rates: 1.5 plans for half as much again",
-        "--growth",
-        "Growth",
+        label="Growth",
         reads=Reads.PLAIN,
         networks=WRITING,
         default=1.0,
     )
     min_replicas: Annotated[int, Field(ge=0, le=16384)] = asked(
         "fewest replicas of an autoscaled fleet; 0 lets the last one stop",
-        "--min-replicas",
-        "Fewest replicas",
+        label="Fewest replicas",
         reads=Reads.PLAIN,
         networks=WRITING,
         default=1,

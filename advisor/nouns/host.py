@@ -18,7 +18,7 @@ class Host(Noun):
         "computer: 64 GB, a server: 512 GB; a rented machine that trains: what its offer states); "
         "of a named Mac, chip or processor, its memory",
         "--host-memory",
-        "Host memory",
+        label="Host memory",
         unit="bytes",
         reads=Reads.BYTES,
         networks=WRITING,
@@ -40,6 +40,5 @@ class Host(Noun):
     )
     pcie_lanes: Annotated[int, Field(ge=1, le=16)] | None = asked(
         "lanes of the slot of each card, where they are fewer than the card has: 8, 4 (an "
-        "external box over Thunderbolt 3 or 4: 4)",
-        "--pcie-lanes",
+        "external box over Thunderbolt 3 or 4: 4)"
     )

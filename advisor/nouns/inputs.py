@@ -10,19 +10,8 @@ from typing import Any, Final, Literal, Self, get_args, get_origin
 
 from pydantic import Field
 
+from advisor.foundation import parsing
 from advisor.foundation.noun import Noun, annotated
-from advisor.foundation.parsing import (
-    parse_amount,
-    parse_arrivals,
-    parse_bytes,
-    parse_count,
-    parse_duration,
-    parse_latency,
-    parse_length,
-    parse_money,
-    parse_number,
-    parse_sound,
-)
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S
 
@@ -124,21 +113,21 @@ class Reads(StrEnum):
 
 
 def _hours(text: str, *, field: str) -> float:
-    return parse_duration(text, field=field) / HOUR_S
+    return parsing.parse_duration(text, field=field) / HOUR_S
 
 
 NUMBERS: Final[dict[Reads, Callable[..., float]]] = {
-    Reads.COUNT: parse_amount,
-    Reads.BYTES: parse_bytes,
-    Reads.WHOLE: parse_count,
-    Reads.LENGTH: parse_length,
+    Reads.COUNT: parsing.parse_amount,
+    Reads.BYTES: parsing.parse_bytes,
+    Reads.WHOLE: parsing.parse_count,
+    Reads.LENGTH: parsing.parse_length,
     Reads.HOURS: _hours,
-    Reads.USD: parse_money,
-    Reads.MS: parse_latency,
-    Reads.RATE: parse_amount,
-    Reads.PLAIN: parse_number,
-    Reads.ARRIVALS: parse_arrivals,
-    Reads.SOUND: parse_sound,
+    Reads.USD: parsing.parse_money,
+    Reads.MS: parsing.parse_latency,
+    Reads.RATE: parsing.parse_amount,
+    Reads.PLAIN: parsing.parse_number,
+    Reads.ARRIVALS: parsing.parse_arrivals,
+    Reads.SOUND: parsing.parse_sound,
 }
 """What reads a typed number, in the unit of the case."""
 METAVARS: Final = {
@@ -167,6 +156,10 @@ UNITS: Final = {
 """Of what is read so."""
 
 
+NAMED: Final = "--"
+"""Of an option with the field's own name: ``--draft-tokens`` of ``draft_tokens``."""
+
+
 @record
 class Input:
     """What a person is told about one field, and how they enter it."""
@@ -174,7 +167,7 @@ class Input:
     help: str
     """Behind the option, in the command's help and in docs/cli.md."""
     flag: str = ""
-    """Option of the command line; empty where there is none."""
+    """Option of the command line: `NAMED` for that of the field's name, empty for none."""
     label: str = ""
     """On the page; empty keeps the field off it."""
     unit: str = ""
@@ -203,18 +196,10 @@ class Input:
     """Field of the same noun without which this one does nothing."""
 
 
-def asked(
-    help: str,
-    flag: str = "",
-    label: str = "",
-    unit: str = "",
-    *,
-    default: object = None,
-    **settings: Any,
-) -> Any:
+def asked(help: str, flag: str = NAMED, *, default: object = None, **settings: Any) -> Any:
     """Declare a field that a person enters: what :class:`Input` takes, and its default."""
     field: Any = Field(default=default)
-    field.metadata.append(Input(help, flag, label, unit, **settings))
+    field.metadata.append(Input(help, flag, **settings))
     return field
 
 
@@ -335,6 +320,8 @@ def declared(
         here = f"{path}.{name}" if path else name
         types = tuple(annotated(field))
         told = next((item for item in types if isinstance(item, Input)), None)
+        if told and told.flag == NAMED:
+            told = replace(told, flag=f"--{name.replace('_', '-')}")
         having = tasks & told.tasks if told else tasks
         inside: dict[str, Declared] = {}
         for part in types:

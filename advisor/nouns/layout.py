@@ -66,21 +66,21 @@ class ParallelLayout(Noun):
     """
 
     data: Degree = asked(
-        "data-parallel degree, or replicas of a server; what is left over", "--data", default=1
+        "data-parallel degree, or replicas of a server; what is left over", default=1
     )
-    tensor: Degree = asked("tensor-parallel degree", "--tensor", default=1)
-    pipeline: Degree = asked("pipeline stages", "--pipeline", default=1)
-    context: Degree = asked("context-parallel degree", "--context", tasks=TRAINING, default=1)
-    expert: Degree = asked("expert-parallel degree", "--expert", default=1)
+    tensor: Degree = asked("tensor-parallel degree", default=1)
+    pipeline: Degree = asked("pipeline stages", default=1)
+    context: Degree = asked("context-parallel degree", tasks=TRAINING, default=1)
+    expert: Degree = asked("expert-parallel degree", default=1)
     sharding: Sharding = asked(
-        "what ranks share out", "--sharding", metavar="HOW", tasks=TRAINING, default=Sharding.DDP
+        "what ranks share out", metavar="HOW", tasks=TRAINING, default=Sharding.DDP
     )
     micro_batch: Annotated[int, Field(ge=1, le=65536)] = asked(
-        "sequences or images per rank and step", "--micro-batch", tasks=TRAINING, default=1
+        "sequences or images per rank and step", tasks=TRAINING, default=1
     )
     """Sequences per data-parallel rank and micro-step."""
     recompute: Recompute = asked(
-        "in the backward pass", "--recompute", metavar="HOW", tasks=TRAINING, default=Recompute.NONE
+        "in the backward pass", metavar="HOW", tasks=TRAINING, default=Recompute.NONE
     )
     sequence_parallel: bool = True
     """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""
@@ -89,23 +89,20 @@ class ParallelLayout(Noun):
     schedule: Schedule = asked(
         "of a pipeline; 1f1b_overlapped runs exchanges between experts beside computation "
         "(searched), dualpipe is DeepSeek-V3's",
-        "--schedule",
         metavar="HOW",
         default=Schedule.PLAIN,
     )
     offload: tuple[Offload, ...] = asked(
-        "what lives in the host's memory", "--offload", metavar="WHAT", tasks=TRAINING, default=()
+        "what lives in the host's memory", metavar="WHAT", tasks=TRAINING, default=()
     )
     """What the host's memory holds instead of the accelerator's."""
     gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | None = asked(
         "layers on the card, the output counted as one (-ngl of llama.cpp); all, or as many as fit",
-        "--gpu-layers",
         tasks=SERVING,
     )
     """The last layers; the host computes the others from its own memory. None means all."""
     cpu_expert_layers: Annotated[int, Field(ge=0, le=10_000)] = asked(
         "first layers whose routed experts the host holds and computes (--n-cpu-moe of llama.cpp)",
-        "--cpu-expert-layers",
         tasks=SERVING,
         default=0,
     )

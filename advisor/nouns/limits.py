@@ -51,7 +51,7 @@ class OwnedHardware(Noun):
 
     accelerator: Annotated[Name, Input("catalog key", label="Card I own", advanced=False)]
     count: Annotated[int, Field(ge=1, le=16384)] = asked(
-        "how many", label="How many", advanced=False, default=1
+        "how many", flag="", label="How many", advanced=False, default=1
     )
     measured: MeasuredMachine | None = None
     """From a report of the probe, where there is one."""
@@ -79,7 +79,7 @@ class Constraints(Noun):
     deadline_hours: Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)] | None = asked(
         "training ends within: 24h, 30d",
         "--deadline",
-        "Deadline",
+        label="Deadline",
         reads=Reads.HOURS,
         tasks=TRAINING,
         advanced=False,
@@ -89,7 +89,7 @@ class Constraints(Noun):
     budget_usd: Annotated[float, Field(ge=0.01, le=1e12, allow_inf_nan=False)] | None = asked(
         "for the run, or for a month of serving: 500, $1.5k",
         "--budget",
-        "Budget",
+        label="Budget",
         unit="USD",
         reads=Reads.USD,
         advanced=False,
@@ -98,18 +98,16 @@ class Constraints(Noun):
     """Training: for the whole run. Serving: for a month of 730 hours. [USD]"""
     max_ttft_ms: Annotated[float, Field(ge=0.1, le=1e9, allow_inf_nan=False)] | None = asked(
         "time to the first token; a search takes 10 s plus 1 ms for each prompt token by default",
-        "--max-ttft-ms",
-        "First token within",
+        label="First token within",
         reads=Reads.MS,
         tasks=SERVING,
         blank="10 s, more for long prompts",
     )
     """[ms]"""
     max_tpot_ms: Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)] | None = asked(
-        "time per output token, 50ms, or tokens/s of each user, '20 tokens/s'; "
-        "a search takes 200 ms by default, the speed of reading",
-        "--max-tpot-ms",
-        "Time per token",
+        "time per output token, 50ms, or tokens/s of each user, '20 tokens/s'; a search takes 200 "
+        "ms by default, the speed of reading",
+        label="Time per token",
         reads=Reads.MS,
         tasks=SERVING,
         networks=WRITING,
@@ -120,8 +118,7 @@ class Constraints(Noun):
     at: Literal["mean", "p50", "p95", "p99"] = asked(
         "what latency targets hold for: the mean request, or the share of requests that stay "
         "under them",
-        "--at",
-        "Targets hold for",
+        label="Targets hold for",
         metavar="SHARE",
         tasks=SERVING,
         networks=WRITING,
@@ -129,10 +126,9 @@ class Constraints(Noun):
     )
     """A percentile needs a rate of requests (``workload.requests_per_s``)."""
     risk: Annotated[float, Field(ge=0.01, le=0.5, allow_inf_nan=False)] = asked(
-        "share of risk that a served latency misses its target: 10% (the high end of the "
-        "range meets it), 50% (the expected value does)",
-        "--risk",
-        "Accepted risk",
+        "share of risk that a served latency misses its target: 10% (the high end of the range "
+        "meets it), 50% (the expected value does)",
+        label="Accepted risk",
         unit="%",
         reads=Reads.PLAIN,
         tasks=SERVING,
@@ -140,14 +136,18 @@ class Constraints(Noun):
     )
     """Of each latency target: 0.1 judges the high end of the range, 0.5 the expected value."""
     providers: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
-        "allow only this provider", "--provider", "Providers", default=()
+        "allow only this provider", "--provider", label="Providers", default=()
     )
     """Allow only these; empty allows all."""
     regions: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
         "allow only this region, or place as europe", "--region", default=()
     )
     accelerators: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
-        "allow only this accelerator", "--accelerator", "Accelerators", metavar="KEY", default=()
+        "allow only this accelerator",
+        "--accelerator",
+        label="Accelerators",
+        metavar="KEY",
+        default=(),
     )
     """Allow only these catalog keys; empty allows all."""
     vendors: Annotated[tuple[VendorName, ...], VENDORS] = ()
@@ -157,7 +157,7 @@ class Constraints(Noun):
     software: Annotated[tuple[ToolName, ...], ALLOWED] = ()
     """Allow only these tools; empty allows all that are usual."""
     max_accelerators: Annotated[int, Field(ge=1, le=16384)] = asked(
-        "at most this many cards", "--max-accelerators", "At most this many cards", default=512
+        "at most this many cards", label="At most this many cards", default=512
     )
     """More than this is seldom rented on demand."""
     price_kind: PriceKind = asked(
@@ -166,7 +166,7 @@ class Constraints(Noun):
     commitment_months: Annotated[int, Field(ge=1, le=60)] | None = asked(
         "rent at what providers ask for a commitment of up to so long, where they do: 12",
         "--commit",
-        "Commitment",
+        label="Commitment",
         unit="months",
         blank="None",
     )
@@ -175,8 +175,7 @@ class Constraints(Noun):
         Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None
     ) = asked(
         "exchange rate for prices in euro; the catalog's dated one unless told",
-        "--usd-per-eur",
-        "USD for one EUR",
+        label="USD for one EUR",
         reads=Reads.RATE,
         blank="Dated rate",
     )
@@ -184,7 +183,6 @@ class Constraints(Noun):
     owned: Annotated[tuple[OwnedHardware, ...], Field(max_length=MOST_OWNED)] = asked(
         "cards that you have, and no others: rtx-4090:2, unlike ones in one computer: "
         "rtx-3090+rtx-3060-12gb, or the report of a probe: probe.json",
-        "--owned",
         reads=Reads.CARDS,
         metavar="KEY:N",
         default=(),

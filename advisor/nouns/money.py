@@ -7,7 +7,7 @@ from pydantic import Field
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.nouns.inputs import Labelled, Reads, asked
+from advisor.nouns.inputs import NAMED, Labelled, Reads, asked
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Multiple = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
@@ -18,14 +18,14 @@ Purse = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=-0.9, le=1, allow_inf_nan=False)]
 
 
-def _told(told: str, flag: str, label: str = "", unit: str = "", **settings: Any) -> Any:
+def _told(told: str, flag: str = NAMED, *, unit: str = "", **settings: Any) -> Any:
     """Declare any number: what is below its bounds the case refuses."""
     metavar = unit.partition("/")[0].upper() if unit[:1] in ("U", "g", "G", "W") else ""
-    return asked(told, flag, label, unit, reads=Reads.PLAIN, metavar=metavar, **settings)
+    return asked(told, flag, unit=unit, reads=Reads.PLAIN, metavar=metavar, **settings)
 
 
-def _price(told: str, flag: str, label: str, unit: str = "USD") -> Any:
-    return asked(told, flag, label, unit, reads=Reads.USD)
+def _price(told: str, flag: str = NAMED, *, label: str, unit: str = "USD") -> Any:
+    return asked(told, flag, label=label, unit=unit, reads=Reads.USD)
 
 
 class Unused(Labelled):
@@ -39,93 +39,89 @@ class Owning(Noun):
     """Assumptions of a purchase. ``None`` takes the default of ``data/owning_defaults.csv``."""
 
     months: Annotated[int, Field(ge=12, le=60)] = asked(
-        "how long the machines are kept", "--months", "Horizon", default=36
+        "how long the machines are kept", label="Horizon", default=36
     )
     """Horizon: one to five years. [months]"""
     hours_per_month: Annotated[float, Field(gt=0, le=HOURS_PER_MONTH)] | None = _told(
-        "hours in use; 730 serving, 200 training unless told otherwise",
-        "--hours-per-month",
-        "Hours a month",
+        "hours in use; 730 serving, 200 training unless told otherwise", label="Hours a month"
     )
     """None: all 730 when serving, 200 when training. [h]"""
     place: Name = asked(
-        "usa, deu, us-texas, gcp-us-central1", "--place", "Place", metavar="KEY", default="usa"
+        "usa, deu, us-texas, gcp-us-central1", label="Place", metavar="KEY", default="usa"
     )
     """Key of ``data/energy.csv``: country, US state or cloud region."""
-    purchase_usd: Price | None = _price("one accelerator", "--purchase-price", "Price of one GPU")
+    purchase_usd: Price | None = _price(
+        "one accelerator", "--purchase-price", label="Price of one GPU"
+    )
     """None takes the catalog's price. [USD]"""
     host_share: Multiple | None = _told(
         "rest of the machine / cards; 0: it is there already",
-        "--host-share",
-        "Rest of the machine",
-        "% of cards",
+        label="Rest of the machine",
+        unit="% of cards",
     )
     """Rest of the machine over the accelerators' price."""
     host_usd: Usd | None = _told(
-        "rest of one machine, at least", "--host-price", "Rest of a machine, at least", "USD"
+        "rest of one machine, at least",
+        "--host-price",
+        label="Rest of a machine, at least",
+        unit="USD",
     )
     """Nothing where ``host_share`` is given. [USD]"""
-    network_share: Multiple | None = _told(
-        "network / cards", "--network-share", "Network", "% of cards"
-    )
+    network_share: Multiple | None = _told("network / cards", label="Network", unit="% of cards")
     """Network between several machines over the accelerators' price."""
     life_years: Annotated[float, Field(ge=1, le=20)] | None = _told(
-        "years until worth nothing, in a straight line", "--life-years"
+        "years until worth nothing, in a straight line"
     )
     resale_share: Share | None = _told(
-        "worth at the end / price paid", "--resale-share", "Worth at the end", "%"
+        "worth at the end / price paid", label="Worth at the end", unit="%"
     )
     """Worth at the end over all that was bought; replaces ``life_years``."""
     host_power_share: Multiple | None = _told(
-        "power of the rest of the machine / cards",
-        "--host-power-share",
-        "Power of the rest",
-        "% of cards",
+        "power of the rest of the machine / cards", label="Power of the rest", unit="% of cards"
     )
     """Power of the rest of the machine over the accelerators' board power."""
     load_share: Share | None = _told(
-        "draw in use / rated power", "--load-share", "Draw in use", "% of rated"
+        "draw in use / rated power", label="Draw in use", unit="% of rated"
     )
     idle_share: Share | None = _told(
-        "draw when idle / rated power", "--idle-share", "Power when idle", "% of rated"
+        "draw when idle / rated power", label="Power when idle", unit="% of rated"
     )
     when_unused: Unused | None = asked(
         "what the machines do outside the hours in use; computers at home are switched off, "
-        "servers stay on unless told",
-        "--when-unused",
+        "servers stay on unless told"
     )
     """``off`` makes ``idle_share`` 0."""
     pue: Annotated[float, Field(ge=1, le=5)] | None = _told(
-        "all energy of the site / machines", "--pue", "PUE"
+        "all energy of the site / machines", label="PUE"
     )
     electricity_usd_per_kwh: Annotated[float, Field(ge=0, le=10)] | None = _told(
-        "per kWh", "--electricity", "Electricity", "USD/kWh"
+        "per kWh", "--electricity", label="Electricity", unit="USD/kWh"
     )
     carbon_g_per_kwh: Annotated[float, Field(ge=0, le=2000)] | None = _told(
         "g CO2 per kWh", "--carbon", unit="g/kWh"
     )
     colocation_usd_per_kw_month: Annotated[float, Field(ge=0, le=10_000)] | None = _told(
-        "per kW of rated power and month", "--colocation", "Colocation", "USD/kW a month"
+        "per kW of rated power and month", "--colocation", label="Colocation", unit="USD/kW a month"
     )
     staff_usd_per_machine_month: Annotated[float, Field(ge=0, le=1e6)] | None = _told(
-        "per machine and month", "--staff", "Staff", "USD/machine a month"
+        "per machine and month", "--staff", label="Staff", unit="USD/machine a month"
     )
     discount_rate: Share | None = _told(
-        "cost of capital per year", "--discount-rate", "Cost of capital", "% a year"
+        "cost of capital per year", label="Cost of capital", unit="% a year"
     )
     budget_usd: Purse | None = _price(
-        "asks which machines it buys", "--buy-budget", "Purchase budget"
+        "asks which machines it buys", "--buy-budget", label="Purchase budget"
     )
     """What all machines may cost. [USD]"""
     power_limit_w: Price | None = _told(
         "rated power that the site can feed",
         "--power-limit",
-        "Power limit",
-        "W",
+        label="Power limit",
+        unit="W",
         needs="budget_usd",
     )
     slots: Annotated[int, Field(ge=1, le=16384)] | None = asked(
-        "cards that there is room for", "--slots", "Slots", needs="budget_usd"
+        "cards that there is room for", label="Slots", needs="budget_usd"
     )
 
 
@@ -133,24 +129,20 @@ class Renting(Noun):
     """Assumptions of renting."""
 
     usd_per_hour: Price | None = _price(
-        "a quote per hour, all instances", "--rent", "Rent of all", "USD/h"
+        "a quote per hour, all instances", "--rent", label="Rent of all", unit="USD/h"
     )
     """None takes the catalog's offers. [USD/h]"""
     rent_change: Rate | None = _told(
-        "change of rents per year", "--rent-change", "Change of rents", "% a year"
+        "change of rents per year", label="Change of rents", unit="% a year"
     )
     interruptions_per_hour: Annotated[float, Field(gt=0, le=10)] | None = _told(
         "how often one spot instance is taken back, per hour (0.1)",
         "--interruptions",
-        "Spot interruptions an hour",
+        label="Spot interruptions an hour",
     )
     """Of one spot instance. [1/h]"""
     storage_gb: Usd = _told(
-        "kept beside the instances",
-        "--storage-gb",
-        unit="GB",
-        needs="storage_usd_per_gb_month",
-        default=0.0,
+        "kept beside the instances", unit="GB", needs="storage_usd_per_gb_month", default=0.0
     )
     storage_usd_per_gb_month: Usd = _told(
         "per GB and month", "--storage-price", unit="USD", needs="storage_gb", default=0.0
@@ -163,22 +155,21 @@ class Renting(Noun):
     )
     api: Name | None = asked(
         "a hosted model of data/api_prices.csv to compare with: Groq/openai/gpt-oss-120b",
-        "--api",
         metavar="PROVIDER/MODEL",
     )
     """None compares with those of the same weights."""
     api_usd_per_million: Price | None = _price(
-        "a million tokens of answer (images for vision) of a hosted model, as its provider "
-        "lists it",
+        "a million tokens of answer (images for vision) of a hosted model, as its provider lists "
+        "it",
         "--api-price",
-        "Hosted model, answers",
-        "USD per million",
+        label="Hosted model, answers",
+        unit="USD per million",
     )
     api_input_usd_per_million: Usd | None = asked(
         "a million tokens of prompt of that model",
         "--api-input-price",
-        "Hosted model, prompts",
-        "USD per million",
+        label="Hosted model, prompts",
+        unit="USD per million",
         reads=Reads.USD,
         needs="api_usd_per_million",
     )
@@ -186,15 +177,14 @@ class Renting(Noun):
     api_cached_usd_per_million: Usd | None = asked(
         "a million tokens of prompt found in its cache; like any other unless told",
         "--api-cached-price",
-        "Hosted model, cached prompts",
-        "USD per million",
+        label="Hosted model, cached prompts",
+        unit="USD per million",
         reads=Reads.USD,
         needs="api_usd_per_million",
     )
     api_cached_share: Share = _told(
         "share of the prompt tokens that hosted models find in their cache",
-        "--api-cached-share",
-        "Prompts cached by the API",
-        "%",
+        label="Prompts cached by the API",
+        unit="%",
         default=0.0,
     )

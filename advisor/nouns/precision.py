@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import BITS_PER_BYTE
 
@@ -165,11 +165,5 @@ RECIPES: Final = {
 def recipe_named(name: str) -> PrecisionRecipe:
     """Return the recipe ``name``; ``InputError`` with the existing ones if it is unknown."""
     if name not in RECIPES:
-        raise InputError(
-            "unknown precision recipe",
-            value=name,
-            allowed=", ".join(RECIPES),
-            remedy="Choose one of the allowed names.",
-            field="workload.precision",
-        )
+        raise refusal("unknown_precision", value=name, allowed=[*RECIPES])
     return RECIPES[name]

@@ -40,43 +40,39 @@ class Serving(Sized, Techniques):
     kind: Literal["serving"] = "serving"
     input_tokens: Length = asked(
         "prompt tokens per request: 8192, or 8K for the same",
-        "--input-tokens",
-        "Prompt tokens",
+        label="Prompt tokens",
         reads=Reads.LENGTH,
         networks=TEXT,
         default=1024,
     )
     output_tokens: Length = asked(
         "generated tokens per request",
-        "--output-tokens",
-        "Answer tokens",
+        label="Answer tokens",
         reads=Reads.LENGTH,
         networks=WRITING,
         default=256,
     )
     concurrency: Annotated[int, Field(ge=1, le=1_000_000)] = asked(
         "requests in flight at the same time; of images, the batch",
-        "--concurrency",
-        "Users at once",
+        label="Users at once",
         advanced=False,
         default=8,
     )
     requests_per_s: RequestRate | None = asked(
         "requests that arrive, instead of a concurrency: 10/s, 600/min, 500 users x 12/h",
         "--requests-per-second",
-        "Requests per second",
+        label="Requests per second",
         reads=Reads.ARRIVALS,
         networks=WRITING,
         advanced=False,
         blank="As the users send",
-        explained="What arrives, in place of the users at once: 10/s, 600/min, 1M/day or "
-        "500 users x 12/h. Percentiles of the latencies follow.",
+        explained="What arrives, in place of the users at once: 10/s, 600/min, 1M/day or 500 "
+        "users x 12/h. Percentiles of the latencies follow.",
     )
     """Takes the place of the concurrency, which then follows from it. [requests/s]"""
     audio_hours: Sound | None = asked(
         "hours of sound to transcribe, instead of a concurrency: 1000/day, 5000 in 3 days",
-        "--audio-hours",
-        "Hours of sound",
+        label="Hours of sound",
         reads=Reads.SOUND,
         networks=PAIRS,
         advanced=False,
@@ -89,18 +85,16 @@ class Serving(Sized, Techniques):
     """A day or a week; its peak takes the place of ``requests_per_s``."""
     arrivals: Arrivals = asked(
         "how requests arrive",
-        "--arrivals",
-        "Requests arrive",
+        label="Requests arrive",
         metavar="HOW",
         networks=WRITING,
         needs="requests_per_s",
         default=Arrivals.POISSON,
     )
     input_tokens_p95: Length | None = asked(
-        "length that 95 % of the prompts stay under; then --input-tokens is the mean, and the same "
-        "number says that all are alike",
-        "--input-tokens-p95",
-        "Prompt tokens, 95 %",
+        "length that 95 % of the prompts stay under; then --input-tokens is the mean, and the "
+        "same number says that all are alike",
+        label="Prompt tokens, 95 %",
         reads=Reads.LENGTH,
         networks=WRITING,
         blank="Not stated",
@@ -109,8 +103,7 @@ class Serving(Sized, Techniques):
     among users at once."""
     output_tokens_p95: Length | None = asked(
         "length that 95 % of the answers stay under; then --output-tokens is the mean",
-        "--output-tokens-p95",
-        "Answer tokens, 95 %",
+        label="Answer tokens, 95 %",
         reads=Reads.LENGTH,
         networks=WRITING,
         blank="All alike",
@@ -118,46 +111,41 @@ class Serving(Sized, Techniques):
     )
     spare_replicas: Annotated[int, Field(ge=0, le=64)] = asked(
         "replicas beyond those that carry the load, which take over when one fails: 1 is n+1",
-        "--spare-replicas",
-        "Spare replicas",
+        label="Spare replicas",
         reads=Reads.PLAIN,
         default=0,
     )
     """The rent includes them; speeds and limits hold with all of them lost."""
     load_balancer: bool | None = asked(
         "add the provider's load balancer to the rent (no)",
-        "--load-balancer",
-        "Load balancer in the rent",
+        label="Load balancer in the rent",
         networks=WRITING,
         blank="No",
     )
     beam_size: Annotated[int, Field(ge=1, le=64)] = asked(
-        "encoder-decoder pairs: texts that the decoder tries beside each other; faster-whisper and "
-        "whisper.cpp take 5 unless told",
-        "--beam-size",
-        "Beams",
+        "encoder-decoder pairs: texts that the decoder tries beside each other; faster-whisper "
+        "and whisper.cpp take 5 unless told",
+        label="Beams",
         networks=PAIRS,
         default=1,
     )
     frames_per_s: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None = asked(
         "frames per second of one camera: says how many cameras the hardware carries",
         "--frames-per-second",
-        "Frames/s of a camera",
+        label="Frames/s of a camera",
         networks=VISION,
         metavar="RATE",
     )
     """Of networks that see an image once. [1/s]"""
     denoising_steps: Annotated[int, Field(ge=1, le=10_000)] | None = asked(
         "diffusion: passes through the network for one image (50)",
-        "--denoising-steps",
-        "Denoising steps",
+        label="Denoising steps",
         networks=DIFFUSION,
     )
     """None takes a stated default."""
     guidance: bool | None = asked(
         "diffusion: classifier-free guidance, which doubles every pass (as usual for the model)",
-        "--guidance",
-        "Guidance (doubles each step)",
+        label="Guidance (doubles each step)",
         networks=DIFFUSION,
         blank="As usual for the model",
     )
@@ -167,7 +155,7 @@ class Serving(Sized, Techniques):
     weight_format: Annotated[Name, one_of("weight_format", WEIGHT_FORMATS)] | None = asked(
         "number format of the weights",
         "--weights",
-        "Weight format",
+        label="Weight format",
         metavar="FORMAT",
         choices=lambda: WEIGHT_FORMATS,
         labels=lambda: {name: item.title for name, item in WEIGHT_FORMATS.items()},
@@ -177,7 +165,7 @@ class Serving(Sized, Techniques):
     kv_cache_format: Annotated[Name, one_of("kv_cache_format", KV_CACHE_FORMATS)] | None = asked(
         "number format of keys and values",
         "--kv-cache",
-        "Key-value cache",
+        label="Key-value cache",
         metavar="FORMAT",
         choices=lambda: KV_CACHE_FORMATS,
         networks=WRITING,

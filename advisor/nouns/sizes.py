@@ -21,17 +21,14 @@ class Sized(Noun):
 
     image_size: Annotated[int, Field(ge=1, le=65_536)] | None = asked(
         "side of a square image",
-        "--image-size",
-        "Image size",
+        label="Image size",
         unit="pixels",
         metavar="PX",
         networks=IMAGES,
         blank="Usual",
     )
     """None takes the network's default. [pixels]"""
-    image_channels: Annotated[int, Field(ge=1, le=4096)] | None = asked(
-        "channels of an image", "--image-channels"
-    )
+    image_channels: Annotated[int, Field(ge=1, le=4096)] | None = asked("channels of an image")
     decoder_sequence_length: Length | None = asked(
         "tokens that the decoder of an encoder-decoder pair writes",
         "--decoder-sequence",

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
 from advisor.foundation.formatting import percent
 from advisor.foundation.names import HubId
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.images import ImageWork
 from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
@@ -45,7 +45,7 @@ class Techniques(Noun):
     prefix_hit_share: Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] | None = asked(
         "share of the prompt tokens that the prefix cache holds already: 0.6 or 60%",
         "--prefix-hits",
-        "Prompt share in the cache",
+        label="Prompt share in the cache",
         reads=Reads.PLAIN,
         networks=WRITING,
         blank="None",
@@ -55,65 +55,53 @@ class Techniques(Noun):
         "tokens that every prompt begins with, such as instructions and tools: engines with a "
         "prefix cache read and keep them once",
         "--shared-prefix",
-        "Tokens that all prompts share",
+        label="Tokens that all prompts share",
         reads=Reads.LENGTH,
         networks=WRITING,
         blank="None",
     )
     speculation: Speculation | None = asked(
-        "speculative decoding",
-        "--speculation",
-        "Speculative decoding",
-        networks=WRITING,
-        blank="None",
+        "speculative decoding", label="Speculative decoding", networks=WRITING, blank="None"
     )
     draft_tokens: Annotated[int, Field(ge=1, le=64)] | None = asked(
-        "tokens drafted for one step (as published for the method)", "--draft-tokens"
+        "tokens drafted for one step (as published for the method)"
     )
     acceptance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = asked(
         "share of the drafted tokens that the model accepts (as published for the method)",
-        "--acceptance",
         reads=Reads.PLAIN,
     )
-    text_kind: TextKind | None = asked(
-        "kind of text, for the gain of speculative decoding", "--text-kind"
-    )
+    text_kind: TextKind | None = asked("kind of text, for the gain of speculative decoding")
     step_tokens: Annotated[int, Field(ge=16, le=1_000_000)] | None = asked(
         "tokens of one engine step: long prompts are read in chunks of it (the engine's own)",
-        "--step-tokens",
         reads=Reads.LENGTH,
     )
     """Chunked prefill: fewer tokens keep the time per token even, more read prompts faster."""
     disaggregated: bool | None = asked(
         "also search two pools of replicas: one reads prompts, the other writes answers (no)",
-        "--disaggregated",
-        "Prefill and decode in two pools",
+        label="Prefill and decode in two pools",
         networks=WRITING,
         blank="No",
     )
     adapters: Annotated[int, Field(ge=1, le=1024)] | None = asked(
         "LoRA adapters that a server holds on the card at once, each request with its own",
-        "--adapters",
-        "LoRA adapters at once",
+        label="LoRA adapters at once",
         reads=Reads.PLAIN,
         networks=WRITING,
         blank="None",
     )
     adapter_rank: Annotated[int, Field(ge=1, le=512)] | None = asked(
-        "largest rank of the served adapters (16)", "--adapter-rank"
+        "largest rank of the served adapters (16)"
     )
     images_per_request: Annotated[int, Field(ge=1, le=256)] | None = asked(
         "images in each prompt, besides its text, of models that read images",
-        "--images-per-request",
-        "Images per request",
+        label="Images per request",
         reads=Reads.PLAIN,
         networks=WRITING,
         blank="None",
     )
     prompt_image_size: Annotated[int, Field(ge=1, le=65_536)] | None = asked(
         "side of a square image in a prompt; of another, the root of its pixels (1024)",
-        "--prompt-image-size",
-        "Image in a prompt",
+        label="Image in a prompt",
         unit="pixels",
         metavar="PX",
         networks=WRITING,
@@ -227,13 +215,7 @@ def reserved_rank(stated: Techniques) -> int:
     if stated.adapters is None:
         if stated.adapter_rank is None:
             return 0
-        raise InputError(
-            "adapter_rank describes adapters, and the case has none",
-            value=str(stated.adapter_rank),
-            allowed="1 to 1024 adapters",
-            remedy="Add adapters, or leave it out.",
-            field="adapter_rank",
-        )
+        raise refusal("rank_without_adapters", value=str(stated.adapter_rank))
     facts = technique_facts().adapters
     wanted = stated.adapter_rank or facts.rank
     return min(rank for rank in facts.ranks if rank >= wanted)
@@ -283,13 +265,7 @@ def speculated(stated: Techniques) -> Speculated:
         given = {"draft_tokens": stated.draft_tokens, "acceptance": stated.acceptance}
         for field, value in given.items():
             if value is not None:
-                raise InputError(
-                    f"{field} describes drafts, and the case has none",
-                    value=str(value),
-                    allowed=", ".join(Speculation),
-                    remedy="Add speculation, or leave it out.",
-                    field=field,
-                )
+                raise refusal("no_drafts", value=str(value), allowed=[*Speculation], field=field)
         return Speculated()
     facts = technique_facts().speculation[stated.speculation]
     gain = facts.gain.expected * (facts.tasks.get(stated.text_kind, 1) if stated.text_kind else 1)

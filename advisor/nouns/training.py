@@ -25,27 +25,25 @@ from advisor.nouns.training_choices import (
 
 class _Training(Sized, Operated):
     tokens: Amount | None = asked(
-        "tokens in the whole run: 50M", "--tokens", "Tokens", networks=TEXT, advanced=False
+        "tokens in the whole run: 50M", label="Tokens", networks=TEXT, advanced=False
     )
     """None takes a stated default."""
     samples: Amount | None = asked(
         "images, samples or sequences in the whole run, instead of tokens: 1.2M",
-        "--samples",
-        "Images or samples",
+        label="Images or samples",
         networks=SAMPLES,
         advanced=False,
     )
     epochs: Times | None = asked(
         "times that the run goes through them (1)",
-        "--epochs",
-        "Epochs",
+        label="Epochs",
         blank="One",
         explained="How often the run goes through the tokens, images or samples above.",
     )
     sequence_length: Length | None = asked(
         "tokens per sequence: 4096, or 4K for the same",
         "--sequence",
-        "Sequence length",
+        label="Sequence length",
         reads=Reads.LENGTH,
         networks=TEXT,
         blank="Usual",
@@ -53,16 +51,12 @@ class _Training(Sized, Operated):
     """None takes 4096 or the model's maximum, whichever is less. Of an encoder-decoder pair, what
     the encoder reads."""
     global_batch: PositiveCount | None = asked(
-        "sequences, images or samples per optimizer step",
-        "--global-batch",
-        "Batch per step",
-        blank="Usual",
+        "sequences, images or samples per optimizer step", label="Batch per step", blank="Usual"
     )
     """None takes a stated default."""
     evaluation_tokens: Amount | None = asked(
         "evaluated during the whole run (images: samples)",
-        "--evaluation-tokens",
-        "Evaluate on",
+        label="Evaluate on",
         blank="Nothing",
         explained="Tokens that the whole run evaluates on, all evaluations together; images or "
         "samples for networks that take those. Forward passes alone.",
@@ -70,8 +64,7 @@ class _Training(Sized, Operated):
     """Forward passes alone; in samples for networks that take those. None leaves evaluation out."""
     precision: Annotated[Name, one_of("precision", RECIPES)] | None = asked(
         "number formats",
-        "--precision",
-        "Precision",
+        label="Precision",
         metavar="RECIPE",
         choices=lambda: RECIPES,
         labels=lambda: {name: recipe.title for name, recipe in RECIPES.items()},
@@ -79,42 +72,36 @@ class _Training(Sized, Operated):
     )
     """Name of a recipe; None lets the search choose among those that the card supports."""
     optimizer: Optimizer | None = asked(
-        "optimizer", "--optimizer", "Optimizer", blank="Usual for the network"
+        "optimizer", label="Optimizer", blank="Usual for the network"
     )
     """None takes the network's usual one: SGD with momentum for convolutional networks, else
     AdamW."""
     optimizer_in_backward: bool | None = asked(
         "each weight is updated in the backward pass, which then frees its gradient; nothing "
-        "accumulates (no)",
-        "--optimizer-in-backward",
+        "accumulates (no)"
     )
     attention: AttentionKernel = asked(
-        "kernel of attention", "--attention", metavar="KERNEL", default=AttentionKernel.FLASH
+        "kernel of attention", metavar="KERNEL", default=AttentionKernel.FLASH
     )
     software: Annotated[SoftwareName | None, TRAINED_BY] = None
     """A training tool, or a stack for any tool that it estimates. None takes the usual tool of card
     and task."""
     cross_entropy: CrossEntropy | None = asked(
         "how the loss is made; what the software does",
-        "--cross-entropy",
-        "Loss",
+        label="Loss",
         metavar="HOW",
         blank="As the software does",
     )
     """None takes what the software does."""
     reduce_format: Literal["fp32", "bf16", "fp16"] | None = asked(
-        "format in which gradients are summed; what the software does",
-        "--reduce-format",
-        metavar="FORMAT",
+        "format in which gradients are summed; what the software does", metavar="FORMAT"
     )
     """Format in which gradients are summed over ranks (Megatron-class: and kept); None takes what
     the software does (Megatron-class: fp32)."""
     gradient_sync: GradientSync = asked(
-        "ZeRO-2 and 3 sum gradients after each micro-batch (each, the default) or after the "
-        "last (last: FSDP under Hugging Face's Trainer without sync_each_batch; whole "
-        "gradients wait)",
-        "--gradient-sync",
-        "Sharded gradients are summed",
+        "ZeRO-2 and 3 sum gradients after each micro-batch (each, the default) or after the last "
+        "(last: FSDP under Hugging Face's Trainer without sync_each_batch; whole gradients wait)",
+        label="Sharded gradients are summed",
         metavar="WHEN",
         default=GradientSync.EACH,
     )
@@ -123,8 +110,7 @@ class _Training(Sized, Operated):
     data_loading: DataLoading | None = asked(
         "images: decoded on the host by Pillow (jpeg) or libjpeg-turbo (turbo), or synthetic, "
         "decoded ahead or on the accelerator (cached)",
-        "--data-loading",
-        "Images are",
+        label="Images are",
         metavar="HOW",
         networks=VISION,
         blank="As usual: JPEG",
@@ -132,15 +118,14 @@ class _Training(Sized, Operated):
     """Of images; None takes ``jpeg``."""
     loader_workers: Annotated[int, Field(ge=1, le=4096)] | None = asked(
         "images: processes that decode, for each accelerator; one on each core",
-        "--loader-workers",
-        "Loader workers per card",
+        label="Loader workers per card",
         networks=VISION,
         blank="One on each core",
     )
     worker_images_per_s: Times | None = asked(
         "images per second that one of them makes ready",
         "--worker-rate",
-        "Images/s per worker",
+        label="Images/s per worker",
         networks=VISION,
         blank="As published",
     )
@@ -181,19 +166,17 @@ class FineTuning(_Training):
     kind: Literal["fine_tuning"] = "fine_tuning"
     method: FineTuningMethod = FineTuningMethod.LORA
     lora_rank: Annotated[int, Field(ge=1, le=4096)] = asked(
-        "rank of the adapters", "--lora-rank", "LoRA rank", tasks=ADAPTERS, default=16
+        "rank of the adapters", label="LoRA rank", tasks=ADAPTERS, default=16
     )
     lora_targets: tuple[LoraTarget, ...] = asked(
         "projections with adapters, e.g. q,k,v,o: attention alone",
-        "--lora-targets",
         metavar="WHAT",
         tasks=ADAPTERS,
         default=LORA_TARGETS,
     )
     preference: Preference | None = asked(
         "pairs of answers, with a reference model (dpo) or without (orpo)",
-        "--preference",
-        "Preference pairs",
+        label="Preference pairs",
         metavar="HOW",
         blank="None",
     )

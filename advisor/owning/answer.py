@@ -6,10 +6,10 @@ from datetime import date
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.catalog.nodes import sold_together
-from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory_against
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import OwnedHardware
@@ -47,13 +47,7 @@ def answer_own(
     """
     case, catalog = asked.case, asked.catalog
     if case.limits.commitment_months is not None:
-        raise InputError(
-            "limits.commitment_months does not apply: rent or buy compares all commitments",
-            value=case.limits.commitment_months,
-            allowed="the horizon, which bounds the terms",
-            remedy="Leave it out; --months sets the horizon.",
-            field="limits.commitment_months",
-        )
+        raise refusal("term_of_rent_or_buy", value=case.limits.commitment_months)
     choice, budget = Choice(), None
     stated = case.hardware is not None
     if not stated:
@@ -129,13 +123,7 @@ def _planned(
         and (card.key in allowed if allowed else not only_lowest_asks(catalog.offers_for(card.key)))
     }
     if not priced:
-        raise InputError(
-            "none of the allowed accelerators has a purchase price in the catalog",
-            value=", ".join(case.limits.accelerators),
-            allowed="an accelerator with a price, or hardware with its price",
-            remedy="Name it with its price: --accelerator h100-sxm --purchase-price 25000.",
-            field="limits.accelerators",
-        )
+        raise refusal("cards_without_price", value=", ".join(case.limits.accelerators))
     searched = rentable = Searched.of(asked, advising=False)
     if case.limits.price_kind is not PriceKind.ON_DEMAND:
         limits = case.limits.changed(price_kind=PriceKind.ON_DEMAND)
@@ -148,13 +136,7 @@ def _planned(
         if meets_time(option, searched.case.limits) and not option.layout.host_options
     ]
     if not ways:
-        raise InputError(
-            "no hardware with a known purchase price does this work",
-            value=recommend(asked).answer,
-            allowed="work that some accelerator can do within the limits",
-            remedy="Name the hardware: --accelerator h100-sxm --count 8.",
-            field="hardware.accelerator",
-        )
+        raise refusal("no_hardware_to_buy", value=recommend(asked).answer)
     bills: dict[tuple[str, int], float] = {}
 
     def to_own(way: tuple[Accelerator, Option]) -> float:
@@ -200,12 +182,5 @@ def _estimated(asked: PricedCase) -> Estimate:
     found = estimate_configuration(asked, best_placement(asked))
     if not found.memory.fits:
         needed, usable = memory_against(found.memory.total_bytes, found.memory.usable_bytes)
-        raise InputError(
-            f"the work does not fit {found.count}x {found.accelerator_name}",
-            value=f"{needed} on each",
-            allowed=f"up to {usable}",
-            remedy="Take more or larger cards; 'gpu-advisor estimate' shows what would make it "
-            "fit.",
-            field="hardware.count",
-        )
+        raise refusal("owned_too_small", found=found, needed=needed, usable=usable)
     return found

@@ -13,9 +13,9 @@ from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.catalog.nodes import owned_node
 from advisor.equations.owning import residual_share
 from advisor.equations.pricing import instances_needed
-from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Confidence
 from advisor.nouns.money import Owning, Unused
@@ -66,13 +66,7 @@ def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
     """
     if accelerator.board_power_w is None:
         reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
-        raise InputError(
-            f"{accelerator.name} cannot be priced to own: its power is not known{reason}",
-            value=None,
-            allowed="an accelerator with a known power",
-            remedy="Choose another accelerator; 'gpu-advisor estimate' prices renting it.",
-            field="hardware.accelerator",
-        )
+        raise refusal("power_unknown", accelerator=accelerator, reason=reason)
     per_machine = owned_node(accelerator, count).accelerators
     alone = int(instances_needed(accelerators=count, per_instance=per_machine))
     return Size(
@@ -202,13 +196,7 @@ def purchase_price(accelerator: Accelerator, economy: Economy) -> tuple[Range, s
     price, kind = accelerator.purchase_usd, accelerator.purchase_kind
     if price is None or kind is None:
         reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
-        raise InputError(
-            f"{accelerator.name} has no purchase price in the catalog{reason}",
-            value=None,
-            allowed="a price in USD for one accelerator",
-            remedy="Enter its price (--purchase-price 25000).",
-            field="owning.purchase_usd",
-        )
+        raise refusal("price_unknown", accelerator=accelerator, reason=reason)
     group = "launch" if accelerator.at_launch_price() else kind
     value, _ = _spread(economy.default("price_factor", group), price)
     return value, f"{accelerator.price_words()} ({accelerator.source_of('purchase_usd').source})"
@@ -220,13 +208,7 @@ def _tariff(place: Place, groups: tuple[str, ...], economy: Economy) -> tuple[Ra
     price = priced.business_usd_per_kwh if business else priced.household_usd_per_kwh
     told = priced.tariff_source
     if price is None or told is None:
-        raise InputError(
-            f"no tariff is known for {place.name}",
-            value=place.key,
-            allowed="a price of electricity in USD per kWh",
-            remedy="Enter the price of electricity (--electricity 0.15).",
-            field="owning.electricity_usd_per_kwh",
-        )
+        raise refusal("tariff_unknown", value=place.key, place=place)
     value, _ = _spread(economy.default("tariff_factor", told), price)
     kind = "commercial" if business else "household"
     return value, f"{kind} tariff of {priced.name}, {TARIFF_SOURCES[told]}"

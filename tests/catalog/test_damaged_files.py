@@ -60,6 +60,7 @@ from advisor.fleet.machines import machines
 from advisor.fleet.quick import common_questions
 from advisor.foundation import resources
 from advisor.foundation.references import references
+from advisor.foundation.refusals import sentences
 from advisor.foundation.resources import data_path
 from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
@@ -356,6 +357,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "serving_defaults.yaml": serving_defaults,
     "unlike_cards.yaml": lambda: load_catalog().accelerator("rtx-3090+rtx-3060-12gb"),
     "common_questions.yaml": common_questions,
+    "refusals.yaml": sentences,
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
     "quality_loss.csv": quality_losses,
     "references.csv": references,

@@ -6,16 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from advisor.catalog.economy import billing_of
+from advisor.catalog.files import rows
 from advisor.catalog.files.checks import USD
 from advisor.catalog.files.quotes import converted
-from advisor.catalog.files.rows import (
-    AcceleratorRecord,
-    CapabilityRecord,
-    CatalogFile,
-    MemoryRule,
-    OfferRecord,
-)
 from advisor.catalog.records import Record
+from advisor.foundation.noun import Noun
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 from advisor.nouns.hardware import (
     Accelerator,
@@ -46,33 +41,28 @@ _NOUN_FIELDS: Mapping[str, str] = {
     "purchase": "purchase_usd",
 }
 
-_ALIKE = (
-    *("name", "vendor", "architecture", "year", "segment", "form_factor", "memory_type"),
-    *("board_power_w", "pcie_generation", "pcie_lanes", "compute_capability", "no_purchase"),
-    *("inference_only", "notes"),
-)
-"""Fields that the record and the noun of an accelerator share."""
 
-
-def _alike(record: Record, *fields: str) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in fields}
+def _shared(record: Record, noun: type[Noun], *others: str) -> dict[str, Any]:
+    """Return the fields that a record shares with its noun, without ``others``."""
+    names = type(record).model_fields.keys() & noun.model_fields.keys() - {*others}
+    return {name: getattr(record, name) for name in names}
 
 
 def software_of(
-    capability: str, record: CapabilityRecord, provenance: Mapping[str, Provenance]
+    capability: str, record: rows.CapabilityRecord, provenance: Mapping[str, Provenance]
 ) -> SoftwareSupport:
     """Return what software a compute capability needs."""
     return SoftwareSupport(
         capability=capability,
-        **_alike(record, "cuda", "last_cuda", "driver", "pytorch", "notes"),
+        **_shared(record, SoftwareSupport),
         provenance={field: provenance[source] for field, source in record.sources.items()},
     )
 
 
 def accelerator_of(
     key: str,
-    record: AcceleratorRecord,
-    rules: Mapping[str, MemoryRule],
+    record: rows.AcceleratorRecord,
+    rules: Mapping[str, rows.MemoryRule],
     provenance: Mapping[str, Provenance],
 ) -> Accelerator:
     """Return an accelerator in SI units.
@@ -85,7 +75,7 @@ def accelerator_of(
     link, purchase = record.interconnect, record.purchase
     return Accelerator(
         key=key,
-        **_alike(record, *_ALIKE),
+        **_shared(record, Accelerator, "interconnect"),
         memory_marketed_bytes=record.memory_gb * GB,
         memory_reported_bytes=_reported_bytes(record, rules),
         memory_reported_derived=record.memory_reported_rule is not None,
@@ -117,21 +107,20 @@ def _noun_field(field: str) -> str:
     return _NOUN_FIELDS.get(name, name) + dot + number_format
 
 
-def _reported_bytes(record: AcceleratorRecord, rules: Mapping[str, MemoryRule]) -> float:
+def _reported_bytes(record: rows.AcceleratorRecord, rules: Mapping[str, rows.MemoryRule]) -> float:
     if record.memory_reported_mib is not None:
         return record.memory_reported_mib * MIB
     # A record has exactly one of the two fields.
     return record.memory_gb * GIB * rules[str(record.memory_reported_rule)].share_of_gib
 
 
-def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
+def offer_of(record: rows.OfferRecord, content: rows.CatalogFile) -> Offer:
     """Return an offer in SI units and US dollars, at the rates of the catalog's file."""
     memory, network = record.host_memory_gib, record.network_gbit_per_s
     quote, billing = _quote(record, content), billing_of(record.provider, record.tier)
     offer = Offer(
         key=offer_key(record.provider, record.instance_type, record.region, record.tier),
-        **_alike(record, "provider", "instance_type", "tier", "region", "accelerator"),
-        **_alike(record, "accelerators", "vcpus", "price_date", "intra_node", "notes"),
+        **_shared(record, Offer),
         host_memory_bytes=memory * GIB if memory else None,
         on_demand_usd_per_hour=_with_host(record.on_demand_per_hour, billing, record),
         spot_usd_per_hour=_with_host(record.spot_per_hour, billing, record),
@@ -146,7 +135,7 @@ def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
     return converted(offer, usd=quote.usd, rate_date=quote.rate_date) if quote else offer
 
 
-def _with_host(price: float | None, billing: Billing, record: OfferRecord) -> float | None:
+def _with_host(price: float | None, billing: Billing, record: rows.OfferRecord) -> float | None:
     """Return a price with the cores and memory that are billed apart. [USD/h]"""
     return None if price is None else price + billing.host_usd_per_hour * record.accelerators
 
@@ -156,7 +145,7 @@ def _provenance(source: str, date: str, confidence: Confidence) -> Provenance:
     return Provenance(source=source, date=date, confidence=confidence)
 
 
-def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
+def _quote(record: rows.OfferRecord, content: rows.CatalogFile) -> Quote | None:
     if record.currency == USD:
         return None
     rate = content.exchange_rates[record.currency]

@@ -3,13 +3,7 @@
 from pathlib import Path
 
 from advisor.catalog.catalog import Catalog, ExchangeRate, Source
-from advisor.catalog.files.checks import (
-    check_accelerator,
-    check_capability,
-    check_offer,
-    check_order,
-    check_rate,
-)
+from advisor.catalog.files import checks
 from advisor.catalog.files.convert import RULE_SOURCE, accelerator_of, offer_of, software_of
 from advisor.catalog.files.quotes import with_upper_ends
 from advisor.catalog.files.rows import CatalogFile, OfferRecord
@@ -20,13 +14,13 @@ from advisor.nouns.hardware import Provenance
 def read_content(path: Path) -> CatalogFile:
     """Return the file of accelerators as it is written, checked."""
     content = read_record(path, CatalogFile)
-    check_order(list(content.accelerators), file=path.name)
+    checks.check_order(list(content.accelerators), file=path.name)
     for key, record in content.accelerators.items():
-        check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=path.name)
+        checks.check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=path.name)
     for currency in content.exchange_rates:
-        check_rate(currency, content, file=path.name)
+        checks.check_rate(currency, content, file=path.name)
     for capability in content.compute_capabilities:
-        check_capability(capability, content, file=path.name)
+        checks.check_capability(capability, content, file=path.name)
     return content
 
 
@@ -35,9 +29,9 @@ def read_catalog(catalog_path: Path, offers_path: Path) -> Catalog:
     content = read_content(catalog_path)
     records = read_table(offers_path, OfferRecord)
     for line, offer in enumerate(records, start=2):
-        check_offer(offer, content, line=line, file=offers_path.name)
+        checks.check_offer(offer, content, line=line, file=offers_path.name)
     offers = [offer_of(record, content) for record in records]
-    check_order([offer.key for offer in offers], file=offers_path.name)
+    checks.check_order([offer.key for offer in offers], file=offers_path.name)
 
     sources = {
         key: Source(key=key, **record.model_dump()) for key, record in content.sources.items()

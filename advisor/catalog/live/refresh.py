@@ -12,14 +12,7 @@ from pydantic import ValidationError
 
 from advisor.catalog.api_prices import ApiPrice, load_api_prices
 from advisor.catalog.catalog import Catalog
-from advisor.catalog.live import cache_file
-from advisor.catalog.live.cache import (
-    CLOCK_TOLERANCE,
-    CacheRefusedError,
-    ClockError,
-    read_cache,
-    write_cache,
-)
+from advisor.catalog.live import cache, cache_file
 from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.download import BROKEN, json_at, reason
 from advisor.catalog.live.fetch import Progress, fetch
@@ -137,7 +130,7 @@ def refresh_prices(
         reports.append(report)
     providers = tuple(item for _, item in sorted((before | lists).items()))
     hosted = models or (old.hosted if old else ())
-    write_cache(path, LivePrices(fetched_at=now, providers=providers, hosted=hosted))
+    cache.write_cache(path, LivePrices(fetched_at=now, providers=providers, hosted=hosted))
     return RefreshReport(
         fetched_at=now, path=str(path), providers=tuple(reports), hosted=len(models)
     )
@@ -147,8 +140,8 @@ def prices_age_s(*, now: datetime | None = None) -> float:
     """Return the age of the live prices in use; infinite if there are none. [s]"""
     now = now or datetime.now(UTC)
     try:
-        live = read_cache(cache_file(), now=now)
-    except CacheRefusedError:
+        live = cache.read_cache(cache_file(), now=now)
+    except cache.CacheRefusedError:
         return math.inf
     return (now - live.fetched_at).total_seconds() if live else math.inf
 
@@ -176,13 +169,13 @@ def _current(path: Path, now: datetime, snapshot: Catalog) -> LivePrices | None:
             remedy="Set the clock, then try again.",
         )
     try:
-        return read_cache(path, now=now)
-    except ClockError as wrong:
+        return cache.read_cache(path, now=now)
+    except cache.ClockError as wrong:
         raise RefreshError(
             f"the cache of live prices cannot be replaced: {wrong}",
             remedy=f"Set the clock, or delete {path}, then try again.",
         ) from None
-    except CacheRefusedError:
+    except cache.CacheRefusedError:
         return None
 
 
@@ -221,7 +214,7 @@ def _wrong_day(day: str | None, version: str, newest: str, now: datetime) -> str
     """Return why a list of this day is refused; empty if it is accepted."""
     if day is None:
         return f"its list {version[:40]!r} has no possible date"
-    if day > (now + CLOCK_TOLERANCE).date().isoformat():
+    if day > (now + cache.CLOCK_TOLERANCE).date().isoformat():
         return f"its prices are of {day}, after today"
     if day < newest:
         return f"its prices are of {day}, older than those of {newest} in use"

@@ -18,6 +18,7 @@ from advisor.errors import InputError
 from advisor.foundation.data_records import shown
 from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
+from advisor.foundation.refusals import refusal
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.hardware import YOUR_FILE, Confidence
 
@@ -80,13 +81,7 @@ def discount_facts(stated: Sequence[str]) -> OwnFacts:
             raise ValueError
         return OwnFacts.model_validate(_filled({"discounts": dict(pairs)}))
     except ValueError:
-        raise InputError(
-            "--discount is not a provider and a share",
-            value=", ".join(stated),
-            allowed="a provider, = and a share from 0% to below 100%, each provider once",
-            remedy="Write --discount AWS=22%.",
-            field="--discount",
-        ) from None
+        raise refusal("no_discount", value=", ".join(stated)) from None
 
 
 def read_own_facts(path: Path) -> OwnFacts:

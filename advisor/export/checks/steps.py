@@ -7,10 +7,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
-from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.inputs import Labelled
@@ -144,12 +144,12 @@ def check_platform(platform: Platform, card: Accelerator) -> None:
     if platform is own or (platform not in OWN_CARDS and own is not Platform.MACOS):
         return
     others = [item for item in Platform if item not in OWN_CARDS]
-    raise InputError(
-        f"the platform {platform} has no {card.name}",
+    raise refusal(
+        "card_not_of_platform",
         value=platform.value,
         allowed=", ".join(dict.fromkeys((own, *(() if own is Platform.MACOS else others)))),
-        remedy="Leave --platform out for the card's usual one.",
-        field="--platform",
+        platform=platform,
+        card=card,
     )
 
 

@@ -14,6 +14,7 @@ from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines.programs import Program, programs
 from advisor.export.formats import Format, cannot
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout
@@ -53,12 +54,7 @@ def program_for(
     workload = case.workload
     assert isinstance(workload, Serving)
     if isinstance(card, UnlikeCards) and to in (*CLUSTERS, Format.OLLAMA):
-        raise cannot(
-            f"{to.value} cannot ask for cards of different kinds in one machine",
-            value=card.key,
-            allowed="--to llama-cpp, --to compose",
-            remedy="Choose --to llama-cpp.",
-        )
+        raise refusal("unlike_cards_in_a_machine", value=card.key, to=to)
     duty, named = duty_of(workload, model), programs().get(to.value)
     able = [item for item in _able(duty, workload, card) if item.knows(duty, model, card)]
     if duty is Duty.ENCODE and checkpoint is None:
@@ -175,11 +171,14 @@ def _weights(program: Program, wanted: str, card: Accelerator, differences: list
         remedy = "Choose one of these --weights"
         if WEIGHT_FORMATS[wanted].mixture:
             remedy += ", or --to llama-cpp, which reads GGUF files"
-        raise cannot(
-            f"{program.title} does not serve {wanted} weights on {card.name}",
+        raise refusal(
+            "weights_not_served",
             value=wanted,
-            allowed=", ".join(formats),
-            remedy=f"{remedy}.",
+            allowed=formats,
+            program=program,
+            wanted=wanted,
+            card=card,
+            remedy=remedy,
         )
     differences.append(f"Weights are {taken} instead of {wanted}: {program.title} lacks {wanted}.")
     return taken

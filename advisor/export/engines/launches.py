@@ -16,7 +16,6 @@ from advisor.export.engines import gguf, neuron, speech
 from advisor.export.engines.programs import Program, predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
-from advisor.export.formats import cannot
 from advisor.export.quoting import shell_word, yaml_text
 from advisor.export.script import Launch, Options
 from advisor.export.setup import Setup
@@ -24,6 +23,7 @@ from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
 from advisor.export.versions import image_source, pip_install
 from advisor.foundation.formatting import memory
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.tools import tool_choice
@@ -355,24 +355,22 @@ def _check(servers: Servers) -> None:
     wide = WEIGHT_FORMATS["bf16"].bytes_per_parameter / WEIGHT_FORMATS[wanted].bytes_per_parameter
     loaded = wide * held.weights_bytes.expected
     if stated.whole and not named and loaded > held.usable_bytes:
-        raise cannot(
-            f"{program.title} loads 16-bit weights whole before it makes {wanted} of them",
-            value=f"{memory(loaded)} on each",
-            allowed=f"up to {memory(held.usable_bytes)}",
-            remedy=f"Add --checkpoint with the hub id of weights in {wanted}, or choose --to vllm.",
+        raise refusal(
+            "weights_loaded_whole",
+            servers=servers,
+            wanted=wanted,
+            loaded=memory(loaded),
+            usable=memory(held.usable_bytes),
         )
     if wanted in kept and not named:
-        raise cannot(
-            f"{program.title} cannot convert weights to {wanted} while loading",
+        raise refusal(
+            "weights_not_converted",
             value=setup.weights,
-            allowed=f"--checkpoint with weights in {wanted}, or --weights with one of "
-            + ", ".join(made),
-            remedy="Add --checkpoint with the hub id of a checkpoint in that format.",
+            servers=servers,
+            wanted=wanted,
+            formats=made,
         )
     if servers.machines > 1 and (servers.build.alone or not program.joins):
-        raise cannot(
-            f"a file cannot join machines for {program.title}",
-            value=f"{servers.machines} machines",
-            allowed=f"a copy on up to {setup.per_machine} accelerators",
-            remedy=servers.build.alone or program.alone,
+        raise refusal(
+            "machines_not_joined", remedy=servers.build.alone or program.alone, servers=servers
         )

@@ -5,20 +5,13 @@ from typing import Final
 
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.formats import cannot
+from advisor.export.hosts import orders
 from advisor.export.hosts.names import cluster_names, reach
-from advisor.export.hosts.orders import (
-    Content,
-    compose_cards,
-    compose_service,
-    compose_text_of,
-    dstack_text,
-    skypilot_text,
-)
 from advisor.export.hosts.shell import with_port
 from advisor.export.quoting import shell_word
 from advisor.export.script import STRICT, Launch, command, installation, preparation, text_of
 from advisor.export.setup import Setup
+from advisor.foundation.refusals import refusal
 
 WEIGHTS: Final = "/weights"
 """Folder of the weights in a container."""
@@ -53,12 +46,7 @@ def launch_in_image(servers: Servers) -> Launch:
     """Return the command for one server; refuse a program without an image for the card."""
     launch = server_launch(servers)
     if not launch.image:
-        raise cannot(
-            f"{servers.program.title} has no container image for {servers.setup.accelerator.name}",
-            value=servers.program.name,
-            allowed=f"--to {servers.program.name}",
-            remedy=f"Choose --to {servers.program.name}, which writes a script.",
-        )
+        raise refusal("no_image_for_card", value=servers.program.name, servers=servers)
     return launch
 
 
@@ -78,15 +66,15 @@ def compose_file(setup: Setup) -> str:
     notes.append("Start it with: docker compose up -d; watch it with: docker compose logs -f")
     if servers.program.reads_gguf and setup.checkpoint is None:
         notes.append("Put the file of weights into the volume, or mount its folder there.")
-    return compose_text_of(setup, services, "weights", notes)
+    return orders.compose_text_of(setup, services, "weights", notes)
 
 
-def _service(servers: Servers, launch: Launch, index: int) -> Content:
+def _service(servers: Servers, launch: Launch, index: int) -> orders.Content:
     backend = servers.backend
     first = index * servers.cards_each
     ids = [str(card) for card in range(first, first + servers.cards_each)]
     variable = reach(backend).visible
-    service = compose_service(
+    service = orders.compose_service(
         launch.image,
         text_of(container_lines(launch)),
         volume=f"weights:{WEIGHTS}",
@@ -94,10 +82,10 @@ def _service(servers: Servers, launch: Launch, index: int) -> Content:
         machines=servers.machines,
     )
     watched = {"restart": "unless-stopped", "healthcheck": _health(servers, index)}
-    return {**service, **watched, **compose_cards(backend, ids)}
+    return {**service, **watched, **orders.compose_cards(backend, ids)}
 
 
-def _health(servers: Servers, shift: int) -> Content:
+def _health(servers: Servers, shift: int) -> orders.Content:
     """Return Compose's check of a server, by the shell alone: few images have curl."""
     program, port = servers.program, servers.program.port + shift
     ask = (
@@ -113,12 +101,7 @@ def _health(servers: Servers, shift: int) -> Content:
 def check_published(servers: Servers) -> None:
     """Refuse a file of weights that a person makes: a new machine lacks it."""
     if servers.program.reads_gguf and servers.setup.checkpoint is None:
-        raise cannot(
-            "a new machine has no file of weights that you made",
-            value=servers.setup.model.name,
-            allowed="weights of the hub",
-            remedy="Add --checkpoint with a published GGUF file, as org/name-GGUF.",
-        )
+        raise refusal("weights_not_published", value=servers.setup.model.name)
 
 
 def _apart(setup: Setup) -> Servers:
@@ -137,11 +120,8 @@ def skypilot_file(setup: Setup) -> str:
         provider = setup.estimate.cost.provider or ""
         cloud = cluster_names().clouds.get(provider)
         if cloud and (cloud.bare or cloud.entered):
-            raise cannot(
-                f"SkyPilot does not start the image of {servers.program.title} at {provider}",
-                value=launch.image,
-                allowed="another --provider, or dstack",
-                remedy="Choose --to dstack.",
+            raise refusal(
+                "image_not_started", value=launch.image, servers=servers, provider=provider
             )
     lines = [STRICT]
     if servers.machines > 1:
@@ -151,7 +131,7 @@ def skypilot_file(setup: Setup) -> str:
         ]
     lines += [*preparation(launch), *launch.before, *command(launch.program, launch.options)]
     probe = {"path": servers.program.probe, "initial_delay_seconds": start_seconds(servers)}
-    return skypilot_text(
+    return orders.skypilot_text(
         setup,
         {
             "num_nodes": servers.machines,
@@ -174,13 +154,8 @@ def dstack_file(setup: Setup) -> str:
     servers = _apart(setup)
     launch = launch_in_image(servers)
     if servers.machines > 1:
-        raise cannot(
-            "a replica of a dstack service runs on one machine",
-            value=f"{servers.machines} machines",
-            allowed=f"up to {setup.per_machine} accelerators for a copy",
-            remedy="Choose --to kubernetes, skypilot or slurm.",
-        )
-    content: Content = {
+        raise refusal("dstack_replica_of_machines", servers=servers, setup=setup)
+    content: orders.Content = {
         "type": "service",
         "image": launch.image,
         "commands": [text_of(container_lines(launch, weights=None))],
@@ -190,6 +165,6 @@ def dstack_file(setup: Setup) -> str:
     }
     if "generate" in servers.program.tool.does and not servers.program.reads_gguf:
         content["model"] = setup.weights
-    return dstack_text(
+    return orders.dstack_text(
         setup, content, cards=servers.cards_each, disk_bytes=servers.disk_bytes, notes=launch.notes
     )

@@ -5,20 +5,14 @@ from typing import Final
 
 from advisor.estimate.beside_results import Day, DayWay
 from advisor.export.engines.servers import Servers
-from advisor.export.formats import cannot
-from advisor.export.hosts.containers import (
-    WEIGHTS,
-    check_published,
-    container_lines,
-    launch_in_image,
-    start_seconds,
-)
+from advisor.export.hosts import containers
 from advisor.export.hosts.names import check_slice, cluster_names, node_labels, resource_of
 from advisor.export.hosts.orders import Content as Manifest
 from advisor.export.hosts.orders import host_requests, manifest
 from advisor.export.quoting import kubernetes_text, yaml_file
 from advisor.export.script import Launch, text_of
 from advisor.export.setup import Setup
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB, GIB, MIB
 from advisor.nouns.hardware import Accelerator
 
@@ -47,14 +41,14 @@ def kubernetes_file(setup: Setup) -> str:
     A server that spans machines is a LeaderWorkerSet, which needs that controller.
     """
     servers = Servers(setup, apart=True)
-    launch = launch_in_image(servers)
-    check_published(servers)
+    launch = containers.launch_in_image(servers)
+    containers.check_published(servers)
     if not resource_of(setup.accelerator, servers.backend) and servers.backend != "cpu":
-        raise cannot(
-            "Kubernetes has no known resource name for the accelerator",
+        raise refusal(
+            "no_resource",
             value=setup.accelerator.name,
-            allowed=", ".join(cluster_names().backends),
-            remedy=f"Choose --to {servers.program.name}, which writes a script.",
+            allowed=cluster_names().backends,
+            servers=servers,
         )
     notes = [*setup.header, *launch.notes, *_notes(servers)]
     items = [_group(servers, launch) if servers.machines > 1 else _deployment(servers, launch)]
@@ -89,7 +83,7 @@ def _pod(
     resource = resource_of(card, servers.backend)
     limits: Manifest = {resource: servers.cards_each} if resource else {}
     renamed = [f'{ours}="${theirs}"' for ours, theirs in LWS_VARIABLES.items()] if group else []
-    script = text_of(renamed, container_lines(launch))
+    script = text_of(renamed, containers.container_lines(launch))
     container: Manifest = {
         "name": "server",
         "image": launch.image,
@@ -102,7 +96,7 @@ def _pod(
         **(_probes(servers) if probes else {}),
     }
     volume = _weights_volume(servers)
-    pod = pod_of(card, servers.cards_each, resource, container, volume, WEIGHTS)
+    pod = pod_of(card, servers.cards_each, resource, container, volume, containers.WEIGHTS)
     return {**pod, "terminationGracePeriodSeconds": 120}
 
 
@@ -152,7 +146,7 @@ def _probes(servers: Servers) -> Manifest:
         "startupProbe": {
             "httpGet": probe,
             "periodSeconds": PROBE_S,
-            "failureThreshold": ceil(start_seconds(servers) / PROBE_S),
+            "failureThreshold": ceil(containers.start_seconds(servers) / PROBE_S),
         },
         "readinessProbe": {"httpGet": probe, "periodSeconds": PROBE_S},
         "livenessProbe": {"httpGet": probe, "periodSeconds": PROBE_S, "failureThreshold": 6},

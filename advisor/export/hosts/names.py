@@ -6,9 +6,10 @@ from typing import Any, Final
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
-from advisor.export.formats import Format, cannot
+from advisor.export.formats import Format
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 
@@ -90,12 +91,7 @@ def name_in(software: str, card: Accelerator) -> str:
     name: str | None = getattr(found.get(card.key, Names()), software.lower())
     if name is None:
         known = [key for key, item in found.items() if getattr(item, software.lower())]
-        raise cannot(
-            f"the {software} name of the accelerator is unknown",
-            value=card.key,
-            allowed=", ".join(known),
-            remedy="Choose --to slurm, kubernetes, compose or a script instead.",
-        )
+        raise refusal("no_card_name", value=card.key, allowed=known, software=software)
     return name
 
 
@@ -129,12 +125,7 @@ def check_slice(card: Accelerator, cards: int) -> None:
     slices = cluster_names().names.get(card.key, Names()).slices
     if slices and cards not in slices:
         most = max(slices)
-        raise cannot(
-            f"GKE has no machine with so many chips of {card.name}",
-            value=cards,
-            allowed=", ".join(map(str, slices)),
-            remedy=f"Add --count {most} --tensor {most}, or choose --to compose.",
-        )
+        raise refusal("no_gke_machine", value=cards, allowed=slices, card=card, most=most)
 
 
 def clouds_of(to: Format) -> dict[str, str]:

@@ -3,24 +3,13 @@
 from dataclasses import replace
 from typing import Final
 
+from advisor.export import script
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.formats import cannot
 from advisor.export.hosts.names import reach
 from advisor.export.quoting import comments, shell_word
-from advisor.export.script import (
-    START,
-    STRICT,
-    Launch,
-    Options,
-    command,
-    needs,
-    place_lines,
-    preparation,
-    text_of,
-    written_file,
-)
 from advisor.export.setup import Setup
+from advisor.foundation.refusals import refusal
 
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""
@@ -37,11 +26,11 @@ SERVING_DAYS: Final = 1
 """Time of a Slurm job that serves. Assumed: many partitions allow no more. [d]"""
 
 
-def with_port(launch: Launch, shift: int) -> Launch:
+def with_port(launch: script.Launch, shift: int) -> script.Launch:
     """Return a launch whose port is ``shift`` higher."""
     if not shift:
         return launch
-    options: Options = tuple(
+    options: script.Options = tuple(
         (name, str(int(values[0]) + shift)) if name == "--port" else (name, *values)  # type: ignore[arg-type]
         for name, *values in launch.options
     )
@@ -53,7 +42,7 @@ def with_port(launch: Launch, shift: int) -> Launch:
     return replace(launch, options=options, environment={**launch.environment, **changed})
 
 
-def started(servers: Servers, launch: Launch) -> list[str]:
+def started(servers: Servers, launch: script.Launch) -> list[str]:
     """Return the lines that start the servers of one machine."""
     bodies = [_one(servers, launch, index) for index in range(servers.on_each_machine)]
     if len(bodies) == 1:
@@ -62,17 +51,17 @@ def started(servers: Servers, launch: Launch) -> list[str]:
     return [*(line for lines in beside for line in lines), "wait"]
 
 
-def _one(servers: Servers, launch: Launch, index: int) -> list[str]:
+def _one(servers: Servers, launch: script.Launch, index: int) -> list[str]:
     """Return the lines that start one server of a machine, on its own port and accelerators."""
     variable, each = reach(servers.backend).visible, with_port(launch, index)
     narrow = variable and servers.cards_each < servers.setup.machine_size
     seen = [f"export {variable}={servers.visible(index)}"] if narrow else []
     changed = each.environment.items() - launch.environment.items()
     ports = [f"export {name}={shell_word(value)}" for name, value in sorted(changed)]
-    return [*seen, *ports, *each.before, *command(each.program, each.options)]
+    return [*seen, *ports, *each.before, *script.command(each.program, each.options)]
 
 
-def _docker(servers: Servers, launch: Launch) -> str:
+def _docker(servers: Servers, launch: script.Launch) -> str:
     """Return the command that starts a script of this folder in the image."""
     hub = "" if servers.program.reads_gguf else HUB
     fabric = FABRIC if servers.machines > 1 else ""
@@ -81,26 +70,26 @@ def _docker(servers: Servers, launch: Launch) -> str:
     return " ".join((*filter(None, words), _in_bash(launch, "FILE").removeprefix("bash ")))
 
 
-def _apptainer(servers: Servers, launch: Launch) -> str:
+def _apptainer(servers: Servers, launch: script.Launch) -> str:
     """Return the command of a job that starts its servers in the image."""
     extra = "--writable-tmpfs" if launch.image_extra else ""
     words = ("srun apptainer exec", reach(servers.backend).apptainer, extra)
     return " ".join((*filter(None, words), f"docker://{launch.image}", _in_bash(launch, JOB)))
 
 
-def _in_bash(launch: Launch, file: str) -> str:
+def _in_bash(launch: script.Launch, file: str) -> str:
     """Return how an image runs a script, with what it lacks installed first."""
     added = " && ".join(" ".join(map(shell_word, words)) for words in launch.image_extra)
     return f"bash -c {shell_word(f'{added} && bash {file}')}" if added else f"bash {file}"
 
 
-def head_of(servers: Servers, launch: Launch, image: str = "") -> tuple[str, ...]:
+def head_of(servers: Servers, launch: script.Launch, image: str = "") -> tuple[str, ...]:
     """Return the lines at the head of a file that a person starts.
 
     ``image``: how to start it in the image, if that is another way.
     """
     setup = servers.setup
-    found = [*needs(launch), *filter(None, [image])]
+    found = [*script.needs(launch), *filter(None, [image])]
     if servers.count > 1:
         ports = "one on each machine" if servers.machines == 1 else f"each on {servers.machines}"
         if servers.on_each_machine > 1:
@@ -115,12 +104,12 @@ def shell_file(setup: Setup) -> str:
     launch = server_launch(servers)
     start = "Or start it" if launch.install else "Start it"
     image = f"{start} in the image: {_docker(servers, launch)}" if launch.image else ""
-    return text_of(
-        START,
+    return script.text_of(
+        script.START,
         comments(head_of(servers, launch, image)),
-        (STRICT,),
-        place_lines(servers.machines),
-        preparation(launch),
+        (script.STRICT,),
+        script.place_lines(servers.machines),
+        script.preparation(launch),
         started(servers, launch),
     )
 
@@ -130,12 +119,7 @@ def slurm_file(setup: Setup) -> str:
     servers = Servers(setup)
     launch = server_launch(servers)
     if servers.backend == "metal":
-        raise cannot(
-            "Slurm does not schedule on macOS",
-            value=setup.accelerator.name,
-            allowed=f"--to {servers.program.name}",
-            remedy=f"Choose --to {servers.program.name}, which writes a script.",
-        )
+        raise refusal("slurm_on_macos", value=setup.accelerator.name, servers=servers)
     orders = setup.slurm_orders(f"{SERVING_DAYS}-00:00:00")
     span = servers.machines
     group: list[str] = []
@@ -146,17 +130,17 @@ def slurm_file(setup: Setup) -> str:
             f'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n "{line}")"',
         ]
     # Every task expands its own rank, so the servers need their own script.
-    job = text_of((STRICT,), group, started(servers, launch))
+    job = script.text_of((script.STRICT,), group, started(servers, launch))
     run, image = f"srun bash {JOB}", ""
     if launch.image and not launch.install:
         run, image = _apptainer(servers, launch), "Needs: Apptainer on the machines."
     elif launch.image:
         image = f"Or start it in the image, with this last line: {_apptainer(servers, launch)}"
-    return text_of(
-        START,
+    return script.text_of(
+        script.START,
         orders,
         comments((*head_of(servers, launch, image), "The servers end with the job's time.")),
-        (STRICT,),
-        preparation(launch),
-        [*written_file(JOB, job), run],
+        (script.STRICT,),
+        script.preparation(launch),
+        [*script.written_file(JOB, job), run],
     )

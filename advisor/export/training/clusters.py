@@ -4,24 +4,15 @@ from dataclasses import replace
 from math import ceil
 from typing import Final
 
-from advisor.export.formats import cannot
+from advisor.export.hosts import orders
 from advisor.export.hosts.kubernetes import CPUS_PER_CARD, HOST_MEMORY_BYTES, RDMA, pod_of
 from advisor.export.hosts.names import cluster_names, resource_of
-from advisor.export.hosts.orders import (
-    Content,
-    compose_cards,
-    compose_service,
-    compose_text_of,
-    dstack_text,
-    host_requests,
-    manifest,
-    skypilot_text,
-)
 from advisor.export.quoting import kubernetes_text, yaml_file
 from advisor.export.script import STRICT, Launch, Variable, installation, preparation, text_of
 from advisor.export.setup import Setup
 from advisor.export.training.samples import folder_bytes
 from advisor.export.training.starts import launch_of, machines_of, start
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB, GIB
 from advisor.nouns.software.tools import backends_of
 from advisor.nouns.training_choices import Preference
@@ -74,11 +65,8 @@ def _backend(setup: Setup) -> str:
     """Return what carries kernels to the card; raise ``InputError`` if no container reaches it."""
     backend = backends_of(setup.accelerator)[0]
     if backend not in BACKENDS:
-        raise cannot(
-            "there are images for training on NVIDIA's and AMD's cards and Gaudi alone",
-            value=setup.accelerator.name,
-            allowed=", ".join(BACKENDS),
-            remedy=setup.native,
+        raise refusal(
+            "no_training_image", value=setup.accelerator.name, allowed=BACKENDS, remedy=setup.native
         )
     return backend
 
@@ -94,7 +82,7 @@ def kubernetes_file(setup: Setup) -> str:
     return yaml_file(notes, *_manifests(setup, launch, backend))
 
 
-def _manifests(setup: Setup, launch: Launch, backend: str) -> list[Content]:
+def _manifests(setup: Setup, launch: Launch, backend: str) -> list[orders.Content]:
     name, labels = setup.slug, {"app": setup.slug}
     resumes = setup.tool is not None and setup.tool.says.resumes
     spec = {
@@ -111,9 +99,9 @@ def _manifests(setup: Setup, launch: Launch, backend: str) -> list[Content]:
     }
     first = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
     return [
-        manifest(name, "PersistentVolumeClaim", "v1", volume),
-        *([manifest(name, "Service", "v1", first)] if setup.machines > 1 else []),
-        manifest(name, "Job", "batch/v1", spec),
+        orders.manifest(name, "PersistentVolumeClaim", "v1", volume),
+        *([orders.manifest(name, "Service", "v1", first)] if setup.machines > 1 else []),
+        orders.manifest(name, "Job", "batch/v1", spec),
     ]
 
 
@@ -127,11 +115,11 @@ def _loaded_bytes(setup: Setup) -> float:
     return models * each * setup.estimate.parameters.total
 
 
-def _pod(setup: Setup, launch: Launch, backend: str) -> Content:
+def _pod(setup: Setup, launch: Launch, backend: str) -> orders.Content:
     name, resource = setup.slug, resource_of(setup.accelerator, backend)
     cards = {resource: setup.per_machine}
     hosted = setup.estimate.memory.host_bytes.high * setup.per_machine
-    requests = host_requests(
+    requests = orders.host_requests(
         setup.offer,
         setup.per_machine,
         cpus=CPUS_PER_CARD * setup.per_machine,
@@ -145,13 +133,13 @@ def _pod(setup: Setup, launch: Launch, backend: str) -> Content:
         rank=Variable("JOB_COMPLETION_INDEX"),
         host=f"{name}-0.{name}",
     )
-    container: Content = {
+    container: orders.Content = {
         "name": name,
         "image": launch.image,
         "command": ["bash", "-c", kubernetes_text(script)],
         "resources": {"requests": {**requests, **cards}, "limits": cards},
     }
-    volume: Content = {"name": "training", "persistentVolumeClaim": {"claimName": name}}
+    volume: orders.Content = {"name": "training", "persistentVolumeClaim": {"claimName": name}}
     pod = pod_of(setup.accelerator, setup.per_machine, resource, container, volume, FOLDER)
     return {**pod, "restartPolicy": "Never", "subdomain": name}
 
@@ -164,16 +152,16 @@ def compose_file(setup: Setup) -> str:
     environment = {"HF_HOME": f"{FOLDER}/hub"}
     if backend == "gaudi":
         environment["HABANA_VISIBLE_DEVICES"] = "all"
-    service = compose_service(
+    service = orders.compose_service(
         launch.image,
         _script(setup, launch),
         volume=f"training:{FOLDER}",
         environment=environment,
         machines=machines_of(setup, launch),
     )
-    services = {"train": {**service, "working_dir": FOLDER, **compose_cards(backend, ids)}}
+    services = {"train": {**service, "working_dir": FOLDER, **orders.compose_cards(backend, ids)}}
     notes = (*launch.notes, "Start it with: docker compose up")
-    return compose_text_of(setup, services, "training", notes)
+    return orders.compose_text_of(setup, services, "training", notes)
 
 
 def skypilot_file(setup: Setup) -> str:
@@ -183,7 +171,7 @@ def skypilot_file(setup: Setup) -> str:
     run = [STRICT, host, *preparation(launch)]
     run += start(setup, launch, rank=Variable("SKYPILOT_NODE_RANK"))
     begin = "sky jobs launch" if setup.spot else f"sky launch -c {setup.slug}"
-    kept: Content = {}
+    kept: orders.Content = {}
     if setup.spot and "OUTPUT" in launch.variables:
         note = "A bucket's name is unique in the world: put yours under file_mounts."
         launch = replace(launch, notes=(*launch.notes, note))
@@ -192,7 +180,7 @@ def skypilot_file(setup: Setup) -> str:
     cloud = cluster_names().clouds.get(setup.estimate.cost.provider or "")
     bare = setup.accelerator.vendor == "Google" or (cloud is not None and cloud.bare)
     steps = {"num_nodes": setup.machines, "setup": text_of(installation(launch))}
-    return skypilot_text(
+    return orders.skypilot_text(
         setup,
         {**kept, **steps, "run": text_of(run)},
         cards=setup.per_machine,
@@ -208,7 +196,7 @@ def dstack_file(setup: Setup) -> str:
     rank, host = Variable("DSTACK_NODE_RANK"), Variable("DSTACK_MASTER_NODE_IP")
     if setup.spot and "OUTPUT" in launch.variables:
         launch = replace(launch, notes=(*launch.notes, LOST))
-    return dstack_text(
+    return orders.dstack_text(
         setup,
         {
             "type": "task",

@@ -18,6 +18,7 @@ from advisor.export.training.tool import Fact, Parts, Tool
 from advisor.export.versions import git_clone, pip_install
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import checked
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.layout import Offload, Recompute, Sharding
 
@@ -138,13 +139,7 @@ def refuse(tool: Tool, setup: Setup) -> None:
     """Raise ``InputError`` for a plan that the program would not run."""
     tuned = setup.run.method is not None and setup.checkpoint is None
     if tuned and setup.model.weight_format == "fp8" and not tool.says.reads_fp8:
-        raise cannot(
-            f"{tool.says.title} cannot tune the published checkpoint, which is in fp8",
-            value=setup.weights,
-            allowed="a copy in bf16",
-            remedy="Convert it (DeepSeek's models: inference/fp8_cast_bf16.py of DeepSeek-V3's "
-            "repository), and name the copy: --checkpoint FOLDER.",
-        )
+        raise refusal("checkpoint_in_fp8", value=setup.weights, tool=tool)
     plan = _Plan(partial(_value, tool, setup))
     for item in tool.says.refusals:
         if plan.holds(item.when):

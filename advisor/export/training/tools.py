@@ -3,7 +3,7 @@
 from typing import Final
 
 from advisor.architecture.table.model import Unit
-from advisor.export.formats import Format, cannot
+from advisor.export.formats import Format
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT, MLX
 from advisor.export.training.hugging_face import (
@@ -28,6 +28,7 @@ from advisor.export.training.samples import (
 from advisor.export.training.tool import Tool
 from advisor.export.training.torchtitan import TORCHTITAN, knows
 from advisor.export.training.torchtune import TORCHTUNE
+from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tools import known_tools, tool_choice
@@ -79,11 +80,8 @@ def tool_for(setup: Setup, to: Format) -> Tool:
         return MASKED
     if text and asked in known_tools() and asked not in known_stacks():
         if asked not in NAMED:
-            raise cannot(
-                f"no export starts {known_tools()[asked].title}",
-                value=asked,
-                allowed=", ".join(NAMED),
-                remedy="Leave --software out, or export a report.",
+            raise refusal(
+                "tool_without_export", value=asked, allowed=NAMED, title=known_tools()[asked].title
             )
         return TRAINER if pretrains and NAMED[asked] is TRL else NAMED[asked]
     unit, vendor = setup.model.unit, setup.accelerator.vendor

@@ -6,8 +6,8 @@ import re
 from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
-from advisor.export.formats import cannot
 from advisor.export.training.model_names import launch_models
+from advisor.foundation.refusals import refusal
 
 if TYPE_CHECKING:
     from advisor.export.setup import Setup
@@ -105,11 +105,8 @@ def targets(setup: Setup) -> tuple[str, ...]:
     for target in asked:
         joint = next((name for name, parts in fused.items() if target in parts), None)
         if joint and not set(fused[joint]) <= set(asked):
-            raise cannot(
-                f"{setup.model.name} holds {', '.join(fused[joint])} in one matrix",
-                value=", ".join(asked),
-                allowed="adapters on all of them or none",
-                remedy="Change --lora-targets.",
+            raise refusal(
+                "targets_in_one_matrix", value=", ".join(asked), setup=setup, together=fused[joint]
             )
         found += (joint,) if joint else latent.get(target, (names.plain[target],))
     return tuple(dict.fromkeys(found))

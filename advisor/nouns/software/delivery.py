@@ -22,8 +22,7 @@ class Operated(Noun):
     operator: Operator = asked(
         "who runs it: a team on rented or shared machines (tenant), or a lab that operates and "
         "tunes its own cluster (lab); matters over several machines",
-        "--operator",
-        "Run by",
+        label="Run by",
         metavar="WHO",
         default=Operator.TENANT,
     )

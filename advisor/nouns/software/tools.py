@@ -12,11 +12,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from advisor.errors import InputError
 from advisor.foundation.data_files import kept, read_yaml
 from advisor.foundation.data_records import checked, read_record, refuse
 from advisor.foundation.identity import by_identity
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import PrecisionRecipe
@@ -280,12 +280,7 @@ def tool_named(name: str) -> Tool:
     """
     found = known_tools().get(spelled(name))
     if found is None:
-        raise InputError(
-            "unknown software",
-            value=name,
-            allowed=", ".join(known_tools()),
-            remedy="Correct the name; gpu-advisor software lists what each one does.",
-        )
+        raise refusal("unknown_software", value=name, allowed=known_tools())
     return found
 
 
