@@ -34,10 +34,10 @@ def test_each_provider_has_its_count_and_age(catalog_counts: tuple[int, int, int
     _, offers, providers = catalog_counts
     assert len(rows) == providers
     assert sum(item.offers for item in rows.values()) == offers
-    # 52 of 2026-10-10, 42 days ago; 52 of 2026-07-20, 124 ago; 72 of November 2025, 385 ago.
+    # 52 of 2026-10-10, 42 days ago; 158 of 2026-08-10, 103 ago; 46 of November 2025, 385 ago.
     aws = rows["AWS"]
-    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (180, "2026-10-10", 42, 127)
-    assert (aws.median_age_days, aws.regions) == (124, 19)
+    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (312, "2026-10-10", 42, 259)
+    assert (aws.median_age_days, aws.regions) == (103, 19)
     gcore = rows["Gcore"]
     assert (gcore.offers, gcore.currencies, gcore.oldest) == (4, ("EUR",), "2024-12")
     assert (gcore.age_days, gcore.stale) == (46, 1)  # of October 6; one of December 2024
@@ -49,7 +49,7 @@ def test_the_table_says_source_age_and_rate(catalog_counts: tuple[int, int, int]
 
     assert "{1:,} offers of {2} providers".format(*catalog_counts) in text
     assert "Prices come from the snapshot that ships with the program." in text
-    assert "124 d" in text  # the median of AWS
+    assert "103 d" in text  # the median of AWS
     assert "1 EUR = 1.1269 USD, of 2026-10-06." in text
 
 

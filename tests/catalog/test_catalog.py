@@ -111,4 +111,4 @@ def test_the_page_of_prices_is_up_to_date() -> None:
     page = (Path(__file__).parents[2] / "docs" / "prices.md").read_text(encoding="utf-8")
 
     assert page == prices_page(load_snapshot()), "write it anew: make pages"
-    assert "| AWS | 180 | 69 |" in page
+    assert "| AWS | 312 | 193 |" in page

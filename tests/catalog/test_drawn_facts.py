@@ -161,6 +161,7 @@ def test_the_price_is_that_of_the_list(
         item
         for item in load_catalog().offers
         if (item.provider, item.instance_type, item.region) == (provider, instance, region)
+        and (provider == "GCP" or item.on_demand_usd_per_hour)
     ]
     price = offer.spot_usd_per_hour if provider == "GCP" else offer.on_demand_usd_per_hour
     # The catalog keeps four digits after the point.
@@ -265,13 +266,34 @@ def test_the_loss_of_quality_is_that_of_the_scoreboard(
 
 
 def test_spot_prices_of_aws_keep_the_day_of_their_list() -> None:
-    """One of AWS's spot prices was read in October 2026, the others in November 2025."""
-    dates = {
-        item.price_date
+    """AWS's spot prices of three American regions are of August 2026, others of November 2025."""
+    spot = [
+        item for item in load_catalog().offers if item.provider == "AWS" and item.spot_usd_per_hour
+    ]
+    recent = {item.region for item in spot if item.price_date == "2026-08-10"}
+    assert recent == {"us-east-1", "us-east-2", "us-west-2"}
+    # The last: p4d.24xlarge in us-east-1.
+    assert {item.price_date for item in spot} == {"2025-11", "2026-08-10", "2026-10-10"}
+
+
+@pytest.mark.parametrize(
+    ("instance", "region", "usd"),
+    [
+        ("p5.48xlarge", "us-west-2", 19.9678),
+        ("p4de.24xlarge", "us-east-1", 21.8259),
+        ("p6-b200.48xlarge", "us-east-2", 42.045),
+        ("g7e.2xlarge", "us-west-2", 1.6683),
+        ("g5.xlarge", "us-east-2", 0.3651),
+    ],
+)
+def test_the_spot_price_is_that_of_the_file(instance: str, region: str, usd: float) -> None:
+    """spotinfo@69bcec6, internal/spot/data/spot-price-data.json, fetched on 2026-08-10."""
+    [offer] = [
+        item
         for item in load_catalog().offers
-        if item.provider == "AWS" and item.spot_usd_per_hour
-    }
-    assert dates == {"2025-11", "2026-10-10"}  # the second: p4d.24xlarge in us-east-1
+        if (item.instance_type, item.region, item.tier) == (instance, region, "spot")
+    ]
+    assert offer.spot_usd_per_hour == usd
 
 
 def test_a_spot_price_of_last_year_is_no_offer() -> None:
@@ -284,7 +306,7 @@ def test_a_spot_price_of_last_year_is_no_offer() -> None:
     def spot_of(**limits: object) -> set[str]:
         return {item.provider for item in asked(**limits)}
 
-    assert {item.price_date for item in asked() if item.provider == "AWS"} == {"2026-10-10"}
+    assert {item.price_date for item in asked() if item.provider == "AWS"} == {"2026-08-10"}
     assert {"Azure", "GCP"} <= spot_of()
     assert spot_of(providers=["AWS"]) == {"AWS"}
     assert "AWS" in spot_of(accelerators=["h100-sxm"])

@@ -157,6 +157,10 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         (QUOTES.replace("acme-1:", f"? {'x' * 300}\n  :"), "accelerators.xxx"),
         (QUOTES.replace("9.6", "-1"), "on_demand_per_hour"),
         (QUOTES.replace("9.6", "1e308"), "on_demand_per_hour"),
+        (QUOTES.replace("9.6", "7008"), "one hour of the whole instance"),  # 9.6 for 730 hours
+        (QUOTES.replace("accelerator: h100-sxm", "accelerator: H100"), "nearest: h100"),
+        (QUOTES.replace("per_s: 4000", "per_s: 4"), "look at the units"),  # TB/s
+        (QUOTES.replace("memory_gb: 96", "memory_gb: 98304"), "look at the units"),  # MiB
         (QUOTES.replace("accelerator: h100-sxm", "accelerator: h1"), "h1"),
         (QUOTES.replace("8x H100", '"8x\\nH100"'), "instance_type"),
         (QUOTES.replace("vendor: NVIDIA, ", ""), "vendor is missing"),
@@ -174,6 +178,24 @@ def test_a_wrong_file_is_a_callers_mistake(
     assert "wrong.yaml" in error
     assert said in error
     assert len(error) <= 640
+
+
+def test_a_spreadsheet_names_columns_and_cards_as_people_do(tmp_path: Path) -> None:
+    """Capital letters, blanks, a mark of the byte order and product names come out of Excel."""
+    file = tmp_path / "excel.csv"
+    file.write_text(
+        "\ufeffProvider,Instance type,Accelerator,Accelerators,On demand per hour\r\n"
+        "Mine,box,NVIDIA H100 SXM5 80GB,8,20\r\n",
+        encoding="utf-8",
+    )
+    with using_catalog([str(file)]):
+        [mine] = [offer for offer in load_catalog().offers if offer.provider == "Mine"]
+    assert (mine.accelerator, mine.on_demand_usd_per_hour) == ("h100-sxm", 20)
+
+    for between in ";\t":
+        text = f"provider{between}instance_type\nA{between}B\n"
+        with pytest.raises(InputError, match="semicolons or tabs"):
+            parse_own_facts(text.encode(), name="list.csv")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,11 @@ WIDEST_STEP = 2.05
 """Largest plausible ratio of a dense rate to that of the next wider format, with room for rounding.
 Tensor cores double their rate when the width halves; sparsity would double it once more."""
 
+PRICE_BOUNDS = (0.005, 200.0)
+"""Plausible prices of one accelerator; one far outside is in cents or for a month. [USD/h]"""
+SLOWEST_READ = 0.1
+"""Least share of its memory that a card reads in a second (in the catalog 0.5). [1/s]"""
+
 
 def check_order(keys: Sequence[str], *, file: str) -> None:
     """Refuse keys of a file that appear twice or out of order.
@@ -52,6 +57,10 @@ def check_accelerator(
     if rule is not None and rule_source not in content.sources:
         remedy = f"Add the source `{rule_source}`, which derived figures cite, to `sources`."
         refuse(file, rule, remedy, entry=key, field="memory_reported_rule")
+    bandwidth, least = record.memory_bandwidth_gb_per_s, SLOWEST_READ * record.memory_gb
+    if bandwidth < least:
+        remedy = f"{record.memory_gb:g} GB go with {least:g} GB/s or more: look at the units."
+        refuse(file, bandwidth, remedy, entry=key, field="memory_bandwidth_gb_per_s")
     if not record.unusual_rates:
         _check_rates(key, record, file=file)
 
@@ -68,6 +77,12 @@ def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: s
     if record.currency != USD and record.currency not in content.exchange_rates:
         remedy = "Add its rate to `exchange_rates` in gpu_catalog.yaml."
         refuse(file, record.currency, remedy, entry=entry, field="currency")
+    low, high = (bound * record.accelerators for bound in PRICE_BOUNDS)
+    for field in ("on_demand_per_hour", "spot_per_hour"):
+        price = getattr(record, field)
+        if price is not None and not low <= price <= high:
+            remedy = f"Write the price of one hour of the whole instance ({low:g} to {high:g})."
+            refuse(file, price, remedy, entry=entry, field=field)
 
 
 def check_rate(currency: str, content: CatalogFile, *, file: str) -> None:

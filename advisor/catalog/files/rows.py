@@ -164,7 +164,8 @@ class OfferRecord(Record):
     region: Name = ""
     """In the provider's words; empty if the source does not state it."""
     tier: Name
-    accelerator: Key
+    accelerator: Name
+    """Key; of your own offers, a product name too."""
     accelerators: Count
     vcpus: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = None
     host_memory_gib: Gigabytes | None = None

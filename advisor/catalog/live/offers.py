@@ -8,9 +8,10 @@ from typing import Final
 from pydantic import ValidationError
 
 from advisor.catalog.economy import billing_of
+from advisor.catalog.files.checks import PRICE_BOUNDS
 from advisor.catalog.files.convert import offer_key, slug
 from advisor.catalog.live.names import MARKETPLACES, TITLES, find_name
-from advisor.catalog.live.prices import PRICE_BOUNDS_USD_PER_HOUR, SOURCE
+from advisor.catalog.live.prices import SOURCE
 from advisor.catalog.live.rows import Row
 from advisor.errors import InputError
 from advisor.foundation.names import display_name
@@ -75,7 +76,7 @@ def convert(
                 unknown[f"{row.gpu_name} {row.gpu_memory_gb:g} GB"] += 1
                 continue
             found = _Named(row, name.accelerator, row.gpus * name.devices)
-        low, high = PRICE_BOUNDS_USD_PER_HOUR
+        low, high = PRICE_BOUNDS
         if not low <= found.row.usd_per_hour / found.accelerators <= high:
             refused += 1
             continue

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from advisor.catalog.api_prices import ApiPrice
+from advisor.catalog.files.checks import PRICE_BOUNDS
 from advisor.catalog.records import IsoDay
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
@@ -15,9 +16,6 @@ from advisor.nouns.hardware import Offer
 
 SOURCE = "gpuhunt-live"
 """Key of the source that live offers cite."""
-PRICE_BOUNDS_USD_PER_HOUR: Final = (0.005, 200.0)
-"""Plausible prices of one accelerator. The snapshot's offers range from 0.15 to 35.15; a price far
-outside means a wrong feed, for example prices in cents or per year. [USD/h]"""
 
 
 class LiveProvider(Noun):
@@ -33,7 +31,7 @@ class LiveProvider(Noun):
 
     @model_validator(mode="after")
     def _of_one_list(self) -> LiveProvider:
-        low, high = PRICE_BOUNDS_USD_PER_HOUR
+        low, high = PRICE_BOUNDS
         for offer in self.offers:
             prices = (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour)
             told = [price / offer.accelerators for price in prices if price is not None]

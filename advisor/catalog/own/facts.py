@@ -6,6 +6,7 @@ offers. It passes the checks of the shipped files.
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,14 +24,7 @@ from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.hardware import YOUR_FILE, Confidence
 
 MAX_BYTES: Final = 1_000_000
-MAX_OFFERS: Final = 5_000
-MAX_CARDS: Final = 200
-MOST: Final = {
-    "offers": MAX_OFFERS,
-    "accelerators": MAX_CARDS,
-    "discounts": MAX_CARDS,
-    "providers": MAX_CARDS,
-}
+MOST: Final = {"offers": 5_000, "accelerators": 200, "discounts": 200, "providers": 200}
 _FAULTS: Final = {"missing": "is missing", "extra_forbidden": "is no field of it"}
 REMEDY: Final = "Correct the file; docs/data.md shows one."
 OF_A_FILE: Final = "offers, accelerators, discounts and providers"
@@ -46,15 +40,12 @@ ALLOWED: Final = {
 Discount = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
-Cards = Annotated[dict[Key, AcceleratorRecord], Field(max_length=MAX_CARDS)]
-
-
 class OwnFacts(Record):
     """The content of files, with what they leave out filled in."""
 
-    offers: Annotated[tuple[OfferRecord, ...], Field(max_length=MAX_OFFERS)] = ()
-    accelerators: Cards = Field(default_factory=dict)
-    discounts: dict[Name, Discount] = Field(default_factory=dict)
+    offers: tuple[OfferRecord, ...] = ()
+    accelerators: dict[Key, AcceleratorRecord] = Field(default={})
+    discounts: dict[Name, Discount] = Field(default={})
     """Share off the on-demand price, by provider."""
     providers: tuple[Name, ...] = ()
     """The providers that may be used; empty: all. Those of your own offers are always allowed."""
@@ -136,8 +127,9 @@ def parse_own_facts(content: bytes, *, name: str) -> OwnFacts:
 
 def _table(text: str) -> dict[str, Any]:
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    if len(rows.fieldnames or ()) == 1 and ";" in str(rows.fieldnames):
-        raise csv.Error("semicolons between its cells")
+    rows.fieldnames = [name.strip().lower().replace(" ", "_") for name in rows.fieldnames or ()]
+    if len(rows.fieldnames) == 1 and re.search("[;\t]", rows.fieldnames[0]):
+        raise csv.Error("semicolons or tabs between its cells")
     offers = []
     for row in rows:
         if None in row:

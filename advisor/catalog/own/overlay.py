@@ -10,7 +10,7 @@ from advisor.catalog.files.quotes import with_upper_ends
 from advisor.catalog.files.rows import CatalogFile, SourceRecord
 from advisor.catalog.nodes import owned_node
 from advisor.catalog.own.facts import OwnFacts, wrong
-from advisor.errors import CatalogError
+from advisor.errors import CatalogError, InputError
 from advisor.foundation.dates import current_day, first_day
 from advisor.foundation.formatting import percent
 from advisor.nouns.hardware import FIRM_TIER, YOUR_FILE, YOUR_QUOTE, Confidence, Offer, Provenance
@@ -87,18 +87,23 @@ def _own_offers(
 
     Cards and offers are checked as those of the shipped files are; no price is of later than today.
     """
-    today = current_day()
+    today, own = current_day(), []
     try:
         for key, record in facts.accelerators.items():
             check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=name)
         for line, offer in enumerate(facts.offers, start=2):
-            check_offer(offer, content, line=line, file=name)
+            place, card = f"line {line} ({offer.instance_type})", offer.accelerator
+            if card not in facts.accelerators:
+                try:
+                    card = catalog.accelerator(card).key
+                except InputError as error:
+                    raise wrong(name, f"{place}: accelerator {card}", error.allowed) from None
+            keyed = offer.model_copy(update={"accelerator": card})
+            check_offer(keyed, content, line=line, file=name)
             if first_day(offer.price_date) > today:
-                what = f"line {line} ({offer.instance_type}): price_date {offer.price_date}"
-                raise wrong(
-                    name, what, f"the day on which you saw the price, up to today ({today})"
-                )
-        own = [offer_of(record, content) for record in facts.offers]
+                day = f"the day on which you saw the price, up to today ({today})"
+                raise wrong(name, f"{place}: price_date {offer.price_date}", day)
+            own.append(offer_of(keyed, content))
         return with_upper_ends([*catalog.offers, *own], file=name)[len(catalog.offers) :]
     except CatalogError as error:
         raise wrong(name, f"{error.entry}: {error.field} {error.value}", error.remedy) from None
