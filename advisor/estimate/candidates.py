@@ -233,6 +233,7 @@ class HardwareArrays(Columns):
     """Share of the matmul rate that a long run keeps, in formats of 16 bits and more."""
     unaligned: Floats
     """Time that a product takes longer, over its time, where its rows start at any element."""
+    trained_convolutions: Floats
     attention_overhead_s: Floats
     attention_forward: Floats
     attention_backward: Floats

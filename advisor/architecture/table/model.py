@@ -141,6 +141,11 @@ class ModelArchitecture(Noun):
         channels = 0 if self.sample is None else self.sample.image_channels or 0
         return self.vocab_size == 1 and channels >= LATENT_CHANNELS
 
+    @cached_property
+    def detects(self) -> bool:
+        """Whether it finds boxes, which its host matches between the passes."""
+        return any(op.host_s for op in self.operators)
+
     @property
     @by_identity(64)
     def generates(self) -> bool:

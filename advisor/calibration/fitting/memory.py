@@ -169,9 +169,10 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
     """80 % intervals on tensors for a group not yet seen, from peaks that no constant has seen.
 
     By name. What too few groups state in full takes those with guessed settings too, every run
-    weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more. What fits
-    is decided by the factor below which nine of ten known groups stay: few groups widen the range,
-    but refuse no run that others have run.
+    weighing one. Runs of one source share their guesses, so every source weighs one there. Bounds
+    are drawn towards those of all peaks, the fewer groups the more. What fits is decided by the
+    factor below which nine of ten known groups stay: few groups widen the range, but refuse no run
+    that others have run.
 
     ``facts``: stated bounds of reserve and context, which widen a range besides the interval.
     """
@@ -184,7 +185,8 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
             own = [item for item in held_out if item.run.kind == name] or list(held_out)
             groups = [item.run.id for item in own]
         behind = len({item.run.group for item in own})
-        *bounds, usual = pulled_to_pool(_bounds(own, facts, groups), pool, behind)
+        sources = [item.run.source for item in own] if name == NAMES[2] else ()
+        *bounds, usual = pulled_to_pool(_bounds(own, facts, groups, sources), pool, behind)
         found[name] = range_of_groups(
             bounds,
             f"range for one more group, from {len(own)} published runs in {behind} groups: "
@@ -196,12 +198,17 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
     return found
 
 
-def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[str]) -> list[float]:
+def _bounds(
+    runs: Sequence[HeldOutPeak],
+    facts: MemoryFacts,
+    groups: Sequence[str],
+    sources: Sequence[str] = (),
+) -> list[float]:
     """Measured over predicted peaks: the range of one more group, and 90 % of the known ones."""
     low, high = ([item.factor(facts, side) for item in runs] for side in ("low", "high"))
     return [
-        next_interval(low, groups)[0],
-        next_interval(high, groups)[1],
+        next_interval(low, groups, sources=sources)[0],
+        next_interval(high, groups, sources=sources)[1],
         group_quantile(high, groups, TAILS[1]),
     ]
 

@@ -206,8 +206,8 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
 def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str, float]:
     """Median over groups of measured over predicted time, by `pace`.
 
-    At least 1; a stack without runs takes the median over all, and adapters that few groups show
-    take that of their stack.
+    At least 1; a stack without runs takes the median over all. Images without runs, and adapters
+    that few groups show, take that of their stack.
     """
     overall = median(group_ratios(runs))
     kinds: dict[str, list[TimedRun]] = defaultdict(list)
@@ -218,9 +218,9 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str, float]:
         whole, few = pace(stack, samples=False), pace(stack, samples=False, adapters=True)
         if few != whole and len(group_ratios(kinds[few])) < LEAST_GROUPS:
             kinds[whole] += kinds.pop(few)
-        for name in (pace(stack, samples=True), whole, few):
+        for name in (whole, pace(stack, samples=True), few):
             own = group_ratios(kinds[name])
-            other = found.get(whole, overall) if name == few else overall
+            other = found.get(whole, overall)
             found[name] = rounded(max(1.0, median(own) if own else other), 4)
     return found
 
@@ -234,11 +234,10 @@ def own_groups(runs: Iterable[TimedRun], stack: str) -> list[float]:
 def pace(stack: str, *, samples: bool, adapters: bool = False) -> str:
     """Name of the slowdown of a stack; ``samples``: on networks that take images.
 
-    There, eager stacks share one, whose traffic is counted kernel by kernel. All others take that
-    of compiled modules: one published run alone shows theirs. Eager stacks run adapters at a pace
-    of their own.
+    There, eager stacks share one, whose traffic is counted kernel by kernel. Eager stacks run
+    adapters at a pace of their own.
     """
     facts = stack_named(stack)
     if samples:
-        return "images" if facts.eager else "compiled"
+        return "images" if facts.eager else f"{facts.paced_as or stack} images"
     return f"{stack} adapters" if adapters and facts.eager else facts.paced_as or stack

@@ -9,7 +9,6 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.hardware.kernel_times import is_depthwise, is_product, moving_s
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.identity import by_identity
 from advisor.nouns.software.stacks import SoftwareFacts
 
 
@@ -43,20 +42,13 @@ def depthwise_passes(
     return timed(hardware.depthwise_forward), backward
 
 
-@by_identity(64)
-def _detects(run: TrainingRun) -> bool:
-    """Whether a network sees images of many sizes, so that cuDNN looks for no fast algorithm.
-
-    Detectron2 and torchvision leave ``cudnn.benchmark`` off, and channels where they are.
-    """
-    return any(op.host_s for op in run.architecture.operators)
-
-
 def layout_cost(op: Operator, run: TrainingRun, candidates: Candidates) -> Floats | float:
     """Time of a row in an eager step over that of its work, by where PyTorch keeps the channels.
 
     In the default format, batch norm moves one element at a time, which cores limit instead of
-    memory where it is fast. In bf16 it is PyTorch's own.
+    memory where it is fast. In bf16 it is PyTorch's own. For a detector's images of many sizes,
+    cuDNN looks for no fast algorithm: Detectron2 and torchvision leave ``cudnn.benchmark`` off, and
+    channels where they are.
     """
     if not run.stack.eager:
         return 1.0
@@ -66,7 +58,7 @@ def layout_cost(op: Operator, run: TrainingRun, candidates: Candidates) -> Float
         moved = hardware.memory_bandwidth_bytes_per_s * hardware.elementwise_bandwidth
         single = moved / run.recipe.element_bytes * hardware.single_access_s
         return native * (np.maximum(1.0, single) if turned else 1.0)
-    if op.minimal and turned and _detects(run):
+    if op.minimal and turned and run.architecture.detects:
         return np.where(_on_tensor_cores(candidates), 1.0, hardware.convolution_saving)
     return 1.0
 
@@ -88,7 +80,7 @@ def channels_first(run: TrainingRun) -> bool:
     So do those of diffusion models (huggingface/diffusers, train_text_to_image_sdxl.py).
     """
     given = run.switches.channels_last
-    return _detects(run) or run.architecture.denoises if given is None else not given
+    return run.architecture.detects or run.architecture.denoises if given is None else not given
 
 
 def _on_tensor_cores(candidates: Candidates) -> NDArray[np.bool_]:

@@ -31,6 +31,7 @@ class KernelFacts(Noun):
     fewer_lanes: dict[str, int]
     wide_area: int
     norm_vector_flops: float
+    boxes_s: float
 
 
 @cache

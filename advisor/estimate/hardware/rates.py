@@ -63,6 +63,7 @@ def card_rates(
         # Vector units draw less power than matrix units, so their clocks stay high.
         "sustained": 1.0 if vector else kernels.sustained,
         "unaligned": 0.0 if vector else kernels.unaligned,
+        "trained_convolutions": 1.0 if vector else kernels.trained_convolutions,
         **{f"attention_{part}": getattr(kernels.attention, part) for part in ATTENTION},
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,

@@ -146,6 +146,7 @@ def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | fl
         total.launches += held * kernels
     if op.kind is OperatorKind.CONVOLUTION:
         forward = forward * layout_cost(op, run, candidates)
+        forward = forward / candidates.hardware.trained_convolutions
     turned = turned_round(op, run, candidates, one.tokens)
     gradients = 0.0 if op.frozen and not op.input_gradient else 1.0
     products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)

@@ -18,6 +18,7 @@ from advisor.estimate.fold import (
     remade_by_selection,
     trainable_parameters,
 )
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.hardware.kernel_times import IN_LIBRARY
 from advisor.estimate.results import FlopCount, Parameters, StepTime
 from advisor.estimate.serving.images import tower_parameters
@@ -101,7 +102,7 @@ def time_quantity(architecture: ModelArchitecture, *, frozen: bool) -> str:
         work = "_routed"
     elif architecture.unit is not Unit.TOKEN:
         # Only detectors work on the host between their passes.
-        work = "_detection" if any(op.host_s for op in architecture.operators) else "_samples"
+        work = "_detection" if architecture.detects else "_samples"
     else:
         scores = [op for op in architecture.operators if op.kind is OperatorKind.ATTENTION]
         work = "_encoder" if any(not op.causal for op in scores) else ""
@@ -116,14 +117,20 @@ def evaluate_run_hours(
     steps = np.ceil(run.tokens / run.tokens_per_step)
     share = run_goodput(calibration.reliability, candidates.layout.accelerators)
     startup = calibration.reliability.startup_s
-    steps += evaluation_steps(run)
+    busy = steps * time.step + evaluation_s(run, time.step, candidates.layout.accelerators)
     lost = losses(run.operator, candidates, calibration.delivery).total
-    return (startup + steps * time.step * (1.0 + lost) / share) / HOUR_S, time
+    return (startup + busy * (1.0 + lost) / share) / HOUR_S, time
+
+
+def evaluation_s(run: TrainingRun, step_s: Floats | float, accelerators: Floats | float) -> Floats:
+    """Time of all evaluation: forward passes, and the host's work on a detector's boxes. [s]"""
+    boxes_s = run.evaluation_tokens * kernel_facts().boxes_s * run.architecture.detects
+    return np.asarray(_evaluation_steps(run) * step_s + boxes_s / accelerators)
 
 
 @by_identity(64)
-def evaluation_steps(run: TrainingRun) -> float:
-    """Training steps that take as long as all evaluation, which only runs forward."""
+def _evaluation_steps(run: TrainingRun) -> float:
+    """Training steps that take as long as the forward passes of all evaluation."""
     fold = fold_flops(run.architecture, run.sequence_length, run)
     forward = fold.forward / model_flops_per_token(run)
     return run.evaluation_tokens / run.tokens_per_step * forward
@@ -253,7 +260,7 @@ def describe_time(
             losses(run.operator, candidates, calibration.delivery),
             accelerators=layout.accelerators,
             training_s=steps * step,
-            evaluation_s=evaluation_steps(run) * step,
+            evaluation_s=float(evaluation_s(run, step, layout.accelerators)),
         ),
         bound_by=binding(shares),
         terms=time_terms("training_time", shares),

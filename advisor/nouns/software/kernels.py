@@ -112,6 +112,8 @@ class KernelEfficiency(Noun):
     its clocks, while kernels were measured in short bursts."""
     unaligned: NonNegative = 0.0
     """Time that a product takes longer, over its time, where its rows start at any element."""
+    trained_convolutions: Fraction = 1.0
+    """Rate of convolutions in training over that of matrix products of their size."""
     fresh_memory: Fraction = 1.0
     """Rate of memory-bound kernels in training relative to inference."""
     backend: BackendFacts | None = None
