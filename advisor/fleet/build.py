@@ -86,6 +86,7 @@ def build(
         calibration,
         machines=[(place, machine) for place, (machine, _) in enumerate(there)],
         means=portfolio.means,
+        single=portfolio.single,
         sharing=1
         < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)
         <= MANY,

@@ -92,7 +92,9 @@ class Demand:
             modes = self._service_modes(workload, peak * max(growth), least)
             own = workload.case.model.preset in self.tuned  # no provider hosts a tuned model
             may = self.searches.means.api and self.searches.rents(workload) and not own
-            if may and (hosted := hosted_mode(workload)) is not None:
+            rented = [one for one in modes if one.supply is None] if self.searches.single else ()
+            paced = min(rented, key=lambda one: one.usd / one.serves, default=None)
+            if may and (hosted := hosted_mode(workload, paced)) is not None:
                 modes += (hosted,)
         weight, spares = 10.0 ** (5 - workload.priority), workload.spare_machines
         job = Job(workload.name, modes, weight=weight, spares=spares, **asked)
@@ -196,6 +198,7 @@ class Demand:
         """Return how to serve, by the largest replica that some machine or rental holds."""
         serving = workload.case.workload
         opened = isinstance(serving, Serving) and serving.weight_format is None
+        opened = opened and not self.searches.single
         for paced, level in product((True, False), levels):
             ways = [ServedWay(paced, narrow) for narrow in (False, True)[: 1 + opened]]
             ask = partial(self.searches.options, workload, concurrency=level, also=ways[-1])

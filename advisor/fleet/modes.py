@@ -69,13 +69,13 @@ def growth_of(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ..
     )
 
 
-def hosted_mode(workload: FleetWorkload) -> Mode | None:
+def hosted_mode(workload: FleetWorkload, paced: Mode | None = None) -> Mode | None:
     r"""Return the cheapest hosted model with the same weights, for one request in flight.
 
     None if no provider of the table hosts it, or the case limits machines or regions. An answer
     comes as fast as the latency target says, so that a request takes :math:`n_{out}\,t` and an hour
-    holds :math:`3600 / (n_{out}\,t)` of them. It serves what that is of the load's unit, of which a
-    rate says how many tokens a second it stands for.
+    holds :math:`3600 / (n_{out}\,t)` of them; or as fast as ``paced`` answers. It serves what that
+    is of the load's unit, of which a rate says how many tokens a second it stands for.
     """
     case, serving = workload.case, workload.case.workload
     limits = case.limits
@@ -95,6 +95,8 @@ def hosted_mode(workload: FleetWorkload) -> Mode | None:
         return None
     usd, best = min(priced, key=lambda pair: (pair[0], pair[1].name))
     each_s = token_s(limits)
+    if paced is not None:
+        each_s = paced.token_s + paced.first_s / serving.output_tokens
     an_hour = HOUR_S / (serving.output_tokens * each_s)
     pace = workload.output_per_s
     return Mode(

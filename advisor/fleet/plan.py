@@ -263,7 +263,7 @@ class _Planned:
             machine = self.built.machines[place]
             if machine is None:
                 continue
-            kept = Upkeep.of(machine, self.portfolio.owning, self.economy)
+            kept = Upkeep.of(machine, self.portfolio, self.economy)
             for period, number in enumerate(account.there[place]):
                 if not number:
                     continue

@@ -215,6 +215,9 @@ class Portfolio(Noun):
     means: Means = Means()
     utilisation: Annotated[float, Field(ge=0.05, le=1)] = 0.8
     """Share of a machine's free hours that training may fill; the rest keeps queues short."""
+    single: bool = False
+    """One question, answered as ``recommend`` and ``own`` do: weights as published where they fit,
+    and computers kept in free time. The page *Fleet* asks so for the question of all pages."""
     owning: Owning = Owning()
     """Horizon (``months``), place, power and capital; see ``OWNING_FIELDS``."""
 

@@ -36,6 +36,8 @@ class Searches:
     machines: Sequence[tuple[int, Machine]]
     """Machines with the place of their supply."""
     means: Means
+    single: bool = False
+    """Whether services have the weights that ``recommend`` takes."""
     sharing: bool = False
     """Whether several services may share one card."""
     kits: Collection[str] = ()
@@ -109,9 +111,8 @@ class Searches:
         key = f"{few}{way.narrow}{shared}"
         if key not in self._rules:
             first = EightBits if way.narrow else LargeWeights
-            self._rules[key] = tuple(
-                kind.of(case, asked.architecture) for kind in (first, ToolRules)
-            )
+            kinds = (ToolRules,) if self.single else (first, ToolRules)
+            self._rules[key] = tuple(kind.of(case, asked.architecture) for kind in kinds)
         return self._rules[key]
 
     def _owned_systems(self, case: Case, training: bool, many: bool) -> list[System]:
@@ -162,7 +163,8 @@ class _Asked:
             searched, result = search_and_host(
                 self.asked, self.systems, advising=False, rules=rules, tried=self.tried
             )
-            options = [*result.options, *filter(_unasked, result.smaller)]
+            smaller = filter(_unasked, result.smaller) if isinstance(rules, LargeWeights) else ()
+            options = [*result.options, *smaller]
             if not isinstance(case.workload, Serving) or (result.options and not result.lowered):
                 break
         options = spanning(self.asked, searched, options, fewer=True)

@@ -17,7 +17,6 @@ from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MONTHS_PER_YEAR
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.limits import Constraints
-from advisor.nouns.money import Owning
 from advisor.owning.assumptions import upkeep
 from advisor.planning.search.systems import allowed_offers
 from advisor.planning.spot import aged_factor
@@ -40,14 +39,14 @@ class Upkeep:
     staff_usd_per_machine_month: float
 
     @classmethod
-    def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Self:
+    def of(cls, machine: Machine, portfolio: Portfolio, economy: Economy) -> Self:
         """Return the inputs of a machine; raises ``InputError`` if no tariff is known or given."""
         # Whoever owns one computer keeps it in free time; a portfolio's takes an administrator's.
-        kept = (("office",) * (name == "desktop") + (name,) for name in machine.groups)
+        office = () if portfolio.single else ("office",)
+        kept = ((*office * (name == "desktop"), name) for name in machine.groups)
         groups = tuple(name for names in kept for name in names)
-        return cls(
-            *(upkeep(item.name, groups, owning, economy)[0].expected for item in fields(cls))
-        )
+        values = (upkeep(item.name, groups, portfolio.owning, economy) for item in fields(cls))
+        return cls(*(value.expected for value, _ in values))
 
     def kwh(self, rated_kw: float, hours: float) -> float:
         """Energy of a month with so many hours in use, including cooling. [kWh]"""
@@ -121,7 +120,7 @@ def _machine_supply(
     owned: tuple[int, ...] = (),
     first: int = 0,
 ) -> Supply:
-    kept = Upkeep.of(machine, portfolio.owning, economy)
+    kept = Upkeep.of(machine, portfolio, economy)
     rated_kw, row = machine.rated_w / WATTS_PER_KW, machine.row
     idle = kept.kwh(rated_kw, 0.0) * kept.electricity_usd_per_kwh
     busy = kept.kwh(rated_kw, HOURS_PER_MONTH) * kept.electricity_usd_per_kwh

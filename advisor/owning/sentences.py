@@ -18,7 +18,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.formatting import count as whole
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.rounding import plain, round_significant
+from advisor.foundation.rounding import plain, round_significant, trimmed
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
@@ -65,8 +65,13 @@ def answer(
             f"above {value.low:,.0f}, at worst {worst})."
         )
     asked = f"{main.hours:,.0f} hours a month for {years(main.months)}"
-    verdict = _verdict(main, cards, asked)
-    return " ".join(part for part in (verdict, use, _cheaper(compared, main), _api(rents)) if part)
+    parts = [_verdict(main, cards, asked), use, _cheaper(compared, main)]
+    if hosted := next((item for item in rents if item.kind is RentKind.API), None):
+        rent = float(main.rent(main.spread.base, hours=main.hours))
+        own = rent - float(main.saving(main.spread.base))
+        least = hosted.total_usd.expected < min(rent, own)
+        parts.insert(1 if least else len(parts), _api(hosted, least=least))
+    return " ".join(filter(None, parts))
 
 
 def in_host(estimate: Estimate, inputs: Sequence[Assumption]) -> Iterator[str]:
@@ -106,13 +111,11 @@ def _cheaper(compared: list[Comparison], main: Comparison) -> str:
     return f"{first.tenancy.title} would cost {saved} less to rent, but {catch}."
 
 
-def _api(rents: tuple[RentCost, ...]) -> str:
-    """Return the first hosted model with its bill and break-even; empty without one."""
-    item = next((item for item in rents if item.kind is RentKind.API), None)
-    if item is None:
-        return ""
+def _api(item: RentCost, *, least: bool) -> str:
+    """Return a hosted model with its bill and break-even, and whether it costs the least."""
     total = money(round_significant(item.total_usd.expected, 2))
     text = f"{item.title} would bill {total} for the same work"
+    text += ", less than buying or renting" * least
     requests = item.break_even_requests_per_day
     if requests is not None:
         text += (
@@ -219,6 +222,8 @@ def input_text(value: float, unit: str) -> str:
 
     >>> input_text(0.38, "of the accelerators' price")
     '38 %'
+    >>> input_text(10.241, "per year"), input_text(-0.644, "per year"), input_text(0.0, "per year")
+    ('1,020 %', '-64.4 %', '0 %')
     >>> input_text(0.145, "USD/kWh")
     '$0.145/kWh'
     >>> input_text(3517.8, "USD")
@@ -229,7 +234,7 @@ def input_text(value: float, unit: str) -> str:
     if unit == "USD/h" and value >= 1:  # cents would say too little of less
         return hourly_price(value)
     if unit.startswith("of ") or unit == "per year":
-        return f"{f'{100 * value:.1f}'.removesuffix('.0')} %"
+        return f"{trimmed(100 * value, 3)} %"
     money, _, per = unit.partition("USD")
     if unit and not money:
         return f"${plain(value, 3).removesuffix('.0')}{per}"

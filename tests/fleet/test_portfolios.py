@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor import plan_fleet
+from advisor import own, plan_fleet
 from advisor.fleet.results import FleetPlan
 
 FILE = Path(__file__).resolve().parent.parent / "golden" / "fleets.yaml"
@@ -158,3 +158,21 @@ def test_eight_bits_that_save_little_are_not_taken() -> None:
     plan = plan_fleet(row, alternatives=False)
 
     assert {item.detail.split()[-1] for item in plan.assignments} == {"bf16"}
+
+
+def test_a_single_question_buys_the_cards_that_rent_or_buy_names() -> None:
+    """Ten requests a second of an 8B model: weights as published, and nobody is paid for upkeep."""
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "requests_per_s": 10},
+        "limits": {"max_tpot_ms": 50},
+    }
+    owned = own({**case, "owning": {"months": 36}})
+    work = {"name": "chat", "case": case, "quiet_share": 1.0}
+    plan = plan_fleet({"workloads": [work], "single": True}, alternatives=False)
+
+    (bought,) = plan.purchases
+    assert bought.key.endswith(f"/{owned.accelerator}")
+    (there,) = plan.fleet
+    assert bought.count * there.cards == owned.count
+    assert plan.total_usd == pytest.approx(owned.own.total_usd.expected, rel=0.02)

@@ -20,7 +20,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
-from advisor.foundation.rounding import plain, round_significant, trimmed
+from advisor.foundation.rounding import round_significant, trimmed
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import TOGETHER, Offer
 from advisor.nouns.limits import Constraints, Objective
@@ -351,25 +351,24 @@ def nothing_works(
     return f"Nothing works {asked}.{nearest}"
 
 
-CLEARLY_FASTER: Final = 0.95
-
-
 def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
-    """Return a change with the memory it needs and the time it costs."""
+    """Return a change with the memory it needs and the time that it takes then."""
     need, usable = memory_against(way.needed_bytes, way.usable_bytes)
     needs = f"needs up to {need} of {usable}"
     if way.likely_bytes is not None:
         likely, usable = memory_against(way.likely_bytes, way.usable_bytes)
         needs = f"may fit, with {likely} of {usable} expected and up to {need} possible"
     host = f" and {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
-    serving = estimate.serving
-    what = "" if serving is None else "a token " if serving.streams else "an answer "
     fewer = ", and fewer run at once" if way.sacrifice == "load" else ""
-    ratio = plain(way.time_ratio, 2)
-    pace = f"{what}takes {'' if ratio == '1.0' else f'{ratio} times '}as long{fewer}"
-    if way.time_ratio < CLEARLY_FASTER and not fewer:
-        pace = f"{what}{'comes' if what else 'runs'} {plain(1 / way.time_ratio, 2)} times as fast"
-    return f"{way.change}: {needs}{host}; {pace}"
+    serving, time = estimate.serving, estimate.time
+    if serving is not None:
+        taken = milliseconds(way.time_ratio * serving.tpot_ms.expected * MILLISECOND)
+        pace = f"{taken} {'a token' if serving.streams else 'an answer'}"
+    elif time is not None:
+        pace = f"takes {duration(way.time_ratio * time.run_hours.expected * HOUR_S)}"
+    else:
+        raise ValueError("an estimate has a time of training or of serving")
+    return f"{way.change}: {needs}{host}; {pace}{fewer}"
 
 
 def energy_used(estimate: Estimate) -> str:

@@ -150,9 +150,10 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
         for way in _with_layouts(tight, change, places, likely=likely)
     )
     found.extend(islice(tries, 1))
+    hosted = any(way.host_bytes for way in found)  # in what the host has
     for changes in (
         _other_software(case),
-        more_host_memory(case, placement, estimate),
+        () if hosted else more_host_memory(case, placement, estimate),
         more_cards(case, placement),
         larger_cards(case, placement, asked.catalog),
     ):

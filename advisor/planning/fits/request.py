@@ -1,6 +1,7 @@
 """Which models fit some cards of the catalog, and how fast they run."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import isinf
 from typing import Final
 
@@ -241,6 +242,9 @@ def _trainer(case: Case, card: Accelerator, catalog: Catalog, model: ModelArchit
     )
     joined = hardware_systems(card, count, catalog, case, together=count)
     hosts = by_host_memory(joined, case.host, serving=False)
+    if not any(host.host_bytes for host in hosts):  # no offer states its memory: a computer's own
+        own = [replace(system, offers=()) for system in joined]
+        hosts = by_host_memory(own, case.host, serving=False)
     return Trainer(
         case=case.changed(hardware=None, layout=None),
         card=card,
@@ -298,7 +302,7 @@ def _assumed(
     if any(fit.longest_hosted > fit.longest_recomputed for one in models for fit in one.trained):
         room = trainer.host_bytes
         most = "as much as they need" if isinf(room) else f"{memory(room)} for each card"
-        known = "" if isinf(room) else ", the most that an offer states"
+        known = "" if isinf(room) else ", the most that an offer states, else what is usual"
         yield f"host: training states in the host's memory, {most}{known}"
     yield "a model fits if the high end of its memory range fits"
     yield from _kept_free(models, card)

@@ -11,8 +11,9 @@ from advisor import api, charts, frames
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
 from advisor.errors import InputError
+from advisor.foundation.formatting import duration, memory_against
 from advisor.foundation.formatting import memory as memory_size
-from advisor.foundation.formatting import memory_against
+from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.inputs import Task
@@ -145,7 +146,7 @@ def _own_model(inputs: Inputs) -> None:
     remedies.undo(inputs)
     status(fit_words(work_words(inputs), estimate))
     if not estimate.memory.fits:
-        remedies.offer(inputs, _fits_then, limits=False)
+        remedies.offer(replace(inputs, rent=OWN), _fits_then, limits=False)
     memory.ways_out(estimate)
 
 
@@ -161,9 +162,12 @@ def fit_words(work: str, estimate: api.Estimate) -> str:
     where, there = f"{estimate.count:,}x {estimate.accelerator_name}", estimate.memory_of
     if estimate.memory.fits:
         host = estimate.memory.host_bytes.expected
-        beside = f", and {memory_size(host)} of the host's memory for each" if host else ""
+        each = " for each" * (estimate.count > 1)
+        beside = f", and {memory_size(host)} of the host's memory{each}" if host else ""
+        hours = estimate.time and duration(estimate.time.run_hours.scaled(HOUR_S), with_range=True)
         how = "likely fits" if estimate.memory.tight else "fits"
-        return f"{work} {how} {where}: it takes {needed} of {usable}{there}{beside}."
+        memory_words = f"it takes {needed} of {usable}{there}{beside}"
+        return f"{work} {how} {where}: {memory_words}.{f' The run takes {hours}.' if hours else ''}"
     if estimate.crowded:
         return f"{work} does not fit {where}: {estimate.crowded}."
     # The search of the other pages takes the host's memory where nothing else fits.

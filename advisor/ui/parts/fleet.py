@@ -200,6 +200,7 @@ def _portfolio(asked: Inputs, values: Mapping[str, Any]) -> api.Portfolio:
             "workloads": [_workload(asked, values)],
             "owned": _owned(asked),
             "budget": {} if most is None else {"purchase_usd": most},
+            "single": True,
         }
         return load_sent(api.Portfolio, content)
     return api.quick_portfolio(

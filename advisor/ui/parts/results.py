@@ -207,7 +207,7 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
     answer = estimate.cost.usd_per_million_output_tokens
     if prompt is not None and answer is not None:
         split = f"{money(prompt)} of prompts, {money(answer)} of answers"
-        lines.append(("Per million tokens, the bill divided by work", split))
+        lines.append(("Per million tokens, each for the work that it takes", split))
     return lines
 
 

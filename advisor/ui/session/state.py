@@ -262,9 +262,10 @@ def link(of: Page, inputs: Inputs, found: Answer | None = None) -> str:
 
 
 def case_on_card(inputs: Inputs) -> Case:
-    """Return the case on the card and count of the question, or on the example."""
+    """Return the case on the user's own cards: those of the question, or the example."""
     card, count = card_of(inputs)
-    return asked_case(inputs, hardware={"accelerator": card, "count": count})
+    owned = replace(inputs, rent=OWN)
+    return asked_case(owned, hardware={"accelerator": card, "count": count})
 
 
 def card_of(inputs: Inputs) -> tuple[str, int]:
