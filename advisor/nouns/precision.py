@@ -39,6 +39,9 @@ class WeightFormat(Noun):
     """Whether kernels write the weights out in 16 bits before a product of several rows
     (bitsandbytes ``MatMul4Bit``: ``dequantize_4bit``, then ``linear``; one row has its own kernel,
     ``gemv_4bit``)."""
+    padded_to: tuple[tuple[str, tuple[int, int]], ...] = ()
+    """Multiples to which servers' kernels round up the widths of a routed expert, by generation of
+    the card: outside it, as wide as the stream, and inside it on one rank."""
     engine: str = ""
     """Section of ``engines`` in the calibration for the engine that reads the format; empty for
     servers."""

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from advisor.architecture.presets import load_preset
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog import load_catalog
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.serving.demand import ServingLoad, cached_bytes_per_sequence
+from advisor.estimate.serving.demand import ServingLoad, cached_bytes_per_sequence, served_on
 from advisor.estimate.serving.memory import (
     ServingMemory,
     longest_request,
@@ -15,6 +16,7 @@ from advisor.estimate.serving.memory import (
 )
 from advisor.foundation.units import GIB
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from tests.estimate.serving_bench import (
     GPT_OSS_120B,
@@ -39,6 +41,10 @@ DEEPSEEK_CACHE = transformer(
 """DeepSeek-V3 caches 512 + 64 elements in each layer; 2 x 288 here."""
 
 
+MOST_SEQUENCES = 1024
+"""Of vLLM on large cards, if nobody tells it how many run (vllm/engine/arg_utils.py)."""
+
+
 def memory_of(
     model: ModelArchitecture,
     layout: ParallelLayout,
@@ -49,7 +55,7 @@ def memory_of(
 ) -> ServingMemory:
     return serving_memory(
         served(model, weight_format),
-        ServingLoad.of(workload or Serving()),
+        ServingLoad.of(workload or Serving(concurrency=MOST_SEQUENCES)),
         LayoutArrays.of(layout),
         np.array([memory_bytes]),
         calibration(),
@@ -139,6 +145,39 @@ def test_the_peak_is_the_larger_of_the_blocks_and_the_sampler() -> None:
     assert blocks.logits[0] == 0
 
 
+def test_a_server_for_few_requests_samples_few() -> None:
+    # vllm/v1/worker/gpu_model_runner.py samples min(max_num_seqs, tokens) rows at its start.
+    narrow = QWEN_14B.model_copy(update={"vocab_size": 2_000_000})
+    some = memory_of(narrow, ParallelLayout(), workload=Serving(concurrency=100))
+    assert some.logits[0] == 18 * 100 * 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("model", "card", "gibibytes"),
+    [
+        # vLLM's "Model loading took": vllm-project/vllm issue 33155 (0.14.1, Triton), and
+        # myoceane.fr/index.php/ai-vllm-a100-gemma-4 (0.19.0, Marlin).
+        ("gpt-oss-120b", "h100-sxm", 64.38),
+        ("gpt-oss-20b", "a100-sxm-80gb", 13.72),
+        # A rented T4 has no kernels for it: the checkpoint of the model card.
+        ("gpt-oss-120b", "t4", 60.8),
+    ],
+)
+def test_loaded_experts_are_as_wide_as_the_cards_kernels_need(
+    model: str, card: str, gibibytes: float
+) -> None:
+    accelerator = load_catalog().accelerator(card)
+    form = WEIGHT_FORMATS["mxfp4"]
+    held = serving_memory(
+        served_on(accelerator, load_preset(model), Serving(), form),
+        ServingLoad.of(Serving()),
+        LayoutArrays.of(ParallelLayout()),
+        np.array([80e9]),
+        calibration(),
+    )
+    assert held.weights[0] == pytest.approx(gibibytes * GIB, rel=5e-3)
+
+
 def test_small_cards_take_smaller_steps() -> None:
     large = memory_of(LLAMA_8B, ParallelLayout(), memory_bytes=80e9)
     small = memory_of(LLAMA_8B, ParallelLayout(), memory_bytes=24e9)
@@ -180,10 +219,10 @@ def test_capacity_by_hand() -> None:
     model = served(LLAMA_8B)
     capacity = serving_capacity(model, load, layout, memory_bytes, constants)
     weights = 2 * (8_030_261_248 - 65 * 4096)
-    sampling = 2 * 8192 * 4096 + 18 * 1024 * 128256
-    # 0.9 x 80 GB, the context outside it; the engine's share and a twentieth of the weights at
-    # their high end.
-    room = 72e9 + 0.45e9 - weights - 0.25 * 0.05 * weights - 1.25 * (sampling + 0.5e9) - 0.6e9
+    # 0.9 x 80 GB, the context outside it; the engine's share at its high end. A hundred requests
+    # sample less than the blocks take.
+    blocks = 8192 * 2 * (3 * 4096 + 4096 + 28672)
+    room = 72e9 + 0.45e9 - weights - 1.25 * (blocks + 0.5e9) - 0.6e9
     assert capacity.cache_room_bytes[0] == pytest.approx(room)
     assert capacity.max_concurrency[0] == room // (4096 * 131_072)
     assert longest_request(model, load, layout, capacity)[0] == room / 4 // 131_072

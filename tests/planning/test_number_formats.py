@@ -158,20 +158,21 @@ def test_where_the_published_weights_fit_nowhere_a_plan_takes_eight_bits_before_
 
 
 @pytest.mark.parametrize(
-    ("preset", "card", "count", "precision"),
+    ("preset", "card", "count", "users", "precision"),
     [
         # 70.6 billion parameters: 71 GB in fp8 on four cards of 24 GB, as owners run them.
-        ("llama-3.3-70b", "rtx-4090", 4, "fp8"),
-        ("llama-3.3-70b", "rtx-3090", 4, "fp8"),
-        # 1.03 TB in fp8 leave no room on 8 x 141 GB; 4 bits do, and one card alone holds neither.
-        ("kimi-k2", "h200-sxm", 8, "w4a16"),
+        ("llama-3.3-70b", "rtx-4090", 4, 8, "fp8"),
+        ("llama-3.3-70b", "rtx-3090", 4, 8, "fp8"),
+        # 1.03 TB in fp8 leave room for few on 8 x 141 GB (its authors name 16 of them); 4 bits do
+        # for many, and one card alone holds neither.
+        ("kimi-k2", "h200-sxm", 8, 128, "w4a16"),
     ],
 )
 def test_machines_that_join_the_cards_come_before_ones_that_need_the_hosts_memory(
-    preset: str, card: str, count: int, precision: str
+    preset: str, card: str, count: int, users: int, precision: str
 ) -> None:
     hardware = {"accelerator": card, "count": count}
-    estimate = advisor.estimate(serve(preset, concurrency=8, hardware=hardware))
+    estimate = advisor.estimate(serve(preset, concurrency=users, hardware=hardware))
 
     assert not estimate.layout.host_options
     assert estimate.precision == precision
@@ -197,3 +198,25 @@ def test_more_bits_are_taken_only_at_reading_speed(
 
     assert advisor.estimate(case).precision == name
     assert advisor.recommend(owned).plans[0].estimate.precision == name
+
+
+@pytest.mark.parametrize(
+    ("preset", "card", "users", "tool"),
+    [
+        # OpenAI: gpt-oss-20b runs within 16 GB, gpt-oss-120b on one GPU of 80 GB
+        # (openai.com/index/introducing-gpt-oss); the second under vLLM on an H100 in its guide
+        # (vllm-project/recipes, OpenAI/GPT-OSS.md), on an A100 since release 0.10.1.
+        ("gpt-oss-20b", "rtx-4080", 8, "llama-cpp"),
+        ("gpt-oss-120b", "h100-sxm", 32, "vllm"),
+        ("gpt-oss-120b", "a100-sxm-80gb", 32, "vllm"),
+    ],
+)
+def test_the_cards_that_its_makers_name_hold_all_of_a_model(
+    preset: str, card: str, users: int, tool: str
+) -> None:
+    case = serve(preset, concurrency=users, limits={"owned": [{"accelerator": card, "count": 1}]})
+    estimate = advisor.recommend(case).rankings[0].plans[0].estimate
+
+    assert estimate.software is not None
+    assert estimate.software.name == tool
+    assert not estimate.layout.host_options

@@ -285,7 +285,9 @@ class ExpertsShape(Noun):
         return at.elementwise(
             "experts.activation",
             kind=OperatorKind.ACTIVATION,
-            # Nobody ships one kernel for clamped gates; biases of experts are added on their own.
+            # No training stack has one kernel for clamped gates, and biases of experts are added on
+            # their own. Servers fuse both (vllm-project/vllm, pull 22951; ggml's SWIGLU_OAI).
+            moved_elements_served=(inputs + 1.0) * width,
             fused=(passes if self.clamped else inputs + 1.0) * width + biases,
             unfused=(passes + self.gated) * width + biases,
             launches=activation.launches + int(self.gated) + (5 if self.clamped else 0),

@@ -181,6 +181,8 @@ class Operator(Noun):
     """Memory-bound rows: elements that a fused kernel reads and writes in the forward pass."""
     moved_elements_per_token_unfused: float = 0.0
     """The same if operations run one by one."""
+    moved_elements_served: float = 0.0
+    """The same of a server's kernel, where it fuses more than any training stack; 0 if not."""
     backward: float = 2.0
     """Memory-bound rows: backward over forward traffic of eager code."""
     moved_format: SavedFormat | None = None

@@ -21,9 +21,10 @@ from advisor.calibration.tables.reading import (
 )
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.hardware.card_formats import UNPADDED, padded_widths
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, cached_bytes_per_sequence
-from advisor.estimate.serving.engine_limits import communication_bytes
-from advisor.estimate.serving.memory import loaded_factor, serving_memory
+from advisor.estimate.serving.engine_limits import communication_bytes, sampled_sequences
+from advisor.estimate.serving.memory import loose_part, serving_memory
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.quantities import Evidence, Range
@@ -53,18 +54,20 @@ class CacheLog:
     """Driver's context, and buffers of collectives that start before the engine measures."""
     transient: float
     """The engine's own memory, without weights and cache."""
+    loose: float
+    """The part of all that no formula fixes."""
     bytes_per_token: float
     widening: float
     """Factor on ranges for an assumed shape."""
 
     def room(self, factor: float) -> float:
-        """Bytes for the cache if the engine's own memory is ``factor`` times the expected one."""
+        """Bytes for the cache if the loose part is ``factor`` times the expected one."""
         return self.release.cache_room(
             fraction=self.fraction,
             device=self.device,
-            held=self.held * factor,
-            weights=self.weights * loaded_factor(factor, self.release.facts),
-            transient=self.transient * factor,
+            held=self.held,
+            weights=self.weights + self.loose * (factor - 1.0),
+            transient=self.transient,
         )
 
     def factor(self, cache: float) -> float:
@@ -88,18 +91,21 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
         wanted.append("kv_tokens")
     log = read_log(row, engine, quantity)
     interval = engine.calibration.interval("serving_memory", measured=True)
-    low, high = interval.low / log.widening, interval.high * log.widening
+    facts, low, high = log.release.facts, interval.low / log.widening, interval.high * log.widening
     rooms = [max(log.room(factor), 0.0) for factor in (high, 1.0, low)]
     cache = Range(low=rooms[0], expected=rooms[1], high=rooms[2], evidence=interval.evidence)
     predicted = {
         "weights_gib": Range.around(
             log.weights / GIB,
-            low_factor=loaded_factor(low, log.release.facts),
-            high_factor=loaded_factor(high, log.release.facts),
+            low_factor=1.0 + facts.loaded_share * (low - 1.0),
+            high_factor=1.0 + facts.loaded_share * (high - 1.0),
             evidence=Evidence.DERIVED,
         ),
         "activation_peak_gib": Range.around(
-            log.activations / GIB, low_factor=low, high_factor=high, evidence=interval.evidence
+            log.activations / GIB,
+            low_factor=1.0 + facts.loose_share * (low - 1.0),
+            high_factor=1.0 + facts.loose_share * (high - 1.0),
+            evidence=interval.evidence,
         ),
         "kv_cache_gib": cache.scaled(1 / GIB),
         "kv_tokens": cache.scaled(1 / log.bytes_per_token),
@@ -126,23 +132,29 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
             tensor=integer(row, "tensor_parallel", 1), pipeline=integer(row, "pipeline_parallel", 1)
         )
     )
+    stored, known = weight_format(row), cell(row, "accelerator")
     served = ServedModel.of(
         architecture,
-        weight_format=weight_format(row),
+        weight_format=stored,
         cache_bytes=choice(row, "kv_precision", table_words().cache_bytes),
+        padded_to=padded_widths(engine.accelerator(row), stored) if known else UNPADDED,
     )
     # Weights do not depend on the card's memory, and some logs state only them.
     device = 1.0 if quantity == "weights_gib" else _device_bytes(row, engine)
     release = engine_release(row, calibration.serving, device)
     calibration = calibration.changed(serving=release.facts)
     one, card = np.array([1.0]), np.array([device])
-    memory = serving_memory(served, ServingLoad(one, one, one), layout, card, calibration)
+    # Servers that nobody tells how many requests run at once are ready for the most.
+    load = ServingLoad(one, one, sampled_sequences(release.facts, card))
+    memory = serving_memory(served, load, layout, card, calibration)
     held = memory.context + communication_bytes(release.facts, card, layout)
     # vLLM starts its collectives within its share; other engines start them before they measure.
     outside = memory.context if release.share is Share.CARD else held
     transient = memory.engine - (0.0 if release.counts_context else outside)
     if release.keeps_reductions:
         transient = transient + _reduced_bytes(architecture, layout, release.facts)
+    loose = loose_part(release.facts, "workspace", transient)
+    loose = loose + loose_part(release.facts, "weights", memory.weights)
     length = float(integer(row, "max_model_len", 1))
     return CacheLog(
         group=f"{cell(row, 'source')} | {cell(row, 'model')}",
@@ -153,6 +165,7 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
         activations=float((memory.activations + memory.logits)[0]),
         held=float(held[0]),
         transient=float(transient[0]),
+        loose=float(loose[0]),
         bytes_per_token=float(cached_bytes_per_sequence(served, layout, length)[0]) / length,
         widening=shape_widening(architecture),
     )
@@ -183,8 +196,8 @@ def fit_cache_interval(engine: Engine) -> Interval:
     return range_of_groups(
         next_interval(factors, groups),
         f"range for one more log, from {len(factors)} start-up logs in {len(set(groups))} "
-        "groups: measured memory besides weights and cache over the predicted and a twentieth of "
-        "the weights",
+        "groups: what no formula fixes (loose_bytes, loose_share and loaded_share of the engine), "
+        "measured over predicted",
         len(set(groups)),
     )
 

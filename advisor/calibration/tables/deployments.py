@@ -27,7 +27,7 @@ from advisor.equations.serving.queueing import gamma_quantile
 from advisor.equations.serving.shared_steps import token_time_variance
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.hardware.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format, padded_widths
 from advisor.estimate.serving.arrivals import BenchmarkTimes, burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import serving_capacity
@@ -254,7 +254,12 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     if cell(row, "peer_to_peer") == "yes" and layout.tensor <= DIRECT_RANKS:
         hardware = replace(hardware, staged=np.zeros(1))
     return Deployment(
-        served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
+        served=ServedModel.of(
+            architecture,
+            weight_format=stored,
+            cache_bytes=cache_bytes(row),
+            padded_to=padded_widths(accelerator, stored),
+        ),
         candidates=Candidates(layout=LayoutArrays.of(layout), hardware=hardware),
         engine=facts.changed(**dict(settings)),
         engine_name=name,

@@ -45,7 +45,8 @@ from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.sample import SIZES
 from advisor.estimate.serving.arrivals import BenchmarkTimes, arrivals_of, engine_curves
-from advisor.estimate.serving.demand import ServingLoad, host_parts
+from advisor.estimate.serving.demand import ServingLoad
+from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.queue import queued
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND

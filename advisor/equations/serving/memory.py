@@ -187,3 +187,26 @@ def longest_in_piece(
             np.inf,
         )
     return length
+
+
+def padded_share(*, width: Number, multiple: Number) -> Number:
+    r"""Return a width rounded up to a multiple, over the width; 1 for a multiple of 1.
+
+    Parameters
+    ----------
+    width : float or ndarray
+        Width of a matrix on one rank, :math:`w`. [elements]
+    multiple : float or ndarray
+        What kernels take at once, :math:`m`. [elements]
+
+    Notes
+    -----
+    .. math:: \lceil w / m \rceil \, m / w
+
+    Examples
+    --------
+    >>> float(padded_share(width=2880, multiple=256))
+    1.0666666666666667
+    """
+    share: Number = np.where(multiple > 1, np.ceil(width / multiple) * multiple / width, 1.0)
+    return share

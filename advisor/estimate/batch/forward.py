@@ -152,7 +152,7 @@ def batch_times(
     one = activation_bytes(run) * run.sequence_length
     activations = zero + local * one
     workspace = zero + memory.workspace_bytes
-    interval = calibration.interval("serving_memory", measured=True)
+    interval = calibration.interval("batch_memory", measured=True)
     usable = zero + candidates.hardware.memory_bytes
     context = memory.context_bytes
     fixed = weights + workspace * interval.high + context["high"]

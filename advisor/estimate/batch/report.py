@@ -136,7 +136,7 @@ def describe_batch(
 
 
 def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> MemoryBreakdown:
-    interval = calibration.interval("serving_memory", measured=True)
+    interval = calibration.interval("batch_memory", measured=True)
 
     shown = {
         "weights": float(times.weights_bytes[0]),

@@ -4,10 +4,12 @@ from typing import Final
 
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.software.generations import generations
 from advisor.nouns.workload import Serving
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")
 """Formats in the order in which attention and 16-bit matmuls choose their peak."""
+UNPADDED: Final = (1, 1)
 
 
 def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str:
@@ -24,6 +26,12 @@ def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str
         if name in accelerator.peak_flops_per_s:
             return name
     return "fp32"
+
+
+def padded_widths(accelerator: Accelerator, weight_format: WeightFormat) -> tuple[int, int]:
+    """Return the multiples that widths of routed experts fill on a card, outside and inside."""
+    known = dict(weight_format.padded_to)
+    return next((known[name] for name in generations(accelerator) if name in known), UNPADDED)
 
 
 def stored_format(accelerator: Accelerator, name: str) -> str:

@@ -20,8 +20,9 @@ from advisor.equations.serving.engine import cache_share
 from advisor.equations.serving.queueing import log_normal_scv
 from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays
-from advisor.estimate.hardware.card_formats import cache_format
+from advisor.estimate.hardware.card_formats import UNPADDED, cache_format, padded_widths
 from advisor.estimate.serving.engine_limits import batched_tokens
+from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES, bytes_per_parameter
 from advisor.foundation.identity import by_identity
 from advisor.foundation.record import record
@@ -157,36 +158,6 @@ class ServedMatrix:
 
 
 @record
-class HostParts:
-    """Shares of a served model's layers that the host's memory holds, one element each."""
-
-    layers: Floats
-    """Layers that the host holds wholly."""
-    experts: Floats
-    """Layers whose routed experts the host holds."""
-
-    @property
-    def touched(self) -> Floats:
-        """Share of the layers that the host works on."""
-        return np.maximum(self.layers, self.experts)
-
-    def share(self, part: Part, *, routed: bool) -> Floats:
-        """Return the share of the rows of this part that the host holds."""
-        if part is not Part.BLOCK:
-            return np.zeros_like(self.layers)
-        return self.touched if routed else self.layers
-
-
-def host_parts(model: ModelArchitecture, layout: LayoutArrays) -> HostParts:
-    """Return which layers the host's memory holds: the first ones, the output is the last."""
-    layers = float(model.num_hidden_layers)
-    whole = np.clip(layers + 1.0 - layout.gpu_layers, 0.0, layers)
-    # Dense layers come first; they have no experts to hold.
-    routed = layers if model.num_experts > 1 else 0.0
-    return HostParts(whole / layers, np.minimum(layout.cpu_expert_layers, routed) / layers)
-
-
-@record
 class ServedModel:
     """The operator table as an engine holds it, before parallelism divides it."""
 
@@ -194,8 +165,8 @@ class ServedModel:
     weight_format: WeightFormat
     """Of the first configuration."""
     sizes: Floats
-    """Bytes of a cached element, of a parameter of each row, and of one of each matrix product, in
-    one column for all configurations, or in one for each."""
+    """Bytes of a cached element, of a parameter of each row, and of one of each matrix product, and
+    what routed experts are padded to, in one column for all configurations, or in one for each."""
     kind: tuple[object, ...]
     """What formats have in common that differ in these sizes alone."""
     matrices: tuple[ServedMatrix, ...]
@@ -216,7 +187,12 @@ class ServedModel:
     @property
     def matrix_bytes(self) -> Floats:
         """Bytes of one stored parameter of each matrix product."""
-        return np.asarray(self.sizes[1 + len(self.model.operators) :])
+        return np.asarray(self.sizes[1 + len(self.model.operators) : -2])
+
+    @property
+    def padded_to(self) -> Floats:
+        """Multiples that widths of routed experts fill: outside, and inside on one rank."""
+        return np.asarray(self.sizes[-2:])
 
     @classmethod
     def joined(cls, models: Sequence[ServedModel], numbers: Sequence[int]) -> ServedModel:
@@ -274,12 +250,18 @@ class ServedModel:
     @classmethod
     @by_identity(256)
     def of(
-        cls, model: ModelArchitecture, *, weight_format: WeightFormat, cache_bytes: float
+        cls,
+        model: ModelArchitecture,
+        *,
+        weight_format: WeightFormat,
+        cache_bytes: float,
+        padded_to: tuple[int, int] = UNPADDED,
     ) -> ServedModel:
         """Return ``model`` as an engine holds it.
 
         ``weight_format``: storage of the weights, see :func:`bytes_per_parameter`. ``cache_bytes``:
-        bytes of one cached element, see ``precision.KV_CACHE_FORMATS``. [bytes]
+        bytes of one cached element, see ``precision.KV_CACHE_FORMATS``. [bytes] ``padded_to``: see
+        :func:`padded_widths`.
         """
         rows = model.operators
         stored = [bytes_per_parameter(row, weight_format, model) for row in rows]
@@ -289,7 +271,7 @@ class ServedModel:
         return cls(
             model=model,
             weight_format=weight_format,
-            sizes=np.array([cache_bytes, *stored, *fused])[:, None],
+            sizes=np.array([cache_bytes, *stored, *fused, *padded_to])[:, None],
             kind=(
                 weight_format.engine,
                 weight_format.expanded,
@@ -312,7 +294,10 @@ def served_on(
 ) -> ServedModel:
     """Return a model as an engine holds it on a card, with the asked cache or the card's usual."""
     cache = KV_CACHE_FORMATS[cache_format(workload, card)]
-    return ServedModel.of(model, weight_format=weight_format, cache_bytes=cache)
+    padded_to = padded_widths(card, weight_format)
+    return ServedModel.of(
+        model, weight_format=weight_format, cache_bytes=cache, padded_to=padded_to
+    )
 
 
 def _fused(

@@ -2,33 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.operators import Division, OperatorKind, Part
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.architecture.weights.gguf_bytes import TOKENS
-from advisor.equations.serving.memory import (
-    adapter_bytes,
-    forward_peak_bytes,
-    longest_in_piece,
-    sampler_bytes,
-    step_buffer_bytes,
-)
+from advisor.equations.serving.memory import adapter_bytes, longest_in_piece, padded_share
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import (
     INPUT_DIVIDED_TARGETS,
     ServedModel,
     ServingLoad,
     cached_bytes_per_sequence,
-    host_parts,
     model_parallel_ranks,
     stage_share,
 )
-from advisor.estimate.serving.engine_limits import communication_bytes, sampled_sequences
+from advisor.estimate.serving.engine_limits import communication_bytes
+from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.images import tower_bytes
-from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
+from advisor.estimate.serving.step_peak import step_peak
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -97,33 +90,12 @@ def serving_memory(
     ``layout``: ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide
     the weights. ``cache``: of :func:`_cache`, if the caller has it already.
 
-    The engine sizes its activations for a full step of ``batched_tokens`` tokens. Its peak is
-    the larger of two moments. In the blocks: the widest operator's tensors and three copies of
-    the residual stream, in 16 bits. After the blocks: the sampler's tensors of
-    ``sampled_sequences`` rows of logits and the hidden states. Both reproduce start-up logs of
-    vLLM within 5 % (see the tests). Leaves out block rounding of the paged cache.
+    A server is started for the requests that it is asked to run at once, at most
+    ``sampled_sequences``. Leaves out block rounding of the paged cache.
     """
     engine = calibration.engine_for(served.weight_format)
-    hidden = served.model.hidden_size
-    step_tokens = load.step_limit(served, engine, memory_bytes)
-    forward = forward_peak_bytes(
-        step_tokens=step_tokens,
-        bytes_per_element=SIXTEEN_BIT_BYTES,
-        widest_elements=_widest(served),
-        hidden_size=hidden,
-        tensor_parallel=layout.tensor,
-    )
-    sampler = sampler_bytes(
-        sequences=sampled_sequences(engine, memory_bytes),
-        vocab_size=float(served.model.vocab_size),
-        bytes_per_logit=engine.sampling_bytes_per_logit,
-    )
-    stream = SIXTEEN_BIT_BYTES * step_tokens * hidden
-    if engine.step_buffers:
-        buffers = partial(step_buffer_bytes, step_tokens=step_tokens, hidden_size=hidden)
-        stream, forward = np.asarray(buffers(vocab_size=0.0)), np.zeros_like(stream)
-        sampler = np.asarray(buffers(vocab_size=float(served.model.vocab_size)) - stream)
-    sampling = sampler + stream > forward
+    peak = step_peak(served, load, layout, memory_bytes, engine)
+    activations, logits = peak.terms(load.per_engine(layout))
     each, once = cache or _cache(served, load, layout, engine)
     shape = np.broadcast_shapes(each.shape, load.concurrency.shape, memory_bytes.shape)
     tower = tower_bytes(served.model) if engine.loads_tower else 0.0
@@ -132,8 +104,8 @@ def serving_memory(
         + adapters_bytes(served, load, layout)
         + np.maximum(load.tower_bytes, tower) / layout.tensor,
         "kv_cache": load.per_engine(layout) * each + once,
-        "activations": np.where(sampling, stream, forward),
-        "logits": np.where(sampling, sampler, 0.0),
+        "activations": activations,
+        "logits": logits,
         "workspace": engine.graph_bytes
         + engine.library_bytes
         + communication_bytes(engine, memory_bytes, layout),
@@ -164,11 +136,11 @@ def serving_capacity(
     widening = shape_widening(served.model)
     variable = memory.engine - memory.context
     cache_low, cache_high = memory.kv_cache / widening, memory.kv_cache * widening
-    smallest, largest = buffer_factors(engine, interval)
-    least, most = smallest / widening, largest * widening
-    lightest, heaviest = (loaded_factor(factor, engine) for factor in (least, most))
-    low = memory.weights * lightest + cache_low + variable * least + context["low"]
-    filled = memory.weights * heaviest + variable * most + context["high"]
+    least, most = buffer_factors(engine, interval)
+    loose = sum(loose_part(engine, name, getattr(memory, name)) for name in LOOSE)
+    low = memory.weights + cache_low + context["low"]
+    low = low + (variable + loose * (least - 1.0)) / widening
+    filled = memory.weights + context["high"] + (variable + loose * (most - 1.0)) * widening
     high = filled + cache_high
     # The engine's fraction covers weights, activations, graphs and cache. The driver's context is
     # outside it, if the card has room for both.
@@ -178,22 +150,28 @@ def serving_capacity(
     room = usable - filled
     spare = np.maximum(room / widening - once, 0.0)
     # A host that holds every layer holds all of the cache.
-    most = np.inf if engine.most_sequences is None else engine.most_sequences
-    sequences = _sequences(spare, each, most)
-    expected = np.maximum(usable - memory.weights - memory.engine - once, 0.0)
-    possible = np.maximum(usable - (low - cache_low) - once, 0.0)
+    servable = np.inf if engine.most_sequences is None else engine.most_sequences
+    unused = usable - memory.weights - once
     held = _held_by_host(served, load, layout)
     enough = held <= HOST_SHARE * host_memory_bytes
+    # More than are asked run in a server that is started for more.
+    peak, step = step_peak(served, load, layout, memory_bytes, engine), memory.activations
+    step = step + memory.logits
+
+    def together(room: Floats, factor: Floats | float) -> Floats:
+        return peak.sequences(room + factor * step, each, servable, factor) * layout.data
+
+    lighter, heavier = (1.0 + engine.loose_share * (bound - 1.0) for bound in (least, most))
     return ServingCapacity(
         usable_bytes=np.broadcast_to(usable, high.shape),
         cache_room_bytes=room,
         spare_bytes=spare,
         low_bytes=low,
         high_bytes=high,
-        fits=(high <= usable) & enough & (load.per_engine(layout) <= most),
-        max_concurrency=sequences * layout.data,
-        expected_concurrency=_sequences(expected, each, most) * layout.data,
-        possible_concurrency=_sequences(possible, each, most) * layout.data,
+        fits=(high <= usable) & enough & (load.per_engine(layout) <= servable),
+        max_concurrency=together(room / widening - once, heavier),
+        expected_concurrency=together(unused - memory.engine, 1.0),
+        possible_concurrency=together(usable - (low - cache_low) - once, lighter / widening),
         host_bytes=np.broadcast_to(held, high.shape),
         memory=memory,
     )
@@ -210,16 +188,6 @@ def _cache(
         return each, np.zeros(1)
     start = cached_bytes_per_sequence(served, layout, shared)
     return each, np.where(shared > 0, start, 0.0)
-
-
-MANY_SEQUENCES = 1e6
-"""More requests than an engine takes."""
-
-
-def _sequences(room: Floats, each: Floats, most: float) -> Floats:
-    """Return how many sequences of ``each`` bytes fit a room, at most what an engine can hold."""
-    fitting = np.floor(np.where(each > 0, room / np.maximum(each, 1.0), MANY_SEQUENCES))
-    return np.minimum(fitting, most)
 
 
 HOST_SHARE = 0.9
@@ -254,13 +222,18 @@ logits of fewer tokens (82 MiB for Gemma 3 1B at 512 tokens, 0.16 of it)."""
 
 
 def buffer_factors(engine: ServingFacts, interval: Interval) -> tuple[float, float]:
-    """Return the bounds of an engine's own memory over the expected one."""
+    """Return the bounds of the loose part of an engine's memory over the expected one."""
     return STEP_BUFFERS if engine.step_buffers else (interval.low, interval.high)
 
 
-def loaded_factor(factor: float, engine: ServingFacts) -> float:
-    """Factor on the weights for a factor on the engine's own memory; see ``loaded_share``."""
-    return 1.0 + engine.loaded_share * (factor - 1.0)
+LOOSE = ("weights", "activations", "logits", "workspace")
+"""Terms of :class:`ServingMemory` with a part that no formula fixes."""
+
+
+def loose_part(engine: ServingFacts, name: str, value: Floats | float) -> Floats:
+    """Return the part of a term of the memory that no formula fixes. [bytes]"""
+    share = engine.loaded_share if name == "weights" else engine.loose_share
+    return np.asarray(share * value + (engine.loose_bytes if name == "workspace" else 0.0))
 
 
 def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Floats:
@@ -271,10 +244,13 @@ def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Flo
     model = served.model
     part_bytes = {part: np.zeros_like(layout.tensor) for part in Part}
     parts = host_parts(model, layout)
+    padded = bool((served.padded_to > 1).any())
     for row, each in zip(model.operators, served.row_bytes, strict=True):
         if on_host and row.kind is OperatorKind.EMBEDDING and row.name != TOKENS:
             continue
         held = row.layers * row.parameters * each / model_parallel_ranks(row.division, layout)
+        if padded and row.division is Division.EXPERT and row.in_features:
+            held = held * _padding(row, served, layout)
         held = held * (1.0 - parts.share(row.part, routed=row.division is Division.EXPERT))
         part_bytes[row.part] = part_bytes[row.part] + held
     blocks = part_bytes[Part.BLOCK] * stage_share(model, layout)
@@ -286,6 +262,15 @@ def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Flo
     last = head + (embedding if model.tied_embeddings else 0.0)
     split = blocks + np.maximum(embedding, last)
     return np.where(layout.pipeline > 1, split, blocks + embedding + head)
+
+
+def _padding(row: Operator, served: ServedModel, layout: LayoutArrays) -> Floats:
+    """Return what a rank holds of a routed matrix with its padding, over what it has without."""
+    inner = row.target in INPUT_DIVIDED_TARGETS
+    ends = (row.out_features, row.in_features) if inner else (row.in_features, row.out_features)
+    outside, inside = served.padded_to
+    whole = padded_share(width=float(ends[0]), multiple=outside)
+    return np.asarray(whole * padded_share(width=ends[1] / layout.tensor, multiple=inside))
 
 
 def adapters_bytes(served: ServedModel, load: ServingLoad, layout: LayoutArrays) -> Floats:
@@ -307,18 +292,6 @@ def adapters_bytes(served: ServedModel, load: ServingLoad, layout: LayoutArrays)
         experts = row.experts / layout.expert if routed else 1.0
         total = total + row.layers * experts * one
     return total * stage_share(served.model, layout)
-
-
-def _widest(served: ServedModel) -> float:
-    """Return the elements per token of the widest operator of a block, inputs and outputs."""
-    blocks = [row for row in served.model.operators if row.part is Part.BLOCK]
-    fused = [row.moved_elements_per_token for row in blocks if row.kind is OperatorKind.ACTIVATION]
-    products = [
-        float((matrix.in_features + matrix.out_features) * matrix.active_experts)
-        for matrix in served.matrices
-        if matrix.part is Part.BLOCK
-    ]
-    return max(fused + products, default=0.0)
 
 
 def longest_request(

@@ -9,7 +9,7 @@ from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates
-from advisor.estimate.hardware.card_formats import compute_format
+from advisor.estimate.hardware.card_formats import compute_format, padded_widths
 from advisor.estimate.results import (
     FlopCount,
     LatencyAt,
@@ -20,12 +20,7 @@ from advisor.estimate.results import (
 )
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.memory import (
-    buffer_factors,
-    context_of,
-    loaded_factor,
-    longest_request,
-)
+from advisor.estimate.serving.memory import buffer_factors, context_of, longest_request, loose_part
 from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, serving_times
@@ -95,7 +90,12 @@ def describe_serving(
     accelerator, kernels, measured = working_card(
         accelerator, architecture, workload, weight_format, calibration
     )
-    served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
+    served = ServedModel.of(
+        architecture,
+        weight_format=weight_format,
+        cache_bytes=cache_bytes,
+        padded_to=padded_widths(accelerator, weight_format),
+    )
     compute = compute_format(accelerator, weight_format)
     candidates = Candidates.of([layout], accelerator, node, kernels, compute=compute)
     found = None
@@ -305,22 +305,20 @@ def _memory(
     engine = calibration.engine_for(served.weight_format)
     least, most = buffer_factors(engine, interval)
 
-    def spread(name: str) -> Range:
-        return Range.around(
-            values[name],
-            low_factor=least / widening,
-            high_factor=most * widening,
-            evidence=evidence,
+    def spread(name: str, found: Evidence = evidence) -> Range:
+        value = values[name]
+        loose = float(loose_part(engine, name, value))
+        wider = 1.0 if name == "weights" else widening
+        return Range(
+            low=max(value / wider + loose * (least - 1.0) / widening, 0.0),
+            expected=value,
+            high=value * wider + loose * (most - 1.0) * widening,
+            evidence=found,
         )
 
     texts = memory_substitutions(served, workload, layout, engine, memory_bytes)
     return MemoryBreakdown(
-        weights_bytes=Range.around(
-            values["weights"],
-            low_factor=loaded_factor(least / widening, engine),
-            high_factor=loaded_factor(most * widening, engine),
-            evidence=known,
-        ),
+        weights_bytes=spread("weights", known),
         activations_bytes=spread("activations"),
         logits_bytes=spread("logits"),
         kv_cache_bytes=Range.around(

@@ -15,7 +15,8 @@ from advisor.equations.roofline import (
 )
 from advisor.equations.serving.engine import experts_touched, mean_attended_tokens
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.serving.demand import HostParts, ServedMatrix, ServedModel, row_cache_share
+from advisor.estimate.serving.demand import ServedMatrix, ServedModel, row_cache_share
+from advisor.estimate.serving.host_parts import HostParts
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.foundation.record import record
 from advisor.nouns.software.engines import ServingFacts
@@ -268,7 +269,8 @@ def elementwise_time(served: ServedModel, content: StepContent, candidates: Cand
     for row in served.elementwise:
         tokens = content.of(row.part, row.phase)
         split = 1.0 if row.division is Division.REPLICATED else layout.tensor
-        elements = elements + row.layers * row.moved_elements_per_token * tokens / split
+        moved = row.moved_elements_served or row.moved_elements_per_token
+        elements = elements + row.layers * moved * tokens / split
     return np.asarray(
         bandwidth_time_s(
             moved_bytes=SIXTEEN_BIT_BYTES * elements,

@@ -17,7 +17,8 @@ from advisor.equations.offload import host_layers_s
 from advisor.equations.serving.continuous_batching import pipeline_batches
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Shares
 from advisor.estimate.hardware.links import group_link
-from advisor.estimate.serving.demand import HostParts, ServedModel, host_parts
+from advisor.estimate.serving.demand import ServedModel
+from advisor.estimate.serving.host_parts import HostParts, host_parts
 from advisor.estimate.serving.row_times import (
     StepContent,
     attention_time,

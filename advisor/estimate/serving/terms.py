@@ -24,18 +24,20 @@ def memory_substitutions(
 ) -> dict[str, str]:
     """Return the formulas of the memory with this case's values."""
     model = served.model
+    outside, inside = (int(one[0]) for one in served.padded_to)
+    padded = f", experts padded to {outside} and {inside}" if outside > 1 else ""
     split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
     if layout.expert > 1:
         split += f" x expert {layout.expert} (routed experts)"
     length = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens
     card = np.array([memory_bytes])
     step = float(batched_tokens(engine, card)[0])
-    sequences = float(sampled_sequences(engine, card)[0])
+    sequences = min(float(sampled_sequences(engine, card)[0]), _requests(workload, layout))
     return {
         "weights": (
             f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
             f"{trimmed(mean_bytes_per_parameter(model, served.weight_format), 4)} bytes, "
-            f"/ ({split})"
+            f"/ ({split}){padded}"
         ),
         "kv_cache": (
             f"{_requests(workload, layout):,} requests x {length:,} tokens x "

@@ -196,10 +196,12 @@ class ServingFacts(Noun):
     prompts_in_step: NonNegative = 0.0
     """Prompts for which another waits in a closed loop of equal lengths: requests that started one
     after another end so, and their next prompts meet again."""
-    loaded_share: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep
-    scales and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b
-    7 % (Marlin kernels pad expert matrices to tiles), for small models in 4 bits 20 %."""
+    loaded_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the weights that no formula fixes: loaders keep scales and towers."""
+    loose_share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """The same of the engine's own memory."""
+    loose_bytes: Bytes = 0.0
+    """Memory of graphs, kernels and the allocator that no formula fixes. [bytes]"""
     loads_tower: bool = False
     """Whether it loads a model's vision tower for requests without images too."""
     host_embedding: bool = False

@@ -233,14 +233,15 @@ def _parts(
 ) -> tuple[tuple[int, int], ...]:
     """Return layers on the cards, and layers whose experts the host holds, to try.
 
-    Experts move to the host first, which reads few of them for each token, then whole layers.
+    Experts move to the host first, which reads few of them for each token, then whole layers. The
+    engine of these files may also hold all of a model on the cards where no other can.
     """
     layers = architecture.num_hidden_layers
     whole, experts = stated.get("gpu_layers"), stated.get("cpu_expert_layers")
     if whole is not None or experts is not None or not hosted:
         return ((ALL_LAYERS if whole is None else whole, experts or 0),)
     routed = layers if architecture.num_experts > 1 else 0
-    by_experts = [(ALL_LAYERS, moved) for moved in range(1, routed + 1)]
+    by_experts = [(ALL_LAYERS, moved) for moved in range(routed + 1)]
     return (*by_experts, *((kept, routed) for kept in range(layers, -1, -1)))
 
 
