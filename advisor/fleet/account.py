@@ -14,7 +14,7 @@ MONTHS_PER_QUARTER = 3
 UNUSED = "(machines that nothing uses)"
 TITLES = {
     "purchase": "Machines, less their worth at the end",
-    "owned": "Machines that are there already",
+    "owned": "Place, staff and idle power of machines that are there",
     "commitments": "Rents for a term",
     "upkeep": "Place, staff and idle power of machines",
     "power": "Power of work",

@@ -158,9 +158,12 @@ def _plans(problem: Problem, cost: Cost) -> Iterator[tuple[str, First]]:
 
     Half of the best one only if it does the work as planned.
     """
+    owns = any(supply.way is Way.OWNED for supply in problem.supplies)
     ways = {
         "the cheapest plan": problem,
-        "rent everything": without(problem, lambda way: way is Way.BUY),
+        "buy nothing more" if owns else "rent everything": without(
+            problem, lambda way: way is Way.BUY
+        ),
         "buy everything": without(problem, lambda way: way in (None, Way.COMMIT)),
     }
     programs = Programs()

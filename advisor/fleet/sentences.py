@@ -65,7 +65,7 @@ def answer(
             f"{money(account.worth_usd)} that the machines are worth at the end, "
             "in today's money."
         )
-    kept = account.lines["upkeep"] + account.lines["power"]
+    kept = sum(account.lines[kind] for kind in ("owned", "upkeep", "power"))
     if bought and kept > WORTH_TELLING * account.total_usd:
         text += f" It includes {money(kept)} for power, place and staff."
     for way, some, whose in ((Way.BUY, bought, "Its"), (Way.OWNED, there, "Your")):

@@ -152,8 +152,12 @@ def _reasons(purchases: Iterable[Purchase]) -> list[str]:
 
 def _waits(plan: FleetPlan) -> list[str]:
     return [
-        f"{item.workload} on {item.machine}, from month {item.month}: half of the runs wait under "
-        f"{duration(item.median_h * HOUR_S)}, 90 % under {duration(item.p90_h * HOUR_S)}, 99 % "
-        f"under {duration(item.p99_h * HOUR_S)}; {percent(item.late_share)} end late."
+        f"{item.workload} on {item.machine}, from month {item.month}: half of the runs wait "
+        f"{_under(item.median_h)}, 90 % {_under(item.p90_h)}, 99 % {_under(item.p99_h)}; "
+        f"{percent(item.late_share)} end late."
         for item in plan.waiting
     ]
+
+
+def _under(wait_h: float) -> str:
+    return f"under {duration(wait_h * HOUR_S)}" if wait_h else "not at all"

@@ -111,6 +111,13 @@ def test_hours_of_sound_are_a_rate_of_windows() -> None:
     assert found.workload.startswith("transcribe 1,667 hours of sound a day: 2.31 requests/s")
     assert found.serving.sound_s_per_s is not None
     assert found.serving.sound_s_per_s.expected == pytest.approx(5000 / 72, rel=1e-3)
+    case = {
+        "model": {"preset": "whisper-large-v3"},
+        "limits": {"owned": [{"accelerator": "rtx-4090"}]},
+    }
+    work = {"kind": "serving", "audio_hours": "20/day"}
+    assert "real time" not in advisor.recommend({**case, "workload": work}).answer  # it is the rate
+    assert "x real time" in advisor.recommend({**case, "workload": {"kind": "serving"}}).answer
 
 
 def test_beams_share_the_encoders_output_but_not_their_own_tokens() -> None:

@@ -147,8 +147,11 @@ def test_windows_of_several_recordings_are_decoded_together(monkeypatch: Any) ->
     assert found["join"]([" a", " b"]) == " a b"
 
 
-@pytest.mark.parametrize("turn", [True, False])
-def test_images_are_drawn_with_the_plans_steps_and_size(monkeypatch: Any, turn: bool) -> None:
+@pytest.mark.parametrize(("turn", "packs"), [(True, False), (False, False), (True, True)])
+def test_images_are_drawn_with_the_plans_steps_and_size(
+    monkeypatch: Any, turn: bool, packs: bool
+) -> None:
+    """Diffusers' guide to bitsandbytes packs the transformer of FLUX and its T5, not CLIP."""
     calls: list[Any] = []
 
     class Image:
@@ -159,8 +162,8 @@ def test_images_are_drawn_with_the_plans_steps_and_size(monkeypatch: Any, turn: 
         vae = SimpleNamespace(enable_slicing=lambda: calls.append("slices"))
 
         @classmethod
-        def from_pretrained(cls, name: str, torch_dtype: str) -> "Pipeline":
-            calls.append((name, torch_dtype))
+        def from_pretrained(cls, name: str, torch_dtype: str, **packed: Any) -> "Pipeline":
+            calls.append((name, torch_dtype, *packed.values()))
             return cls()
 
         def to(self, device: str) -> None:
@@ -175,16 +178,30 @@ def test_images_are_drawn_with_the_plans_steps_and_size(monkeypatch: Any, turn: 
 
     modules = {
         "torch": SimpleNamespace(bfloat16="16 bits"),
-        "diffusers": SimpleNamespace(AutoPipelineForText2Image=Pipeline),
+        "diffusers": SimpleNamespace(
+            AutoPipelineForText2Image=Pipeline,
+            BitsAndBytesConfig=lambda **bits: ("diffusers", bits["bnb_4bit_quant_type"]),
+            PipelineQuantizationConfig=lambda quant_mapping: quant_mapping,
+        ),
+        "transformers": SimpleNamespace(
+            BitsAndBytesConfig=lambda **bits: ("transformers", bits["bnb_4bit_quant_type"])
+        ),
     }
     arguments: dict[str, object] = {"--model": "org/name", "--dtype": "bfloat16"}
     arguments |= {"--device": "cuda", "--batch": 4, "--steps": 50, "--size": 1024, "--port": 8000}
     if turn:
         arguments["--in-turn"] = ""
+    if packs:
+        arguments["--weights"] = "nf4"
     found = started("images.py", arguments, modules, monkeypatch)
     assert found["answer"](["a", "b"]) == [b"PNG", b"PNG"]
+    loaded, *calls = calls
+    assert loaded[:2] == ("org/name", "16 bits")
+    parts = loaded[2] if packs else {}
+    assert [parts.get(name) for name in ("transformer", "text_encoder", "text_encoder_2")] == (
+        [("diffusers", "nf4"), None, ("transformers", "nf4")] if packs else [None] * 3
+    )
     assert calls == [
-        ("org/name", "16 bits"),
         ("in turn", "cuda") if turn else "cuda",
         "slices",
         {"num_inference_steps": 50, "height": 1024, "width": 1024},

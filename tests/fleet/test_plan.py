@@ -1,5 +1,6 @@
 """Portfolios through the facade: what may be said, and what a plan holds."""
 
+import re
 from typing import Any
 
 import pytest
@@ -100,6 +101,20 @@ def test_machines_that_are_there_cost_only_their_power_and_upkeep() -> None:
     titles = {item.where for item in plan.assignments}
     assert titles == {"Desktop computer with 2 x GeForce RTX 5090"}
     assert {line.name for line in plan.lines} == {"owned", "power"}
+
+
+def test_what_is_paid_beside_the_price_is_power_place_and_staff_of_old_machines_too() -> None:
+    """All that is paid, less the price of machines: the year has no rents. The keeping of a machine
+    that is there was left out of the sentence."""
+    busy = {**CHATBOT, "case": serve("llama-3.1-8b", concurrency=64, limits={"max_tpot_ms": 50})}
+    means = dict.fromkeys(("rent", "spot", "commit", "serverless", "api"), False)
+    owned = [{"machine": "desktop-1/rtx-5060-ti-16gb"}]
+    work = portfolio(TUNE, busy, owned=owned, means=means)
+    text = plan_fleet(work, alternatives=False).sentence
+    found = re.search(r"for (\$[\d,]+):.* is (\$[\d,]+) paid.* includes (\$[\d,]+) for power", text)
+    assert found is not None
+    price, paid, kept = (float(each.strip("$").replace(",", "")) for each in found.groups())
+    assert kept == pytest.approx(paid - price, abs=2)
 
 
 def test_an_office_gets_no_loud_machine_and_a_budget_is_kept() -> None:

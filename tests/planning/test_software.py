@@ -167,3 +167,84 @@ def test_an_encoder_is_not_fine_tuned_by_what_trains_models_that_write(model: st
     assert found.rankings[0].plans[0].estimate.software is not None
     assert found.rankings[0].plans[0].estimate.software.name == "accelerate"
     assert "trl" in used(answer(work))
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "gigabytes"),
+    [
+        ("llama-3.1-8b", 2_972, 8),
+        ("llama-3.1-8b", 21_848, 12),
+        ("llama-3.1-8b", 78_475, 24),
+        ("llama-3.1-8b", 342_733, 80),
+        ("llama-3.3-70b", 12_106, 48),
+        ("llama-3.3-70b", 89_389, 80),
+    ],
+)
+def test_unsloth_holds_the_contexts_that_it_publishes(
+    model: str, tokens: int, gigabytes: float
+) -> None:
+    """docs.unsloth.ai, Unsloth Benchmarks: the longest sequence of QLoRA with rank 32 on all
+    layers, one at a time, on a card of so many GB. With the inputs of blocks on the card too,
+    78,475 tokens took 41 GiB."""
+    work = {"kind": "fine_tuning", "method": "qlora", "lora_rank": 32, "software": "unsloth"}
+    work |= {"sequence_length": tokens, "global_batch": 1, "optimizer": "adamw_8bit"}
+    held = {"micro_batch": 1, "recompute": "full", "offload": ["activations"]}
+    case = {"model": {"preset": model}, "workload": work, "layout": held}
+    found = advisor.estimate({**case, "hardware": {"accelerator": "h100-pcie", "count": 1}})
+    assert found.memory.total_bytes.expected == pytest.approx(gigabytes * 1e9, rel=0.12)
+    assert not [text for text in found.assumptions if "offers no" in text]
+
+
+def test_a_search_keeps_block_inputs_on_the_host_under_unsloth() -> None:
+    work = {"kind": "fine_tuning", "method": "qlora", "software": "unsloth", "tokens": 1e7}
+    work |= {"sequence_length": 40_000, "global_batch": 1}
+    found = answer(work, owned=[{"accelerator": "rtx-4090"}])
+    layout = found.plans[0].estimate.layout
+    assert [item.value for item in layout.offload] == ["activations"]
+
+
+def test_a_board_computes_in_fp32_what_is_published_in_16_bits() -> None:
+    """ONNX Runtime has no fp16 on processors; Ultralytics runs YOLO11n in fp32 on a Raspberry Pi 5
+    (docs.ultralytics.com, Raspberry Pi)."""
+    found = answer({"kind": "serving"}, "yolo11n", owned=[{"accelerator": "raspberry-pi-5"}])
+    assert found.plans[0].estimate.precision == "fp32"
+
+
+@pytest.mark.parametrize("card", ["rtx-4070", "rx-7900-xt", "arc-b580"])
+def test_a_large_diffusion_network_is_packed_where_16_bits_do_not_fit(card: str) -> None:
+    """huggingface.co/HighCWu/FLUX.1-dev-4bit: 8.5 GB with its parts in turn, the encoder of text in
+    4 bits too."""
+    one = SERVE | {"concurrency": 1}
+    plan = answer(one, "flux.1-dev", owned=[{"accelerator": card}]).plans[0].estimate
+    assert plan.precision == "nf4"
+    assert 6e9 < plan.memory.total_bytes.expected < 8.5e9
+    whole = answer(one, "flux.1-dev", owned=[{"accelerator": "rtx-4090"}])
+    assert whole.plans[0].estimate.precision == "bf16"
+
+
+def test_an_encoder_is_not_offered_tools_for_models_that_write() -> None:
+    """Liger Kernel's table of models and torchtune's folder of models name no BERT."""
+    work = {"kind": "fine_tuning", "method": "full", "samples": 100_000}
+    card = {"accelerator": "rtx-4090", "count": 1}
+    found = advisor.estimate({"model": {"preset": "bert-base"}, "workload": work, "hardware": card})
+    told = " ".join((*found.improvements, *found.assumptions))
+    assert not [name for name in ("Liger", "torchtune", "TRL") if name in told]
+
+
+@pytest.mark.parametrize(
+    ("model", "card"), [("bert-base", "a100-sxm-80gb"), ("vit-base-patch16-224", "gaudi3")]
+)
+def test_small_networks_train_whole_on_each_card(model: str, card: str) -> None:
+    """PyTorch Distributed Overview: DDP for a model that fits a single GPU. ZeRO-3 was planned."""
+    work = {"kind": "fine_tuning", "method": "full", "samples": 1_000_000}
+    found = answer(work, model, owned=[{"accelerator": card, "count": 8}])
+    assert found.plans[0].estimate.layout.sharding == "ddp"
+    assert found.plans[0].estimate.layout.tensor == 1
+
+
+def test_the_next_usual_tool_is_planned_where_the_first_needs_too_much() -> None:
+    """Unsloth publishes 2,972 tokens of QLoRA for Llama 3.1 8B on 8 GB, where Hugging Face runs out
+    of memory (docs.unsloth.ai, Unsloth Benchmarks)."""
+    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "sequence_length": 2048}
+    assert used(answer(work, owned=[{"accelerator": "rtx-3070"}])) == {"unsloth"}
+    assert used(answer(work, owned=[{"accelerator": "rtx-3090"}])) == {"trl"}

@@ -203,6 +203,7 @@ def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None
     assert likely.likely_bytes < likely.usable_bytes < likely.needed_bytes
     assert "may fit, with " in way_out_sentence(likely, tight)
     shorter = {"lora_targets": ["q", "k", "v", "o"], "lora_rank": 8, "sequence_length": 1024}
+    shorter["software"] = "trl"  # typed without it, the next usual tool is planned: it needs less
     hosted = {"layout": (tight.layout.model_dump(mode="json") | {"offload": ["activations"]})}
     again = changed(asked, workload=shorter, **hosted)
     assert again.memory.total_bytes.expected == pytest.approx(likely.likely_bytes)
@@ -240,7 +241,7 @@ def test_gpt_oss_fits_16_gb_as_its_trainer_publishes() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        "--model flux.1-dev --accelerator rtx-3060-12gb",
+        "--model flux.1-dev --accelerator rtx-3060-12gb --weights bf16",
         "--model llama-3.3-70b --accelerator rtx-3060-12gb --host-memory 16GB",
         "--model llama-3.1-8b --accelerator rtx-3060-12gb --weights bf16 --gpu-layers 33",
         "--model qwen3-32b --accelerator rtx-4090 --weights q8_0 --gpu-layers 64 --concurrency 1",
@@ -271,3 +272,11 @@ def test_a_computer_that_nobody_rents_is_told_a_larger_one_of_its_maker() -> Non
     found = advisor.estimate(serve("llama-3.3-70b", "apple-m4", concurrency=1))
 
     assert any(item.change.startswith("a larger card: 1x Apple") for item in found.ways_out)
+
+
+def test_no_board_is_the_larger_card_of_a_workstation() -> None:
+    """A Jetson AGX Orin, a computer of its own, was told in place of an RTX A6000."""
+    work = {"method": "qlora", "software": "unsloth", "sequence_length": 2048}
+    found = advisor.estimate(tune("llama-3.3-70b", "rtx-a6000", 1, **work))
+    [larger] = [each.change for each in found.ways_out if each.change.startswith("a larger card")]
+    assert larger == "a larger card: 1x NVIDIA H100 PCIe 80GB"

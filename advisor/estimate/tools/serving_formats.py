@@ -33,7 +33,7 @@ class Way(NamedTuple):
 def ladder_of(tool: Tool) -> FormatLadder:
     """Return the formats that a plan may choose under a tool."""
     ladders = tool_choice().formats
-    return ladders.get(tool.engine or "", ladders["default"])
+    return ladders.get(tool.engine or tool.name, ladders["default"])
 
 
 def ways_of(
@@ -61,7 +61,8 @@ def _formats(
 
     An asked format is the only one. A model that is published in fewer bits (gpt-oss, a GGUF file)
     keeps its format; engines without kernels for it do not serve it. Networks that process batches
-    keep theirs, too: they are bound by compute, which narrower weights alone do not help.
+    keep theirs, too, unless they are large: they are bound by compute, which narrower weights alone
+    do not help.
     """
     tool, support = program
     ladder = ladder_of(tool)
@@ -76,7 +77,7 @@ def _formats(
     if own is None and not serves_in(card, stored_format(card, published)):
         own = stored_format(card, published)  # refused for its format, whatever the software
     narrow = published not in FORMAT_BYTES
-    if narrow or not model.generates:
+    if narrow or not (model.generates or model.denoises):
         return () if own is None else (Way(tool, own),)
     first = [Way(tool, own)] if own is not None and ladder.own else []
     sizes = {WEIGHT_FORMATS[own or "fp32"].bytes_per_parameter}
@@ -113,8 +114,8 @@ def hosted_ways(
 
 
 def stored(support: Support, card: Accelerator, name: str, *, asked: bool) -> str | None:
-    """Return the format in which a tool serves weights; it converts between those of 16 bits."""
-    others = SIXTEEN_BIT if name in SIXTEEN_BIT and not asked else ()
+    """Return the format in which a tool serves weights; it converts 16 bits, or widens them."""
+    others = (*SIXTEEN_BIT, "fp32") if name in SIXTEEN_BIT and not asked else ()
     able = (item for item in (name, *others) if serves_in(card, item))
     return next((item for item in able if support.serves(card, item)), None)
 

@@ -204,7 +204,7 @@ def resolve_training(
         notes.append(_REFERENCE[method in ADAPTED])
     optimizer = workload.optimizer or default_optimizer(architecture, method, notes)
     cross_entropy = workload.cross_entropy
-    if cross_entropy is None and method:
+    if cross_entropy is None and method and architecture.generates:
         cross_entropy = default_loss(workload.software, tool, preference, notes)
     software = software_of(workload, architecture, recipe, tool)
     notes += _software_notes(workload, architecture, software, tool)

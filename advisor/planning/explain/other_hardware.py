@@ -66,15 +66,19 @@ def more_cards(case: Case, placement: Placement) -> Iterator[Change]:
 
 
 def larger_cards(case: Case, placement: Placement, catalog: Catalog) -> Iterator[Change]:
-    """Yield as many cards of the vendor with more memory, to rent or to buy, least memory first."""
-    training = not isinstance(case.workload, Serving)
+    """Yield as many cards of the vendor with more memory, to rent or to buy, least memory first.
+
+    Chips that share a computer's memory are no larger cards, except for those that do, too.
+    """
+    training, own = not isinstance(case.workload, Serving), placement.accelerator
     larger = sorted(
         (
             other
             for other in catalog.accelerators
-            if other.vendor == placement.accelerator.vendor
-            and other.memory_reported_bytes > placement.accelerator.memory_reported_bytes
+            if other.vendor == own.vendor
+            and other.memory_reported_bytes > own.memory_reported_bytes
             and not (training and other.inference_only)
+            and other.shares_host_memory <= own.shares_host_memory
             and (other.purchase_usd or catalog.offers_for(other.key))
         ),
         key=lambda other: other.memory_reported_bytes,

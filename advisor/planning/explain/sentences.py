@@ -244,7 +244,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         after = f", {output}" if serving.arrivals is None else _tail(serving)
         text = f"{start}: {first} {serving.timed}{after}"
-    if serving.sound_s_per_s is not None:
+    if serving.sound_s_per_s is not None and serving.arrivals is None:  # else the stated rate
         text += f", {rate(serving.sound_s_per_s, 'x real time', with_range=True)}"
     if rent is not None:
         text += f", {money(rent)} a month"

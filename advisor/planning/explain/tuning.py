@@ -289,8 +289,8 @@ def _best(
 
 
 def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
-    text = run.architecture.unit is Unit.TOKEN
-    eager = run.software == "huggingface" and text and run.method is not None
+    text, writes = run.architecture.unit is Unit.TOKEN, run.architecture.generates
+    eager = run.software == "huggingface" and writes and run.method is not None
     if eager and placement.accelerator.vendor in LIGER_VENDORS:
         yield _Change(
             "Liger kernels (--software liger)", replace(run, software="liger", cross_entropy=None)
@@ -312,7 +312,7 @@ def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
             "8-bit AdamW states (--optimizer adamw_8bit)",
             replace(run, optimizer=Optimizer.ADAMW_8BIT),
         )
-    single = placement.count == 1 and run.method is FineTuningMethod.FULL
+    single = writes and placement.count == 1 and run.method is FineTuningMethod.FULL
     if single and run.recipe.compute == "bf16" and placement.accelerator.vendor == "NVIDIA":
         # The recipe of torchtune for 8B on one card of 24 GB.
         yield _Change(

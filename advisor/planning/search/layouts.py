@@ -53,7 +53,8 @@ FULL_STATES_BYTES: Final = 16.0
 """Weights, gradients and states of one parameter in mixed precision (Rajbhandari et al. 2020,
 arXiv:1910.02054, section 3.1). [bytes]"""
 SMALL_STATES_BYTES: Final = 4e9
-"""Up to here DDP stands for ZeRO-1, too: sharing so little out saves no card. [bytes]"""
+"""Up to here DDP alone is tried: sharing so little out saves no card. PyTorch advises DDP for what
+fits one (docs.pytorch.org, PyTorch Distributed Overview; read 2026-11-28). [bytes]"""
 LARGE_STATES_BYTES: Final = 512e9
 """From here on no rank holds them whole, nor half of them under ZeRO-2. [bytes]"""
 WHOLE: Final = SHARDING_LEVEL[Sharding.ZERO3]
@@ -237,8 +238,10 @@ def _levels(
     tensor, pipeline, context, data, expert = degrees
     if "sharding" in stated:
         return (stated["sharding"],)
-    if frozen or data * context == 1 or states <= SMALL_STATES_BYTES:
+    if frozen or data * context == 1:
         levels: tuple[int, ...] = (0, WHOLE)
+    elif states <= SMALL_STATES_BYTES:
+        levels = (0,)
     elif tensor * pipeline * context * expert > 1 or states > LARGE_STATES_BYTES:
         levels = (1, WHOLE)
     else:

@@ -201,12 +201,9 @@ def _training_moves(layout: ParallelLayout) -> Moves:
             if sharding is not layout.sharding:
                 words = f"sharding {layout.sharding.value} to {sharding.value}"
                 yield words, {"sharding": sharding}
-    for what in (Offload.OPTIMIZER, Offload.ACTIVATIONS):
+    for what in layout.offload:  # more there costs time, and saves memory that a plan has
         left = tuple(item for item in layout.offload if item is not what)
-        if left != layout.offload:
-            yield f"{what.value} back from the host", {"offload": left}
-        else:
-            yield f"{what.value} to the host's memory", {"offload": (*left, what)}
+        yield f"{what.value} back from the host", {"offload": left}
     if layout.pipeline > 1:
         for stages in (layout.virtual_stages * 2, layout.virtual_stages // 2):
             if stages >= 1:
