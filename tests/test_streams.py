@@ -77,17 +77,45 @@ def test_nothing_open_at_all_ends_quietly() -> None:
     assert shell(f"ADVISOR {COMPARE} <&- >&- 2>&-").returncode == 1
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        *(f"COLUMNS={value}" for value in ("0", "1", "-3", "abc", "²", "", "9" * 30, "9" * 6_000)),
-        *("LINES=0", "LINES=²", "TERM=dumb", "NO_COLOR=1", "FORCE_COLOR=1"),
-        *("LC_ALL=C", "PYTHONIOENCODING=ascii", "PYTHONIOENCODING=utf-8:strict"),
-    ],
+WINDOWS = (
+    *(f"COLUMNS={value}" for value in ("0", "1", "-3", "abc", "²", "", "9" * 30, "9" * 6_000)),
+    *("LINES=0", "LINES=²", "TERM=dumb", "NO_COLOR=1", "FORCE_COLOR=1"),
 )
-def test_no_terminal_is_too_odd_to_print_to(setting: str) -> None:
+"""What the program reads anew for each answer."""
+PRINTED = (["compare", "t4", "l4"], ["recommend", "--help"])
+PRINTER = f"""
+import os, sys
+from advisor.cli import main
+for setting in sys.argv[1:]:
     name, _, value = setting.partition("=")
-    for command in (["compare", "t4", "l4"], ["recommend", "--help"]):
+    os.environ[name] = value
+    for command in {PRINTED}:
+        print("\\0", main(command), end="\\0", flush=True)
+    del os.environ[name]
+"""
+
+
+def test_no_window_is_too_odd_to_print_to() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTER, *WINDOWS],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        timeout=200,
+    )
+    answers, codes = done.stdout.split("\0")[:-1:2], done.stdout.split("\0")[1::2]
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert codes == [" 0"] * len(WINDOWS) * len(PRINTED)
+    assert [answer[:80] for answer in answers if not 400 < len(answer) < 100_000] == []
+
+
+@pytest.mark.parametrize(
+    "setting", ["LC_ALL=C", "PYTHONIOENCODING=ascii", "PYTHONIOENCODING=utf-8:strict"]
+)
+def test_no_locale_is_too_odd_to_print_in(setting: str) -> None:
+    name, _, value = setting.partition("=")
+    for command in PRINTED:
         done = process(*command, **{name: value})
 
         assert (done.returncode, done.stderr) == (0, "")

@@ -1,7 +1,7 @@
 """Dates and ages of prices. Sources state the day, the month or only the year."""
 
 import os
-from datetime import date, datetime
+from datetime import date
 from typing import Final
 
 from advisor.foundation.refusals import refusal
@@ -26,7 +26,7 @@ def current_day() -> date:
     if not given:
         return date.today()
     try:
-        return datetime.strptime(given, "%Y-%m-%d").date()
+        return first_day(given)
     except ValueError:
         raise refusal("no_day", value=given, name=TODAY) from None
 

@@ -58,7 +58,7 @@ from advisor.export.training.tool import descriptions
 from advisor.export.versions import read_versions
 from advisor.fleet.machines import machines
 from advisor.fleet.quick import common_questions
-from advisor.foundation import resources
+from advisor.foundation import data_files, resources
 from advisor.foundation.references import references
 from advisor.foundation.refusals import sentences
 from advisor.foundation.resources import data_path
@@ -455,13 +455,16 @@ def forget() -> None:
 
 @functools.lru_cache(maxsize=1)
 def caches(modules: int) -> "list[functools._lru_cache_wrapper[object]]":
-    """Return every cache of the program, of which so many modules are loaded with all others."""
+    """Return every cache of the program, of which so many modules are loaded with all others.
+
+    All but the stamp of the code, which nothing here changes: to make it anew reads every folder.
+    """
     return [
         value
         for name, module in list(sys.modules.items())
         if name.startswith("advisor")
         for value in vars(module).values()
-        if isinstance(value, functools._lru_cache_wrapper)
+        if isinstance(value, functools._lru_cache_wrapper) and value is not data_files._code
     ]
 
 

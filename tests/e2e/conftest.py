@@ -26,6 +26,8 @@ CHROMIUM_ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # No page lives long enough to repay what its fastest code takes to compile.
+    "--js-flags=--no-opt",
 )
 # A page opened by its own address looks for the server below that address first.
 SEARCH_FOR_SERVER = re.compile(r"^http://127\.0\.0\.1:\d+/[^?]+/_stcore/(health|host-config)$")

@@ -35,12 +35,13 @@ def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendati
     )
 
 
-def test_opening_gives_an_answer_and_charts_and_the_first_screen_holds_controls_and_numbers(
+def test_the_first_screen_holds_controls_and_numbers_why_not_and_a_mistake_below_its_field(
     page: Page, app_url: str
 ) -> None:
     open_answer(page, app_url)
+    found = fine_tune()
 
-    expect(page.locator(ANSWER)).to_have_text(unbroken(fine_tune().answer))
+    expect(page.locator(ANSWER)).to_have_text(unbroken(found.answer))
     expect(page.locator(CHART).first).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     for label in ("Tokens", "Deadline", "Budget (USD)"):
@@ -50,47 +51,12 @@ def test_opening_gives_an_answer_and_charts_and_the_first_screen_holds_controls_
         expect(metric).to_be_in_viewport(ratio=1)
     expect(page.get_by_text("Assumed:")).to_be_in_viewport(ratio=1)
 
-
-def test_three_inputs_change_the_answer(page: Page, app_url: str) -> None:
-    open_answer(page, app_url)
-    page.evaluate(COUNT_ANSWERS)
-
-    fill(page, "Tokens", "200M")
-    expect(page.locator(ANSWER)).to_have_text(unbroken(fine_tune(tokens=200e6).answer))
-
-    fill(page, "Deadline", "10h")
-    expect(page.locator(ANSWER)).to_have_text(
-        unbroken(fine_tune(tokens=200e6, deadline_hours=10).answer)
-    )
-
-    choose(page, "Task", "Serve")
-    serving = advisor.recommend(
-        serve(
-            "llama-3.1-8b",
-            concurrency=8,
-            limits={"max_tpot_ms": 50},
-        )
-    )
-    expect(page.locator(ANSWER)).to_have_text(unbroken(serving.answer))
-    assert page.evaluate("window.mostAnswers") == 1, "an old answer stood beside the new one"
-
-
-def test_why_not_gives_the_reason(page: Page, app_url: str) -> None:
-    open_answer(page, app_url)
-    [rejection] = [item for item in fine_tune().rejections if item.accelerator == "a40"]
-
+    [rejection] = [item for item in found.rejections if item.accelerator == "a40"]
     choose(page, "Why not", "A40", rejection.accelerator_name)
-
     expect(page.get_by_text(rejection.message)).to_be_visible()
     expect(page.get_by_text(rejection.remedy)).to_be_visible()
 
-
-def test_a_mistake_is_told_below_its_field(page: Page, app_url: str) -> None:
-    open_answer(page, app_url)
-    before = page.locator(ANSWER).inner_text()
-
     fill(page, "Deadline", "soon")
-
     error = page.get_by_role("alert").filter(has_text="Deadline must be a time")
     expect(error).to_be_visible()
     field = page.get_by_label("Deadline", exact=True).bounding_box()
@@ -99,16 +65,55 @@ def test_a_mistake_is_told_below_its_field(page: Page, app_url: str) -> None:
     assert sentence is not None
     assert field["y"] + field["height"] <= sentence["y"] <= field["y"] + field["height"] + 40
     assert sentence["x"] <= field["x"] + field["width"] / 2 <= sentence["x"] + sentence["width"]
-    expect(page.locator(ANSWER)).to_have_text(before)
+    expect(page.locator(ANSWER)).to_have_text(unbroken(found.answer))
     expect(page.get_by_label("Tokens", exact=True)).to_have_value("10M")
 
 
-def test_advanced_stays_open_while_its_fields_change(page: Page, app_url: str) -> None:
+def test_three_inputs_change_the_answer_and_its_link_and_file_hold_them(
+    new_page: Callable[..., Page], app_url: str
+) -> None:
+    sender = new_page()
+    open_answer(sender, app_url)
+    sender.evaluate(COUNT_ANSWERS)
+    fill(sender, "Tokens", "200M")
+    expect(sender.locator(ANSWER)).to_have_text(unbroken(fine_tune(tokens=200e6).answer))
+
+    fill(sender, "Deadline", "10h")
+    found = fine_tune(tokens=200e6, deadline_hours=10)
+    expect(sender.locator(ANSWER)).to_have_text(unbroken(found.answer))
+
+    unfold(sender, "Share")
+    with sender.expect_download() as download:
+        sender.get_by_role("button", name="Case file").click()
+    case = advisor.load_case(download.value.path())
+    assert advisor.recommend(case).answer == found.answer
+    link = sender.locator("pre").inner_text().replace("\n", "")
+    receiver = new_page()
+    open_answer(receiver, link)
+    expect(receiver.get_by_label("Tokens", exact=True)).to_have_value("200M")
+    expect(receiver.locator(ANSWER)).to_have_text(unbroken(found.answer))
+    expect(receiver.get_by_text("The link had values")).to_have_count(0)
+
+    choose(sender, "Task", "Serve")
+    serving = advisor.recommend(serve("llama-3.1-8b", concurrency=8, limits={"max_tpot_ms": 50}))
+    expect(sender.locator(ANSWER)).to_have_text(unbroken(serving.answer))
+    assert sender.evaluate("window.mostAnswers") == 1, "an old answer stood beside the new one"
+
+
+def test_a_slider_moves_the_answer_and_advanced_stays_open_while_its_fields_change(
+    page: Page, app_url: str
+) -> None:
     open_answer(page, app_url)
+    slider = page.get_by_role("slider", name="Slide: Tokens")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_label("Tokens", exact=True).first).to_have_value("12M")
+    expect(page).to_have_url(re.compile("tokens=12M"))
+    expect(slider).to_be_focused()
+    settle(page)
 
     unfold(page, "Advanced")
     fill(page, "Sequence length", "8192")
-
     expect(page.get_by_text("Advanced (1 changed): Sequence length")).to_be_visible()
     expect(page.get_by_label("Sequence length", exact=True)).to_be_visible()
 
@@ -126,40 +131,11 @@ def test_the_shape_behind_a_count_is_edited_beside_published_models(
     expect(page.get_by_label("Key-value heads", exact=True)).to_be_visible()
 
 
-def test_a_shared_link_opens_with_the_same_inputs(
-    new_page: Callable[..., Page], app_url: str
-) -> None:
-    sender = new_page()
-    open_answer(sender, app_url)
-    fill(sender, "Tokens", "200M")
-    expect(sender.locator(ANSWER)).to_have_text(unbroken(fine_tune(tokens=200e6).answer))
-    unfold(sender, "Share")
-    link = sender.locator("pre").inner_text().replace("\n", "")
-
-    receiver = new_page()
-    open_answer(receiver, link)
-
-    expect(receiver.get_by_label("Tokens", exact=True)).to_have_value("200M")
-    expect(receiver.locator(ANSWER)).to_have_text(unbroken(fine_tune(tokens=200e6).answer))
-    expect(receiver.get_by_text("The link had values")).to_have_count(0)
-
-
 def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
     open_answer(page, f"{app_url}/?task=serve&users=5M&model=no-such-model")
 
     expect(page.get_by_text("Users at once must be 1 to 1,000,000, not '5M'")).to_be_visible()
     expect(page.get_by_text("not 'no-such-model'. Now: Llama 3.1 8B.")).to_be_visible()
-
-
-def test_downloads_hold_what_the_page_shows(page: Page, app_url: str) -> None:
-    open_answer(page, app_url)
-    unfold(page, "Share")
-
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Case file").click()
-    case = advisor.load_case(download.value.path())
-
-    expect(page.locator(ANSWER)).to_have_text(unbroken(advisor.recommend(case).answer))
 
 
 def test_a_phone_needs_no_sideways_scroll(new_page: Callable[..., Page], app_url: str) -> None:
@@ -212,13 +188,3 @@ def test_a_chart_is_saved_as_svg_or_png(new_page: Callable[..., Page], app_url: 
         ("gpu-advisor-cost-time.svg", b"<svg"),
         ("gpu-advisor-cost-time.png", b"\x89PNG"),
     ]
-
-
-def test_a_slider_moves_the_answer_and_the_address(page: Page, app_url: str) -> None:
-    open_answer(page, app_url)
-    slider = page.get_by_role("slider", name="Slide: Tokens")
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_label("Tokens", exact=True).first).to_have_value("12M")
-    expect(page).to_have_url(re.compile("tokens=12M"))
-    expect(slider).to_be_focused()

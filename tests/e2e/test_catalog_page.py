@@ -13,7 +13,7 @@ SCREENS = 6
 """Most screens of a phone that the page is long."""
 
 
-def test_three_accelerators_and_what_differs(
+def test_three_accelerators_what_differs_and_the_source_of_a_value(
     page: Page, app_url: str, catalog_counts: tuple[int, int, int]
 ) -> None:
     open_page(page, app_url)
@@ -28,9 +28,6 @@ def test_three_accelerators_and_what_differs(
     expect(page.get_by_role("cell", name="Memory, reported", exact=True)).to_be_visible()
     expect(page.get_by_text("at every one of 17 providers that rent both")).to_be_visible()
 
-
-def test_a_value_opens_to_its_source(page: Page, app_url: str) -> None:
-    open_page(page, f"{app_url}/catalog")
     page.get_by_text("Where each value comes from").click()
 
     expect(page.get_by_text("CUDA 13.2 release notes").first).to_be_visible()

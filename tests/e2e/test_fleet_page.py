@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import yaml
 from playwright.sync_api import Page, expect
 
@@ -15,7 +14,9 @@ from tests.e2e.browsing import CHART, follow, open_page, settle, unbroken, width
 STATUS = "p[role=status]"
 
 
-def test_a_person_plans_a_machine_for_the_home(page: Page, app_url: str) -> None:
+def test_a_person_plans_a_machine_for_the_home_and_saves_the_report(
+    page: Page, app_url: str
+) -> None:
     open_page(page, app_url)
     follow(page, "Fleet")
     page.get_by_text("At home: fine-tune one model and run another", exact=True).click()
@@ -31,33 +32,38 @@ def test_a_person_plans_a_machine_for_the_home(page: Page, app_url: str) -> None
     assert "budget=3000" in page.url
     assert width_beyond_the_window(page) <= 0
 
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save the report").click()
+    content = saved.value.path().read_text(encoding="utf-8")
+    assert plan.purchases[0].title in content
+    assert f"{app_url}/fleet?v=1&amp;" in content
 
-@pytest.mark.parametrize(
-    ("ask", "label", "people", "budget"),
-    [
-        ("lab", "A lab: machines for a group of people", 12, 250_000),
-        ("chatbot", "A chatbot: one server or the cloud", 16, 20_000),
-    ],
+
+GROUPS = (
+    ("lab", "A lab: machines for a group of people", 12, 250_000),
+    ("chatbot", "A chatbot: one server or the cloud", 16, 20_000),
 )
-def test_a_person_asks_for_a_group(
-    page: Page, app_url: str, ask: str, label: str, people: int, budget: int
-) -> None:
-    open_page(page, f"{app_url}/fleet")
-    page.get_by_text(label, exact=True).click()
-    settle(page)
-    for name, value in (("People", people), ("Budget for machines (USD)", budget)):
-        box = page.get_by_role("spinbutton", name=name)
-        box.fill(str(value))
-        box.press("Enter")
-        settle(page)
 
-    plan = plan_fleet(quick_portfolio(ask, budget_usd=budget, people=people))
-    expect(page.locator(STATUS).first).to_contain_text(plan.sentence, timeout=60_000)
-    runs = page.get_by_role("table").filter(has_text="Runs on")
-    expect(runs).to_contain_text(next(iter(plan.places().values())))
-    for machine in plan.fleet[:1]:
-        drawn = page.locator(".js-plotly-plot").first
-        expect(drawn).to_contain_text(f"{machine.title}, office hours")
+
+def test_a_person_asks_for_a_group_and_then_another(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/fleet")
+    for ask, label, people, budget in GROUPS:
+        page.get_by_text(label, exact=True).click()
+        settle(page)
+        for name, value in (("People", people), ("Budget for machines (USD)", budget)):
+            box = page.get_by_role("spinbutton", name=name)
+            box.fill(str(value))
+            box.press("Enter")
+            settle(page)
+
+        plan = plan_fleet(quick_portfolio(ask, budget_usd=budget, people=people))
+        expect(page.locator(STATUS).first).to_contain_text(plan.sentence, timeout=60_000)
+        settle(page)
+        runs = page.get_by_role("table").filter(has_text="Runs on")
+        expect(runs).to_contain_text(next(iter(plan.places().values())))
+        for machine in plan.fleet[:1]:
+            drawn = page.locator(".js-plotly-plot").first
+            expect(drawn).to_contain_text(f"{machine.title}, office hours")
 
 
 def test_the_report_of_a_fleet_prints_on_two_pages(page: Page) -> None:
@@ -67,19 +73,6 @@ def test_the_report_of_a_fleet_prints_on_two_pages(page: Page) -> None:
     assert page.get_by_role("heading", level=1).inner_text().startswith("What to own")
     printed = page.pdf(prefer_css_page_size=True, print_background=True)
     assert len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= 2
-
-
-def test_the_page_offers_the_report(page: Page, app_url: str) -> None:
-    open_page(page, f"{app_url}/fleet?ask=home&budget=2500")
-    page.locator(STATUS).first.wait_for(timeout=60_000)
-    settle(page)
-    with page.expect_download() as saved:
-        page.get_by_role("button", name="Save the report").click()
-
-    content = saved.value.path().read_text(encoding="utf-8")
-    plan = plan_fleet(quick_portfolio("home", budget_usd=2500))
-    assert plan.purchases[0].title in content
-    assert f"{app_url}/fleet?v=1&amp;" in content
 
 
 PORTFOLIO = b"""\

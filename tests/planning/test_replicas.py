@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import advisor
 from advisor.catalog import Catalog
@@ -23,7 +24,7 @@ from advisor.estimate.serving.times import serving_times
 from advisor.estimate.tools.engine import engine_of
 from advisor.estimate.tools.serving_formats import served_format
 from advisor.estimate.tools.software import ToolRules
-from advisor.nouns.hardware import Node, Offer, PriceKind
+from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
@@ -145,6 +146,20 @@ def test_no_number_of_replicas_on_any_offer_is_cheaper(case: dict[str, Any]) -> 
     assert most <= 1.01 * brute_force(asked, advisor.load_catalog())
 
 
+@cache
+def divisions(
+    machine: int, *, widest: int, heads: int, most: tuple[int, int]
+) -> tuple[LayoutArrays, NDArray[np.int_]]:
+    """Every division of up to so many machines into up to so many replicas, and its machines."""
+    layouts, instances = [], []
+    for number, tensor, pipeline in product(range(1, most[0] + 1), (1, 2, 4, 8, 16), (1, 2, 4)):
+        replicas = min(number * machine // (tensor * pipeline), most[1])
+        if replicas and heads % tensor == 0 and tensor <= widest:
+            layouts.append(ParallelLayout(data=replicas, tensor=tensor, pipeline=pipeline))
+            instances.append(number)
+    return LayoutArrays.stack(layouts), np.array(instances, dtype=int)
+
+
 def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
     """Least rent of a month: every offer, every number of instances, every division. [USD]"""
     asked = prepared(advisor.load_case(content), catalog)
@@ -160,21 +175,22 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
     }
     spreads = TimeSpreads(model, calibration, work)
 
-    @cache
-    def fewest(key: str, node: Node) -> float:
-        """Least number of such machines that meets the limits, infinite if none does."""
-        card = catalog.accelerator(key)
-        layouts, instances = [], []
-        most = limits.max_accelerators // node.accelerators
-        for number, tensor, pipeline in product(range(1, most + 1), (1, 2, 4, 8, 16), (1, 2, 4)):
-            replicas = min(number * node.accelerators // (tensor * pipeline), most_replicas(work))
-            fits_heads = model.num_attention_heads % tensor == 0
-            inside = tensor <= max(node.accelerators, node.intra_domain)
-            if replicas and fits_heads and inside:
-                layouts.append(ParallelLayout(data=replicas, tensor=tensor, pipeline=pipeline))
-                instances.append(number)
-        if not layouts:
-            return float("inf")
+    def least(card: Accelerator, rents: dict[Node, float]) -> float:
+        """Least rent of such machines that meets the limits, infinite if none does."""
+        divided = [
+            divisions(
+                node.accelerators,
+                widest=max(node.accelerators, node.intra_domain),
+                heads=model.num_attention_heads,
+                most=(limits.max_accelerators // node.accelerators, most_replicas(work)),
+            )
+            for node in rents
+        ]
+        layouts = LayoutArrays.joined([layouts for layouts, _ in divided])
+        usd = np.concatenate(
+            [rent * number for rent, (_, number) in zip(rents.values(), divided, strict=True)]
+        )
+        machine = np.repeat(np.arange(len(rents)), [number.size for _, number in divided])
         tool = tools[card.key]
         name = served_format(work, model, card, tool)
         form = WEIGHT_FORMATS[name]
@@ -185,40 +201,35 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
             weight_format=form,
             cache_bytes=KV_CACHE_FORMATS[cache_format(work, card)],
         )
-        hardware = HardwareArrays.of(card, node, kernels, compute=compute_format(card, form))
-        candidates = Candidates(
-            LayoutArrays.stack(layouts), hardware.take(np.zeros(len(layouts), dtype=np.intp))
-        )
+        compute = compute_format(card, form)
+        hardware = HardwareArrays.stack([(card, node, kernels, compute) for node in rents])
+        candidates = Candidates(layouts, hardware.take(machine))
+        slowest = spreads.of(card, precision=name, count=1).high
         if work.requests_per_s is None:
             times = serving_times(served, ServingLoad.of(work), candidates, constants)
             later, first, met = times.tpot_s, times.ttft_s, times.feasible
         else:
             found = under_arrivals(served, work, candidates, constants)
             (later, first), met = found.latencies(limits.at), found.stable
-            met &= found.load * spreads.of(card, precision=name, count=1).high <= 1
-        later = later * spreads.of(card, precision=name, count=1).high * 1e3
+            met &= found.load * slowest <= 1
+        later = later * slowest * 1e3
         first = first * spreads.first(card, precision=name, at=limits.at).high * 1e3
         met &= later <= (limits.max_tpot_ms or np.inf)
         met &= first <= (limits.max_ttft_ms or np.inf)
-        return float(min(np.array(instances)[met], default=np.inf))
-
-    least = float("inf")
-    for offer in allowed_offers(catalog, limits):
-        if offer.accelerator not in tools:
-            continue
-        card = catalog.accelerator(offer.accelerator)
-        name = served_format(work, model, card, tools[card.key])
         # An unproven card has to give the expected rate at the high end of its range.
-        doubt = 1.0 if spreads.proven(card) else spreads.of(card, precision=name, count=1).high
-        usd = (
-            (offer.on_demand_usd_per_hour or np.inf)
-            * upper_factor(offer, PriceKind.ON_DEMAND)
-            * doubt
-        )
-        usd *= 730
-        # Most offers differ in nothing but place and price.
-        least = min(least, usd * fewest(card.key, node_for(card, offer).changed(assumptions=())))
-    return least
+        doubt = 1.0 if spreads.proven(card) else slowest
+        return doubt * float(min(usd[met], default=np.inf))
+
+    # Most offers differ in nothing but place and price.
+    rents: dict[str, dict[Node, float]] = {}
+    for offer in allowed_offers(catalog, limits):
+        if offer.accelerator not in tools or offer.accelerators > limits.max_accelerators:
+            continue
+        usd = (offer.on_demand_usd_per_hour or np.inf) * upper_factor(offer, PriceKind.ON_DEMAND)
+        node = node_for(catalog.accelerator(offer.accelerator), offer).changed(assumptions=())
+        known = rents.setdefault(offer.accelerator, {})
+        known[node] = min(known.get(node, np.inf), usd * 730)
+    return min(least(catalog.accelerator(key), machines) for key, machines in rents.items())
 
 
 def test_estimate_and_plan_agree_under_a_rate() -> None:

@@ -6,6 +6,7 @@ slowdown that meets the measurement.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import exp, log
 from statistics import fmean, median
 from typing import Final, Self
@@ -143,8 +144,12 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
 
 
 def _timed_rows(name: str, plain: Engine) -> list[TimedRun]:
-    timed = [row for row in shipped_rows(name) if cell(row, "primary_quantity") in (*RATES, *TIMES)]
-    report = score(timed, recognise(timed[0]), plain, table=name)
+    timed = [
+        row | {"also_memory": ""}
+        for row in shipped_rows(name)
+        if cell(row, "primary_quantity") in (*RATES, *TIMES)
+    ]
+    report = score(timed, replace(recognise(timed[0]), judge=None), plain, table=name)
     by_id = {cell(row, "id"): row for row in timed}
     return [
         _timed(found, by_id[found.id], plain)

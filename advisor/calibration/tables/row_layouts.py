@@ -53,13 +53,15 @@ def settled_layout(
     if not cell(row, "micro_batch") and layout.pipeline == 1:
         rank = max(1, run.global_batch // layout.data)
         micro_batches = [rank // parts for parts in range(1, rank + 1) if rank % parts == 0]
-    for policy in policies:
-        for micro_batch in micro_batches:
-            tried = layout.changed(recompute=policy, micro_batch=micro_batch)
-            memory = describe_memory(run, tried, accelerator, calibration)
-            if memory.total_bytes.expected <= memory.usable_bytes:
-                return tried
-    return layout.changed(recompute=policies[-1], micro_batch=micro_batches[-1])
+    *smaller, last = (
+        layout.changed(recompute=policy, micro_batch=micro_batch)
+        for policy, micro_batch in product(policies, micro_batches)
+    )
+    for tried in smaller:
+        memory = describe_memory(run, tried, accelerator, calibration)
+        if memory.total_bytes.expected <= memory.usable_bytes:
+            return tried
+    return last
 
 
 def _fastest(

@@ -28,6 +28,7 @@ from advisor.estimate.sample import LOADING_FIELDS, SIZES
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import GUESSED_TIME, describe_time
 from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import GIB, HOUR_S
 from advisor.nouns.layout import ParallelLayout
@@ -125,6 +126,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     return results
 
 
+@by_identity(1_000)
 def settled_run(row: Row, engine: Engine) -> tuple[TrainingRun, ParallelLayout]:
     """Return a row's workload and layout, with open settings filled in."""
     architecture = engine.architecture(row)

@@ -195,10 +195,11 @@ class ToolRules:
         usual = self._usual(card)
         others: Iterable[Tool] = ()
         if not free or self._states_training:
+            first = {tool.name for tool in usual}
             others = (
                 tool
                 for tool in known_tools().values()
-                if tool not in usual and tool.still_does(self.duty)
+                if tool.name not in first and tool.still_does(self.duty)
             )
         for tool in sorted((*usual, *others), key=lambda tool: tool.name != self.asked):
             if self._allows(tool) and (found := tool.support(card)) is not None:
