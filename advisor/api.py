@@ -117,7 +117,7 @@ def recommend(
     *,
     catalog: Catalog | None = None,
     on_sentence: Callable[[str], object] = lambda _: None,
-    fewest: bool = True,
+    beside: bool = True,
     brief: bool = False,
 ) -> Recommendation:
     """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
@@ -128,8 +128,9 @@ def recommend(
         Model, workload and limits. ``hardware`` is not needed.
     on_sentence : callable, optional
         Receives the answer in one sentence once, as soon as it is known.
-    fewest : bool, optional
-        Also find the smallest number of each accelerator that meets the deadline.
+    beside : bool, optional
+        Also find the layouts near the best plan of each objective that was not asked, and the
+        smallest number of each accelerator that meets the deadline.
     brief : bool, optional
         Leave out the fewest, the layouts near those of the plans, plans after the second of the
         asked objective, and, where a plan exists, why the others lost.
@@ -145,7 +146,7 @@ def recommend(
         If the case names something unknown or cannot be computed.
     """
     asked = prepared(case, catalog, searching=True)
-    return _recommend(asked, on_sentence=on_sentence, fewest=fewest, brief=brief)
+    return _recommend(asked, on_sentence=on_sentence, beside=beside, brief=brief)
 
 
 def estimate(

@@ -9,6 +9,7 @@ from itertools import takewhile
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Operator, OperatorKind, Phase
+from advisor.foundation.identity import by_identity
 
 ENCODER = "encoder."
 """Name prefix of the encoder's section."""
@@ -30,6 +31,7 @@ def positions_read(architecture: ModelArchitecture) -> int:
     return next((row.keys for row in architecture.operators if row.keys), 1)
 
 
+@by_identity(64)
 def writes_apart(architecture: ModelArchitecture) -> bool:
     """Whether an encoder reads the prompt, so that it takes no positions of the decoder."""
     return any(row.phase is Phase.PROMPT for row in architecture.operators)

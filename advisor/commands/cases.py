@@ -19,7 +19,7 @@ def recommend(arguments: Namespace) -> None:
     top = parse_count(arguments.top, field="--top")
     case = stated_case(arguments)
     one_screen = top == 1 and not (arguments.json or arguments.everything)
-    answered(arguments, advisor.recommend(case, fewest=not one_screen), top=top)
+    answered(arguments, advisor.recommend(case, beside=not one_screen), top=top)
 
 
 def estimate(arguments: Namespace) -> None:

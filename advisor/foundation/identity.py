@@ -27,7 +27,9 @@ def by_identity(most: int) -> Callable[[Callable[Given, Result]], Callable[Given
 
         @wraps(function)
         def asked(*given: Given.args, **named: Given.kwargs) -> Result:
-            key = (*map(id, given), *named, *map(id, named.values()))
+            key: tuple[object, ...] = tuple(map(id, given))
+            if named:
+                key = (*key, *named, *map(id, named.values()))
             if (found := known.get(key)) is None:
                 if len(known) >= most:
                     known.clear()

@@ -31,7 +31,7 @@ def recommend(
     asked: PricedCase,
     *,
     on_sentence: Callable[[str], object] = lambda _: None,
-    fewest: bool = True,
+    beside: bool = True,
     brief: bool = False,
 ) -> Recommendation:
     """Search the catalog for a case, as ``advisor.recommend`` does.
@@ -46,14 +46,14 @@ def recommend(
         from advisor.planning.pools import in_pools
 
         plain = asked.of(case.changed(workload=case.workload.changed(disaggregated=None)))
-        found = in_pools(asked, recommend(plain, fewest=fewest, brief=brief))
+        found = in_pools(asked, recommend(plain, beside=beside, brief=brief))
         on_sentence(found.answer)
         return found.changed(case=case)
     searched = Searched.of(asked)
     best = best_option(searched.feasible, case.objective)
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
-    rankings = searched.rankings(brief=brief)
+    rankings = searched.rankings(brief=brief, beside=beside)
     bought = devices_to_buy(asked.of(searched.case))
     lost = best is None or not brief
     rejections = searched.rejections(rankings, best, bought) if lost else ()
@@ -69,7 +69,7 @@ def recommend(
         rankings=rankings,
         frontier=tuple(item for item in candidates if item.on_frontier),
         candidates=candidates,
-        fewest=searched.fewest() if fewest and not brief else (),
+        fewest=searched.fewest() if beside and not brief else (),
         rejections=rejections,
         nearest=None if best is not None else nearest(asked, rejections),
         advice=(

@@ -166,10 +166,11 @@ class Searched:
             self.estimates[option] = found
         return self.estimates[option]
 
-    def rankings(self, *, brief: bool = False) -> tuple[Ranking, ...]:
+    def rankings(self, *, brief: bool = False, beside: bool = True) -> tuple[Ranking, ...]:
         """Return the best plans for the asked objective, and the best plan for each other one.
 
         ``brief``: with fewer of the asked objective, and without the layouts near the best.
+        ``beside``: with the layouts near the best for the other objectives.
         """
         most = PLANS_BRIEF if brief else PLANS_ASKED
         asked = self.case.objective
@@ -178,7 +179,7 @@ class Searched:
             first = best_option(self.feasible, objective)
             if first is not None:
                 self.estimate(first)
-                if not brief:
+                if not brief and (beside or objective is asked):
                     self._add_neighbours(first)
                 if objective is asked:
                     self._add_improvements(first)

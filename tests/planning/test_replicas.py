@@ -30,6 +30,7 @@ from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared
 from advisor.planning.results import RejectionCode
+from advisor.planning.search import served_rows
 from advisor.planning.search.precisions import equipped
 from advisor.planning.search.serving import most_replicas
 from advisor.planning.search.systems import allowed_offers, find_systems
@@ -51,6 +52,28 @@ def serving(model: str, users: int | str, **limits: Any) -> dict[str, Any]:
 
 def cheapest(case: dict[str, Any]) -> Estimate:
     return advisor.recommend(case, brief=True).plans[0].estimate
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", ROUTED])
+def test_replicas_alike_take_the_times_of_their_own_machine(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search estimates them once for machines of several sizes."""
+    estimated, shared = served_rows._text, []
+
+    def beside_own(work: Any, table: Any) -> Any:
+        found = estimated(work, table)
+        served, candidates = work.candidates(table)
+        load = ServingLoad.of(work.workload)
+        own = served_rows._text_figures(served, load, candidates, work.calibration)
+        for name in own.__match_args__:
+            np.testing.assert_array_equal(getattr(found, name), getattr(own, name), name)
+        shared.append(len(table) - len(np.unique(work.twins(table), axis=0)))
+        return found
+
+    monkeypatch.setattr(served_rows, "_text", beside_own)
+    advisor.recommend(serving(model, 32, accelerators=["h100-sxm", "gb200", "a10g", "l4"]))
+    assert max(shared) > 0
 
 
 def test_single_cards_replace_a_pipeline() -> None:

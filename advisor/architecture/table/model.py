@@ -91,6 +91,7 @@ class ModelArchitecture(Noun):
     operators: tuple[Operator, ...]
 
     @property
+    @by_identity(64)
     def total_parameters(self) -> int:
         """Exact number of parameters; tied ones count once."""
         return sum(op.layers * op.parameters for op in self.operators)

@@ -211,12 +211,12 @@ class _Served:
     ) -> None:
         """Search with layers or experts in the hosts' memory.
 
-        ``briefly``: only whether each accelerator can: its first machine, with the fewest
-        accelerators.
+        ``briefly``: only whether an accelerator without options can: its first machine, with the
+        fewest accelerators.
         """
         parted: list[System] = []
         hosted: list[list[Way]] = []
-        seen: set[str] = set()
+        seen = {self.systems[one.system].accelerator.key for one in self.options}
         for place in places:
             ways = [way for way in ladders[place] if way.hosted]
             system = self.systems[place]

@@ -38,6 +38,11 @@ IDLE: Final = 0.03
 """Load under which further replicas are no plan."""
 
 
+PLAIN: Final = LayoutArrays.of(ParallelLayout.model_construct(sequence_parallel=False))
+
+LINKS: Final = ("intra_bytes_per_s", "intra_domain", "node_accelerators", "inter_bytes_per_s")
+"""Columns of hardware that matter to replicas of several cards alone."""
+
 Kind = tuple[str, str, str | None]
 """An accelerator, and the formats of weights and cache on it."""
 
@@ -114,6 +119,40 @@ class ServedWork:
             _, card, kernels, compute = self._known[kind]
             rows.append((card, system.node, kernels, compute))
         return HardwareArrays.stack(rows)
+
+    @cached_property
+    def _linked(self) -> Floats:
+        """Accelerators of each system's machine in one link domain."""
+        return np.minimum(self.hardware.node_accelerators, self.hardware.intra_domain)
+
+    @cached_property
+    def _twins(self) -> NDArray[np.intp]:
+        """For each reach of a replica (:meth:`twins`), the largest system like each system."""
+        codes = dict[Kind, int]()
+        kinds = [codes.setdefault(kind, len(codes)) for kind in self.kinds]
+        smallest = np.lexsort((self.hardware.node_accelerators, self._linked)).tolist()
+        names = HardwareArrays.__match_args__
+        columns: list[Sequence[int] | Floats] = [kinds]
+        columns += [getattr(self.hardware, name) for name in names if name not in LINKS]
+        links = [getattr(self.hardware, name) for name in LINKS]
+        found: list[list[int]] = []
+        for used in (0, 1, 2, 4):
+            rows = [row.tobytes() for row in np.column_stack([*columns, *links[:used]])]
+            largest = {rows[place]: place for place in smallest}
+            found.append([largest[row] for row in rows])
+            columns = [found[0]]
+        return np.array(found)
+
+    def twins(self, rows: Table) -> Table:
+        """Return rows of a table with a system on which their replicas run alike, the same for all.
+
+        One card uses no link, cards of one domain use its link, and those of one machine what the
+        domains of that size have. Replicas need no link to each other.
+        """
+        systems, cards = rows[:, 0], rows[:, 3:6].prod(axis=1)
+        beyond = [1.0, self._linked[systems], self.hardware.node_accelerators[systems]]
+        reach = np.sum([cards > most for most in beyond], axis=0)
+        return np.column_stack([self._twins[reach, systems], rows[:, 1:]])
 
     def candidates(self, rows: Table) -> tuple[ServedModel, Candidates]:
         """Return the configurations of rows of a table, and the model in their formats."""
@@ -212,8 +251,9 @@ class _UnderArrivals:
     def evaluate(self, table: Table) -> Figures:
         """Return the estimate of rows of a table."""
         workload, rate = self.work.workload, float(self.work.workload.requests_per_s or 0.0)
-        first, alike = _alike(table[:, 0], *table[:, 3:].T)
-        curves, places = self._engines(table[first])
+        twins = self.work.twins(table)
+        first, alike = _alike(twins[:, 0], *twins[:, 3:].T)
+        curves, places = self._engines(twins[first])
         engine = places[alike]
         pairs, same = _alike(engine, table[:, 2])
         ranks = table[pairs, 2].astype(np.float64)
@@ -272,8 +312,11 @@ def _arriving_batches(work: ServedWork, rows: Table) -> Figures:
 
 def _text(work: ServedWork, rows: Table) -> Figures:
     """Return the estimate of a network with a cache."""
-    served, candidates = work.candidates(rows)
-    return _text_figures(served, ServingLoad.of(work.workload), candidates, work.calibration)
+    twins = work.twins(rows)
+    first, same = _alike(*twins.T)
+    served, candidates = work.candidates(twins[first])
+    load = ServingLoad.of(work.workload)
+    return _text_figures(served, load, candidates, work.calibration).take(same)
 
 
 @together
@@ -309,9 +352,8 @@ def _text_figures(
 def layouts_of(table: Table) -> LayoutArrays:
     """Return the layouts of rows of a table."""
     replicas, tensor, pipeline, expert, on_cards, experts_on_host = table.T[2:].astype(np.float64)
-    plain = LayoutArrays.of(ParallelLayout(sequence_parallel=False))
     return replace(
-        plain.take(np.zeros(len(table), dtype=np.intp)),
+        PLAIN.take(np.zeros(len(table), dtype=np.intp)),
         data=replicas,
         tensor=tensor,
         pipeline=pipeline,
