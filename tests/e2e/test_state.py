@@ -128,39 +128,43 @@ def other_url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield url
 
 
-@pytest.mark.timeout(900)  # six pages, each opened at two servers
+@pytest.mark.parametrize("visit", VISITS.values(), ids=VISITS.keys())
 def test_reload_back_tabs_and_replicas_show_the_same_question(
-    page: Page, app_url: str, other_url: str
+    page: Page, app_url: str, other_url: str, visit: Visit
 ) -> None:
+    open_page(page, f"{app_url}/{visit.path}")
+    at_first = shows(page, {})
+    visit.first(page)
+    once = shows(page, visit.query)
+    visit.then(page)
+    both = visit.query | visit.added
+    twice = shows(page, both)
+    assert len({at_first, once, twice}) == 3
+
+    page.reload()
+    shows(page, both, twice)
+    page.go_back()
+    shows(page, visit.query, once)
+    page.go_back()
+    shows(page, {}, at_first)
+    page.go_forward()
+    shows(page, visit.query, once)
     tab = page.context.new_page()
-    for visit in VISITS.values():  # one browser: its cache is warm
-        open_page(page, f"{app_url}/{visit.path}")
-        at_first = shows(page, {})
-        visit.first(page)
-        once = shows(page, visit.query)
-        visit.then(page)
-        both = visit.query | visit.added
-        twice = shows(page, both)
-        assert len({at_first, once, twice}) == 3
-
-        page.reload()
-        shows(page, both, twice)
-        page.go_back()
-        shows(page, visit.query, once)
-        page.go_back()
-        shows(page, {}, at_first)
-        page.go_forward()
-        shows(page, visit.query, once)
-        open_page(tab, f"{other_url}/{visit.path}?{urlsplit(page.url).query}")
-        shows(tab, visit.query, once)
-        if visit.path == "fits":
-            page.go_forward()
-            shows(page, both, twice)
-            press_back_quickly(page, both, at_first, twice)
+    open_page(tab, f"{other_url}/{visit.path}?{urlsplit(page.url).query}")
+    shows(tab, visit.query, once)
+    tab.close()
 
 
-def press_back_quickly(page: Page, both: dict[str, str], at_first: str, twice: str) -> None:
-    """Boxes and address stay together after two presses that meet a page at work."""
+def test_quick_presses_of_back_leave_boxes_and_address_together(page: Page, app_url: str) -> None:
+    visit = VISITS["fits"]
+    open_page(page, f"{app_url}/{visit.path}")
+    at_first = shows(page, {})
+    visit.first(page)
+    shows(page, visit.query)
+    visit.then(page)
+    both = visit.query | visit.added
+    twice = shows(page, both)
+
     # A browser may drop the first of two presses that it gets at once, so they are one jump.
     for jump in (
         "history.go({0}2)",
@@ -260,20 +264,17 @@ def die_and_restart(server: Server, *pages: Page) -> None:
         page.wait_for_selector(CONNECTED, timeout=RECONNECT_MS)
 
 
-def test_after_the_server_died_every_page_keeps_its_edits_folded_and_pasted_ones_too(
+def test_an_edit_after_the_server_died_keeps_all_earlier_ones(
     new_tab: Callable[..., Page], server: Server
 ) -> None:
-    home = f"http://127.0.0.1:{server.port}"
     readers: list[tuple[Visit, Page, str]] = []
     for name in ("fits", "rent-or-buy", "catalog", "accuracy"):  # one death meets them all
         visit, page = VISITS[name], new_tab()
-        open_page(page, f"{home}/{name}")
+        open_page(page, f"http://127.0.0.1:{server.port}/{name}")
         visit.first(page)
         readers.append((visit, page, shows(page, visit.query)))
-    asking = new_tab()
-    pasted = paste_and_fold(asking, home)
 
-    die_and_restart(server, asking, *(page for _, page, _ in readers))
+    die_and_restart(server, *(page for _, page, _ in readers))
     for visit, page, once in readers:
         shows(page, visit.query, once)
         visit.then(page)
@@ -281,24 +282,12 @@ def test_after_the_server_died_every_page_keeps_its_edits_folded_and_pasted_ones
         page.reload()
         shows(page, visit.query | visit.added, both)
 
-    fill(asking, "Tokens", "200M")
-    shows(asking, pasted | {"tokens": "200M"})
-    expected = advisor.recommend(
-        tune(
-            {"config": CONFIG},
-            method="lora",
-            tokens=200e6,
-            lora_rank=64,
-            limits={"deadline_hours": 24},
-        )
-    )
-    expect(asking.locator(ANSWER)).to_have_text(unbroken(expected.answer))
-    expect(asking.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()
 
-
-def paste_and_fold(page: Page, url: str) -> dict[str, str]:
-    """Edit a box that is then folded, paste a configuration; return the address's question."""
-    open_page(page, url)
+def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_ones_too(
+    new_tab: Callable[..., Page], server: Server
+) -> None:
+    page = new_tab()
+    open_page(page, f"http://127.0.0.1:{server.port}")
     unfold(page, "Advanced")
     fill(page, "LoRA rank", "64")
     unfold(page, "Advanced")
@@ -308,7 +297,22 @@ def paste_and_fold(page: Page, url: str) -> dict[str, str]:
     field.press("ControlOrMeta+Enter")
     query = {"rank": "64", "model": "config.json"}
     shows(page, query)
-    return query
+
+    die_and_restart(server, page)
+    fill(page, "Tokens", "200M")
+    shows(page, query | {"tokens": "200M"})
+
+    expected = advisor.recommend(
+        tune(
+            {"config": CONFIG},
+            method="lora",
+            tokens=200e6,
+            lora_rank=64,
+            limits={"deadline_hours": 24},
+        )
+    )
+    expect(page.locator(ANSWER)).to_have_text(unbroken(expected.answer))
+    expect(page.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()
 
 
 def test_a_link_below_a_proxys_prefix_says_the_readers_address(

@@ -240,11 +240,3 @@ def test_small_networks_train_whole_on_each_card(model: str, card: str) -> None:
     found = answer(work, model, owned=[{"accelerator": card, "count": 8}])
     assert found.plans[0].estimate.layout.sharding == "ddp"
     assert found.plans[0].estimate.layout.tensor == 1
-
-
-def test_the_next_usual_tool_is_planned_where_the_first_needs_too_much() -> None:
-    """Unsloth publishes 2,972 tokens of QLoRA for Llama 3.1 8B on 8 GB, where Hugging Face runs out
-    of memory (docs.unsloth.ai, Unsloth Benchmarks)."""
-    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "sequence_length": 2048}
-    assert used(answer(work, owned=[{"accelerator": "rtx-3070"}])) == {"unsloth"}
-    assert used(answer(work, owned=[{"accelerator": "rtx-3090"}])) == {"trl"}

@@ -42,7 +42,7 @@ def test_the_question_of_all_pages_is_planned_as_a_workload() -> None:
         "runs_per_month": 8,
         "growth_per_year": 0.5,
     }
-    assert plan_fleet({"workloads": [workload]}).sentence in text(page)
+    assert plan_fleet({"workloads": [workload], "single": True}).sentence in text(page)
     assert "QLoRA fine-tuning of Qwen3 8B, tokens 20M" in text(page)
 
 
@@ -63,7 +63,7 @@ def test_a_service_asks_alike_at_all_hours_as_on_the_other_pages() -> None:
         limits={"max_tpot_ms": 50, "max_ttft_ms": 2000},
     )
     workload = {"name": "Serving Llama 3.1 8B", "case": case, "quiet_share": 1}
-    assert plan_fleet({"workloads": [workload]}).sentence in text(page)
+    assert plan_fleet({"workloads": [workload], "single": True}).sentence in text(page)
 
 
 def test_cards_of_the_question_count_as_owned_machines() -> None:

@@ -184,12 +184,13 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
         if len(set(groups)) < LEAST_GROUPS:
             own = [item for item in held_out if item.run.kind == name] or list(held_out)
             groups = [item.run.id for item in own]
-        behind = len({item.run.group for item in own})
         sources = [item.run.source for item in own] if name == NAMES[2] else ()
+        behind = len(set(sources or [item.run.group for item in own]))
         *bounds, usual = pulled_to_pool(_bounds(own, facts, groups, sources), pool, behind)
         found[name] = range_of_groups(
             bounds,
-            f"range for one more group, from {len(own)} published runs in {behind} groups: "
+            f"range for one more group, from {len(own)} published runs in {behind} "
+            f"{'sources' if sources else 'groups'}: "
             "measured over predicted peak, each source held out, drawn towards that of all peaks, "
             "beyond the spread of the reserve",
             behind,

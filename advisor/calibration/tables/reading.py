@@ -84,19 +84,20 @@ def shipped_rows(name: str) -> list[dict[str, str]]:
 
 def _rows(text: str, remedy: str) -> list[dict[str, str]]:
     """Return the rows of a table; refuse too many cells before they fill the memory."""
-    # Few commas are inside quotes.
-    cells = text.count(",")
     reader = csv.DictReader(StringIO(text, newline=""))
+    columns = len(reader.fieldnames or ())
+    if columns > MAX_COLUMNS:
+        raise InputError(
+            "the table has too many columns",
+            value=columns,
+            allowed=f"up to {MAX_COLUMNS}",
+            remedy=remedy,
+        )
+    # Few commas are inside quotes; without quotes, a line is a row.
+    lines = 0 if '"' in text else text.count("\n")
+    cells = max(text.count(","), lines * columns)
     rows: list[dict[str, str]] = []
     while cells <= MAX_CELLS:
-        columns = len(reader.fieldnames or ())
-        if columns > MAX_COLUMNS:
-            raise InputError(
-                "the table has too many columns",
-                value=columns,
-                allowed=f"up to {MAX_COLUMNS}",
-                remedy=remedy,
-            )
         row = next(reader, None)
         if row is None:
             return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import dropwhile, islice
+from itertools import dropwhile
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -110,11 +110,6 @@ class ToolRules:
         if kind not in self._chosen:
             self._chosen[kind] = self._first(card)
         return self._chosen[kind]
-
-    def following(self, card: Accelerator) -> Tool | None:
-        """Return the next tool that does the work on a card: it may need less memory."""
-        able = self._able(self._candidates(card), card)
-        return next((tool.on(card) for tool, _ in islice(able, 1, None)), None)
 
     def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
         """Return the ways to serve on a card in the order in which a plan tries them.

@@ -125,7 +125,10 @@ def evaluate_run_hours(
 def evaluation_s(run: TrainingRun, step_s: Floats | float, accelerators: Floats | float) -> Floats:
     """Time of all evaluation: forward passes, and the host's work on a detector's boxes. [s]"""
     boxes_s = run.evaluation_tokens * kernel_facts().boxes_s * run.architecture.detects
-    return np.asarray(_evaluation_steps(run) * step_s + boxes_s / accelerators)
+    steps = _evaluation_steps(run)
+    # A layout that nothing connects never ends a step.
+    passes_s = steps * step_s if steps else np.zeros_like(step_s)
+    return np.asarray(passes_s + boxes_s / accelerators)
 
 
 @by_identity(64)

@@ -312,8 +312,13 @@ def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
             "8-bit AdamW states (--optimizer adamw_8bit)",
             replace(run, optimizer=Optimizer.ADAMW_8BIT),
         )
-    single = writes and placement.count == 1 and run.method is FineTuningMethod.FULL
-    if single and run.recipe.compute == "bf16" and placement.accelerator.vendor == "NVIDIA":
+    single = placement.count == 1 and run.method is FineTuningMethod.FULL
+    if (
+        single
+        and writes
+        and run.recipe.compute == "bf16"
+        and placement.accelerator.vendor == "NVIDIA"
+    ):
         # The recipe of torchtune for 8B on one card of 24 GB.
         yield _Change(
             "torchtune's recipe, which updates weights in the backward pass, one sequence a step "

@@ -53,8 +53,8 @@ FULL_STATES_BYTES: Final = 16.0
 """Weights, gradients and states of one parameter in mixed precision (Rajbhandari et al. 2020,
 arXiv:1910.02054, section 3.1). [bytes]"""
 SMALL_STATES_BYTES: Final = 4e9
-"""Up to here DDP alone is tried: sharing so little out saves no card. PyTorch advises DDP for what
-fits one (docs.pytorch.org, PyTorch Distributed Overview; read 2026-11-28). [bytes]"""
+"""Up to here DDP alone is tried: sharing so little out saves no card. PyTorch advises DDP for a
+model that fits one (docs.pytorch.org, PyTorch Distributed Overview; recalled). [bytes]"""
 LARGE_STATES_BYTES: Final = 512e9
 """From here on no rank holds them whole, nor half of them under ZeRO-2. [bytes]"""
 WHOLE: Final = SHARDING_LEVEL[Sharding.ZERO3]

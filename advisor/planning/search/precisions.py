@@ -22,7 +22,7 @@ from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.software.stacks import Work
 from advisor.nouns.software.tools import Tool
-from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training
+from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.bound import within_reach
 from advisor.planning.search.found import SearchResult, keep_least
 from advisor.planning.search.layout_space import LayoutSpace
@@ -66,21 +66,7 @@ def search_and_host(
         from advisor.planning.search.served import search_served
 
         return search_served(asked, workload, systems, rules, advising=advising, tried=tried)
-    first = _with_hosts(asked, equipped(rules, systems), advising=advising)
-    if first[1].options or not isinstance(workload, FineTuning):
-        return first
-    following = [(system, rules.following(system.accelerator)) for system in systems]
-    others = [replace(system, tool=tool) for system, tool in following if tool is not None]
-    found = _with_hosts(asked, others, advising=advising)
-    return found if found[1].options else first
-
-
-def _with_hosts(
-    asked: ResolvedCase, systems: Sequence[System], *, advising: bool
-) -> tuple[Sequence[System], SearchResult]:
-    """Search for training with the systems' tools, first without the hosts' memory."""
-    case, architecture, workload = asked.case, asked.architecture, asked.case.workload
-    assert not isinstance(workload, Serving)
+    systems = equipped(rules, systems)
     result = search(asked, workload, systems, advising=advising)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
     if result.options or refused or architecture.unit is not Unit.TOKEN:
