@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
-from advisor.foundation.files import read_file
+from advisor.foundation.files.reading import read_file
 from advisor.foundation.names import holds_content
 from advisor.foundation.refusals import refusal
 from advisor.nouns.case import ModelSource

@@ -27,9 +27,9 @@ from advisor.calibration.tables.reading import MEASUREMENTS, read_table
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
 from advisor.errors import InputError
+from advisor.foundation.files.writing import write_whole
 from advisor.foundation.names import check_known
 from advisor.foundation.resources import data_path
-from advisor.foundation.writing import write_whole
 
 
 def main(arguments: list[str] | None = None) -> int:

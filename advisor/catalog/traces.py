@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InputError
-from advisor.foundation.files import opened, too_large
+from advisor.foundation.files.reading import opened, too_large
+from advisor.foundation.files.structured import NotPlainError, read_json
+from advisor.foundation.files.tables import LongRowError, csv_rows, text_lines
 from advisor.foundation.record import record
-from advisor.foundation.structured import NotPlainError, read_json
-from advisor.foundation.tables import LongRowError, csv_rows, text_lines
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import advisor
 from advisor.arguments.options import BUDGET, INTERRUPTIONS, TASKS, groups, read_option
 from advisor.errors import InputError
-from advisor.foundation.files import is_file, is_folder
+from advisor.foundation.files.reading import is_file, is_folder
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_amount
 from advisor.nouns.case import Case, case_inputs

@@ -9,8 +9,8 @@ from pathlib import Path
 import advisor
 from advisor.commands.answering import answered, stated_case
 from advisor.errors import MAX_PART, shortened
+from advisor.foundation.files.writing import write_whole
 from advisor.foundation.parsing import parse_count
-from advisor.foundation.writing import write_whole
 from advisor.terminal.streams import print_content
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from advisor import api
 from advisor.commands.answering import answered, content_of
 from advisor.errors import InputError
+from advisor.foundation.files.writing import write_whole
 from advisor.foundation.parsing import parse_amount, parse_count
-from advisor.foundation.writing import write_whole
 from advisor.terminal.streams import print_content
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from advisor import ProbeReport, api
 from advisor.commands.answering import answered
 from advisor.errors import TransferError
+from advisor.foundation.files.writing import write_whole
 from advisor.foundation.parsing import parse_amount, parse_duration
-from advisor.foundation.writing import write_whole
 from advisor.terminal.streams import print_content
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from advisor import api
 from advisor.commands.answering import answered
+from advisor.foundation.files.writing import write_whole
 from advisor.foundation.formatting import duration
 from advisor.foundation.parsing import parse_amount, parse_count, parse_duration
-from advisor.foundation.writing import write_whole
 
 
 def prices(arguments: Namespace) -> None:

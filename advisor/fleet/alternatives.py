@@ -16,8 +16,8 @@ from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Way
 from advisor.fleet.solving.solver import Programs, is_large, least_cost, least_purchase, solve
 from advisor.foundation import cents
+from advisor.foundation.concurrency.processes import usable_cores
 from advisor.foundation.formatting import money, percent
-from advisor.foundation.processes import usable_cores
 from advisor.foundation.record import record
 
 BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)

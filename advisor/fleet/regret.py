@@ -23,8 +23,8 @@ from advisor.fleet.solving.columns import Buy
 from advisor.fleet.solving.problem import Job, Problem, Way
 from advisor.fleet.solving.solver import Numbers, Programs, least_cost, solve
 from advisor.foundation import cents
+from advisor.foundation.concurrency.processes import usable_cores
 from advisor.foundation.formatting import money, percent
-from advisor.foundation.processes import usable_cores
 from advisor.nouns.case import AssumedShape, ModelSource
 from advisor.nouns.software.efficiency import Calibration
 

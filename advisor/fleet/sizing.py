@@ -11,7 +11,7 @@ from advisor.errors import InputError
 from advisor.fleet.demand import Demand
 from advisor.fleet.portfolio import FleetWorkload
 from advisor.fleet.solving.problem import Job
-from advisor.foundation.processes import ended, exchanged, started, usable_cores
+from advisor.foundation.concurrency.processes import ended, exchanged, started, usable_cores
 from advisor.nouns.workload import Serving
 
 Tell = Callable[[float, str], object]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from advisor.errors import CatalogError, TransferError
-from advisor.foundation import structured
+from advisor.foundation.files import structured
+from advisor.foundation.files.writing import rewritten
 from advisor.foundation.resources import data_path
-from advisor.foundation.writing import rewritten
 
 T = TypeVar("T")
 

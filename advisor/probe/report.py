@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from advisor.errors import InputError
 from advisor.foundation import names
-from advisor.foundation.files import read_file, too_large
+from advisor.foundation.files.reading import read_file, too_large
 from advisor.foundation.formatting import duration, measured_rate, memory, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range

@@ -27,9 +27,9 @@ from advisor.errors import (
     shortened,
     shown,
 )
+from advisor.foundation.concurrency.sharing import Shelf
+from advisor.foundation.files.structured import NotPlainError, read_json
 from advisor.foundation.noun import Noun
-from advisor.foundation.sharing import Shelf
-from advisor.foundation.structured import NotPlainError, read_json
 from advisor.nouns.case_files import MAX_CASE_BYTES
 from advisor.services.questions import Door, asked, doors
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError, TransferError
-from advisor.foundation.processes import ended, exchanged, started
+from advisor.foundation.concurrency.processes import ended, exchanged, started
 from advisor.foundation.record import record
 from advisor.sweeps.rows import Row, answer_rows, mistake
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from advisor.errors import InputError, TransferError
-from advisor.foundation.files import opened
-from advisor.foundation.structured import NotPlainError, read_json
+from advisor.foundation.files.reading import opened
+from advisor.foundation.files.structured import NotPlainError, read_json
 from advisor.sweeps.rows import Row, as_text
 
 SUFFIX: Final = ".partial"

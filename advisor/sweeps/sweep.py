@@ -21,10 +21,10 @@ from advisor import __version__
 from advisor.catalog import Catalog, load_catalog
 from advisor.errors import InputError
 from advisor.export.quoting import csv_cell
-from advisor.foundation.files import is_file
+from advisor.foundation.concurrency.processes import usable_cores
+from advisor.foundation.files.reading import is_file
+from advisor.foundation.files.writing import rewritten
 from advisor.foundation.noun import Noun
-from advisor.foundation.processes import usable_cores
-from advisor.foundation.writing import rewritten
 from advisor.nouns.case_files import read_case
 from advisor.sweeps.crew import Chunk, Crew, LocalCrew, here
 from advisor.sweeps.grid import read_grid

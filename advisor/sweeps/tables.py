@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from advisor.errors import InputError
-from advisor.foundation.files import opened, too_large
-from advisor.foundation.structured import NotPlainError, read_yaml
-from advisor.foundation.tables import MAX_ROW, LongRowError, csv_rows
+from advisor.foundation.files.reading import opened, too_large
+from advisor.foundation.files.structured import NotPlainError, read_yaml
+from advisor.foundation.files.tables import MAX_ROW, LongRowError, csv_rows
 from advisor.sweeps.questions import (
     LABELS,
     MAX_COLUMNS,

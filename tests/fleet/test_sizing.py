@@ -13,7 +13,7 @@ from advisor.catalog.economy import load_economy
 from advisor.fleet import sizing
 from advisor.fleet.build import Built, build
 from advisor.fleet.portfolio import load_portfolio
-from advisor.foundation import processes
+from advisor.foundation.concurrency import processes
 from tests.cases import serve
 
 CHAT = {"name": "chat", "case": serve("llama-3.2-1b", concurrency=8, limits={"max_tpot_ms": 50})}

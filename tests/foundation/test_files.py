@@ -6,7 +6,7 @@ import pytest
 
 from advisor.cli import main
 from advisor.foundation import resources
-from advisor.foundation.files import is_file, is_folder
+from advisor.foundation.files.reading import is_file, is_folder
 
 LONG = "x" * 5_000
 MISTAKE = 2

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from advisor.foundation.sharing import Turns
+from advisor.foundation.concurrency.sharing import Turns
 
 
 def start(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.errors import TransferError
-from advisor.foundation.writing import write_whole
+from advisor.foundation.files.writing import write_whole
 
 OLD = "old\n"
 

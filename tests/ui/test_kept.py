@@ -5,7 +5,7 @@ import threading
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from advisor.foundation.sharing import BYTES_PER_WRITTEN, Shelf
+from advisor.foundation.concurrency.sharing import BYTES_PER_WRITTEN, Shelf
 from advisor.ui.session import kept as room
 from advisor.ui.session.kept import kept
 

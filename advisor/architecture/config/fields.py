@@ -6,10 +6,10 @@ from typing import Final, NoReturn
 
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
+from advisor.foundation.files.structured import MAX_VALUES, NotPlainError, read_json
 from advisor.foundation.names import printable
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-from advisor.foundation.structured import MAX_VALUES, NotPlainError, read_json
 
 MAX_CONFIG_BYTES: Final = 2_500_000
 MAX_DEPTH: Final = 40

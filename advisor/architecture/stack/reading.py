@@ -10,9 +10,9 @@ from advisor.architecture import stack as nn
 from advisor.architecture.stack.layers import Label
 from advisor.architecture.weights.tensor_table import read_start
 from advisor.errors import InputError
+from advisor.foundation.files.structured import NotPlainError, read_yaml
 from advisor.foundation.names import Name, holds_content
 from advisor.foundation.noun import Noun
-from advisor.foundation.structured import NotPlainError, read_yaml
 
 MAX_STACK_BYTES: Final = 200_000
 MAX_DEPTH: Final = 20

@@ -7,7 +7,7 @@ from typing import BinaryIO, Final, NamedTuple, NoReturn
 
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES
 from advisor.errors import InputError
-from advisor.foundation.files import opened
+from advisor.foundation.files.reading import opened
 
 MAX_TENSORS: Final = 200_000
 """Largest accepted table; the largest published models have about 100,000 tensors."""

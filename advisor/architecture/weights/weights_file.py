@@ -22,7 +22,7 @@ from advisor.architecture.weights.safetensors import (
 )
 from advisor.architecture.weights.tensor_table import TensorTable, joined, read_start, refuse
 from advisor.errors import UnsupportedArchitectureError
-from advisor.foundation.files import is_file
+from advisor.foundation.files.reading import is_file
 from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.units import GB

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from advisor.errors import InputError
 from advisor.foundation.data_records import LARGEST, read_cells, read_record
-from advisor.foundation.files import read_file
+from advisor.foundation.files.reading import read_file
 from advisor.foundation.names import visible
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path

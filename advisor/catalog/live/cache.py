@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from advisor.catalog.live.prices import LivePrices
 from advisor.errors import RefreshError, TransferError
-from advisor.foundation.writing import write_whole
+from advisor.foundation.files.writing import write_whole
 
 FORMAT: Final = "gpu-advisor live prices"
 SCHEMA: Final = 2

@@ -11,8 +11,8 @@ from advisor.catalog.live.download import json_at, opened
 from advisor.catalog.live.rows import Fetched, Machines, Row, row_of
 from advisor.catalog.records import Record, Text
 from advisor.foundation.data_records import read_record
+from advisor.foundation.files.tables import csv_rows
 from advisor.foundation.resources import data_path
-from advisor.foundation.tables import csv_rows
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Offer
 

@@ -17,7 +17,7 @@ from advisor.catalog.live import clouds
 from advisor.catalog.live.download import BROKEN, Bounded, json_at, opened, reason
 from advisor.catalog.live.names import CURRENCIES, MARKETPLACES, PROVIDERS, TITLES
 from advisor.catalog.live.rows import Fetched, Machines, Row
-from advisor.foundation.tables import csv_rows
+from advisor.foundation.files.tables import csv_rows
 
 Progress = Callable[[float, str], None]
 """Receives the completed share, 0 to 1, and a description of the current step."""

@@ -18,9 +18,9 @@ from advisor.catalog.records import Key, Name, Record
 from advisor.errors import InputError
 from advisor.foundation.data_records import shown
 from advisor.foundation.dates import current_day
-from advisor.foundation.files import read_file
+from advisor.foundation.files.reading import read_file
+from advisor.foundation.files.structured import NotPlainError, read_yaml
 from advisor.foundation.refusals import refusal
-from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.hardware import YOUR_FILE, Confidence
 
 MAX_BYTES: Final = 1_000_000

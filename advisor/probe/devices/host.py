@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from advisor.foundation.processes import usable_cores
+from advisor.foundation.concurrency.processes import usable_cores
 from advisor.foundation.units import GIB, KIB
 from advisor.probe.report import Condition, Device, DeviceKind
 

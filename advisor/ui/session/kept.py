@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from advisor.foundation.sharing import Shelf, Turns
+from advisor.foundation.concurrency.sharing import Shelf, Turns
 from advisor.nouns.case import Case
 from advisor.ui.session import own_catalog
 

@@ -9,7 +9,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor.errors import InputError
-from advisor.foundation.files import too_large
+from advisor.foundation.files.reading import too_large
 from advisor.ui.parts.wording import plain
 from advisor.ui.session.state import sentence
 

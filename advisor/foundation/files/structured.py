@@ -70,7 +70,7 @@ def read_yaml(text: str) -> object:
     >>> read_yaml("a: [1, two]")
     {'a': [1, 'two']}
     """
-    from advisor.foundation.yaml_values import parsed  # PyYAML: a fiftieth of a short command
+    from advisor.foundation.files.yaml_values import parsed  # PyYAML: a fiftieth of a short command
 
     return parsed(text)
 

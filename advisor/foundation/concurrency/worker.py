@@ -1,13 +1,13 @@
 """A worker process: the first message is a function, each other one what to answer with it.
 
-``python -m advisor.foundation.worker`` is started by :func:`processes.started` alone, and ends with
-its input. A function that holds the catalog in use gives all workers the same prices.
+``python -m advisor.foundation.concurrency.worker`` is started by :func:`processes.started` alone,
+and ends with its input. A function that holds the catalog in use gives all workers the same prices.
 """
 
 import contextlib
 import pickle
 
-from advisor.foundation.processes import streams
+from advisor.foundation.concurrency.processes import streams
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ def exchanged(worker: subprocess.Popen[bytes], message: object) -> Any:
 
 
 def started(answer: bytes) -> subprocess.Popen[bytes]:
-    """Start a worker (:mod:`advisor.foundation.worker`) with its pickled function.
+    """Start a worker (:mod:`advisor.foundation.concurrency.worker`) with its pickled function.
 
     One that died at once is seen when it is asked. A worker of ``multiprocessing`` would run the
     user's script again, up to its ``__main__`` guard.
@@ -37,7 +37,7 @@ def started(answer: bytes) -> subprocess.Popen[bytes]:
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     worker = subprocess.Popen(
         # Without -P, a folder `advisor` where the command runs would be imported.
-        [sys.executable, "-P", "-m", "advisor.foundation.worker"],
+        [sys.executable, "-P", "-m", "advisor.foundation.concurrency.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import yaml
 
-from advisor.foundation.structured import (
+from advisor.foundation.files.structured import (
     MAX_DEPTH,
     MAX_DIGITS,
     MAX_VALUES,

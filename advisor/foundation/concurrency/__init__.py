@@ -1,0 +1,1 @@
+"""Worker processes, and what visitors of a server share."""

@@ -1,0 +1,1 @@
+"""Files that a user names: read and written whole, within bounds."""
