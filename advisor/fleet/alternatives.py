@@ -180,10 +180,19 @@ def other_ways(
     found = []
     for name, (title, changed) in ways.items():
         chosen = choose(changed, means, programs, rough=True)
-        found.append(Variant(name, title, chosen.problem, chosen.solution))
+        variant = Variant(name, title, chosen.problem, chosen.solution)
+        found.append(replace(variant, title=_with_apis(variant)))
     if is_large(problem) and not means.mixed_vendors:
         least_cost(problem, mixed)
     return tuple(found)
+
+
+def _with_apis(variant: Variant) -> str:
+    """Return the title, which says so where work goes to APIs."""
+    hosted = [variant.account.mode(use).hosted for use, _ in variant.solution.used()]
+    if not any(hosted):
+        return variant.title
+    return "Call APIs for everything" if all(hosted) else f"{variant.title} (APIs count)"
 
 
 def all_platforms(problem: Problem, best: Account, programs: Programs) -> Variant:

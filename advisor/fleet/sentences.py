@@ -1,5 +1,6 @@
 """The answer of a fleet in words."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -138,7 +139,7 @@ def _other_ways(usd: float, others: Sequence[Alternative]) -> str:
             words = f"{money(more)} more" if more > WORTH_TELLING * item.usd else "as much"
             text += f" Machines of one kind, {item.machines}, would cost {words}."
             continue
-        words = item.title.replace("Rent ", "Renting ").replace("Buy ", "Buying ")
+        words = re.sub(r"^(Rent|Buy|Call)\b", r"\1ing", item.title)
         if item.feasible and item.usd and item.usd > usd * (1 + WORTH_TELLING):
             most = "at most " * (item.gap > WORTH_TELLING)
             text += f" {words} would cost {most}{money(item.usd)}."
