@@ -90,6 +90,13 @@ MOST_FOUND: Final = 1000
 SHIPPED: Final = PriceState.model_construct()
 
 
+_SIZE: Final = re.compile(r"\d+gb")
+
+
+def _words(name: str) -> list[str]:
+    return re.findall("[^-_ ]+", re.sub(r"(?<=\d) gb\b", "gb", name))
+
+
 def _compact(name: str) -> str:
     """Return a name without what people leave out or write otherwise."""
     return re.sub("[-_ ]", "", name)
@@ -122,11 +129,13 @@ class Catalog(Noun):
 
         Upper and lower case are the same; blanks and hyphens do not count: "RTX 4090" is rtx-4090.
 
-        Keys joined by ``+`` are unlike cards of one computer. Raises InputError if no accelerator
-        has this key or name. The message suggests the nearest ones; none is substituted.
+        A part of a name with its number is enough where it means one card: "4090", "m4 max". Keys
+        joined by ``+`` are unlike cards of one computer. Raises InputError if no accelerator, or
+        more than one (h100), has this name. The message suggests the nearest ones.
         """
         wanted = key.casefold().strip()
         found = self._by_name.get(wanted) or self._by_compact_name.get(_compact(wanted))
+        found = found or self._by_part(wanted)
         if found is not None:
             return found
         if JOIN in wanted:
@@ -222,6 +231,25 @@ class Catalog(Noun):
         state = super().__getstate__()
         fields = {name: state["__dict__"][name] for name in type(self).model_fields}
         return {**state, "__dict__": fields}
+
+    def _by_part(self, name: str) -> Accelerator | None:
+        """Return the one card with all words of a name and the fewest others.
+
+        A size of memory among the others tells cards apart only where nothing else does: a 3060 is
+        the RTX 3060 with 12 GB rather than the RTX 3060 Ti.
+        """
+        words = set(_words(name))
+        numbers = (word for word in words if re.search(r"\d", word) and not _SIZE.fullmatch(word))
+        if not any(len(word) > 1 for word in numbers):
+            return None
+        found: dict[tuple[int, int], list[Accelerator]] = {}
+        for item in self.accelerators:
+            if words <= {*_words(item.key), *_words(item.name.casefold())}:
+                others = [word for word in _words(item.key) if word not in words]
+                plain = [word for word in others if not _SIZE.fullmatch(word)]
+                found.setdefault((len(plain), len(others)), []).append(item)
+        best = found[min(found)] if found else []
+        return best[0] if len(best) == 1 else None
 
     def _nearest(self, name: str) -> list[str]:
         """Return up to five keys: first those that share the name or its number, then like ones."""

@@ -33,6 +33,26 @@ def test_blanks_and_hyphens_do_not_count(name: str, key: str) -> None:
     assert CATALOG.accelerator(name).key == key
 
 
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("4090", "rtx-4090"),
+        ("4090 48 GB", "rtx-4090-48gb"),
+        ("RTX 3060", "rtx-3060-12gb"),
+        ("3060 Ti", "rtx-3060-ti"),
+        ("RTX 3060 Laptop", "rtx-3060-laptop"),
+        ("m4 max", "apple-m4-max"),
+        ("M4", "apple-m4"),
+        ("7900 XTX", "rx-7900-xtx"),
+        ("B580", "arc-b580"),
+        ("v5e", "tpu-v5e"),
+        ("A100 40GB PCIe", "a100-pcie-40gb"),
+    ],
+)
+def test_a_part_of_a_name_is_enough_where_it_means_one_card(name: str, key: str) -> None:
+    assert CATALOG.accelerator(name).key == key
+
+
 def test_no_two_cards_differ_in_blanks_alone() -> None:
     keys = [item.key.replace("-", "") for item in CATALOG.accelerators]
     assert len(set(keys)) == len(keys)
@@ -44,10 +64,13 @@ def test_no_two_cards_differ_in_blanks_alone() -> None:
         ("h100", {"h100-nvl", "h100-pcie", "h100-sxm"}),
         ("strix halo", {"ryzen-ai-max-395"}),
         ("mi300", {"mi300a", "mi300x"}),
-        ("4090", {"rtx-4090"}),
+        ("a100 80gb", {"a100-pcie-80gb", "a100-sxm-80gb"}),
+        ("4060 ti", {"rtx-4060-ti-8gb", "rtx-4060-ti-16gb"}),
+        ("48gb", {"rtx-4090-48gb"}),
+        ("5", set[str]()),
     ],
 )
-def test_a_part_of_a_name_is_not_replaced_but_helped(name: str, nearest: set[str]) -> None:
+def test_a_part_of_several_names_is_not_replaced_but_helped(name: str, nearest: set[str]) -> None:
     with pytest.raises(InputError) as caught:
         CATALOG.accelerator(name)
 
