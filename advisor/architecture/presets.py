@@ -77,7 +77,7 @@ def _compact_names() -> dict[str, str]:
 
 
 def _compact(name: str) -> str:
-    return re.sub("[-_ ]", "", name)
+    return re.sub("[-_: ]", "", name)
 
 
 def list_presets(takes: Unit | None = None, *, part: str = "") -> tuple[str, ...]:
@@ -125,7 +125,11 @@ def hub_ids_beside(name: str) -> tuple[str, ...]:
 
 
 def find_preset(name: str) -> str | None:
-    """Return the preset of a name, a hub id or ``org__name``; None if there is none."""
+    """Return the preset of a name, a hub id or ``org__name``; None if there is none.
+
+    >>> find_preset("Llama 3.1 8B"), find_preset("llama3.1:8b")
+    ('llama-3.1-8b', 'llama-3.1-8b')
+    """
     spelled = name.strip().lower()
     return _names().get(spelled) or _compact_names().get(_compact(spelled))
 
