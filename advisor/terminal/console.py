@@ -109,25 +109,30 @@ def definitions(*items: tuple[str, str]) -> Padding:
     return Padding(grid, (0, 0, 0, 2 * INDENT))
 
 
+LONGEST_NAME: Final = 24
+"""Characters of a name that a table keeps on one line."""
+
+
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
 ) -> Table:
-    """Return a table with a rule under its head; figures are never cut or broken.
+    """Return a table with a rule under its head; figures and names are never cut or broken.
 
     A short row leaves its last columns empty. Columns of ``right`` hold figures, aligned right; in
     a narrow console they wrap between words.
     """
     lines = [tuple(row) for row in rows]
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, header_style="bold")
     for index, column in enumerate(columns):
         figures = index in right
-        cells = [row[index] for row in lines if index < len(row)] if figures else []
+        cells = [row[index] for row in lines if index < len(row)]
         words = [word for cell in cells for word in cell.split()]
+        longest = max(map(len, words), default=0)
         made.add_column(
             column,
             justify="right" if figures else "left",
-            min_width=max(map(len, words), default=None),
-            no_wrap=figures and len(words) <= len(cells),
+            min_width=longest if figures else None,
+            no_wrap=len(words) <= len(cells) and (figures or longest <= LONGEST_NAME),
             overflow="fold",
         )
     for row in lines:

@@ -85,7 +85,7 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
     served = [
         model for verdict in VERDICT_TITLES for model in found.having(verdict) if model.served.fits
     ]
-    columns = ("model", "weights", "context", "tokens/s")
+    columns = ("model", "weights", "context", "tok/s")
     trained = ("full", "LoRA", "QLoRA")
     screen.add(
         0, table((*columns, *trained), [_fitting(item) for item in served], right=range(2, 7))
@@ -94,7 +94,7 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
     screen.say(1, listed([f"{name} {text}" for name, text in losses.items()]), title="Quality")
     screen.say(
         1,
-        "tokens/s: one user. -ngl: layers on the card, the host holds the others; --n-cpu-moe: "
+        "tok/s: tokens per second for one user. -ngl: layers on the card, the host holds the others; --n-cpu-moe: "
         "layers whose experts the host holds. full, LoRA and QLoRA: longest training sequence with "
         "recomputation (*: with states in the host's memory).",
     )
