@@ -94,9 +94,9 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
     screen.say(1, listed([f"{name} {text}" for name, text in losses.items()]), title="Quality")
     screen.say(
         1,
-        "tok/s: tokens per second for one user. -ngl: layers on the card, the host holds the others; --n-cpu-moe: "
-        "layers whose experts the host holds. full, LoRA and QLoRA: longest training sequence with "
-        "recomputation (*: with states in the host's memory).",
+        "tok/s: tokens per second for one user. -ngl: layers on the card, the host holds the "
+        "others; --n-cpu-moe: layers whose experts the host holds. full, LoRA and QLoRA: longest "
+        "training sequence with recomputation (*: with states in the host's memory).",
     )
     missing = ", ".join(item.preset for item in found.having(Verdict.DOES_NOT_FIT))
     screen.say(2, missing and f"{missing}.", title="Does not fit")
