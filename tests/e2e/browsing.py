@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 CHART = ".js-plotly-plot .main-svg"
 DONE = '[data-test-script-state="notRunning"]'
@@ -14,6 +14,8 @@ PHONE = (
     "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) "
     "Chrome/130.0.0.0 Mobile Safari/537.36"
 )
+NARROW: ViewportSize = {"width": 390, "height": 844}
+"""A phone's window: the page goes by the width."""
 FIRST_ANSWER_MS = 60_000
 """The first visitor of a server waits until everything is imported and read."""
 

@@ -1,4 +1,4 @@
-"""The app in a real browser: one server for the session, one fresh context for each test."""
+"""The app in a real browser: one server for the session, one tab for each file."""
 
 import contextlib
 import os
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
 START_SECONDS = 60
 ACTION_MS = 20_000
+USUAL: ViewportSize = {"width": 1280, "height": 800}
 expect.set_options(timeout=ACTION_MS)
 CHROMIUM_ARGUMENTS = (
     "--no-sandbox",
@@ -63,43 +64,79 @@ def browser(browser_executable: str) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page_errors() -> list[str]:
+def page_errors() -> Iterator[list[str]]:
     """What the browser complained of; whatever is left in it fails the test at its end."""
-    return []
+    errors: list[str] = []
+    yield errors
+    assert not errors, "the browser reported errors:\n" + "\n".join(errors)
 
 
 @pytest.fixture
-def new_page(browser: Browser, page_errors: list[str]) -> Iterator[Callable[..., Page]]:
-    """Open a page in a context of its own; arguments as for ``Browser.new_context``."""
-    contexts = []
+def watched(page_errors: list[str]) -> Iterator[Callable[[Page], Page]]:
+    """Collect what pages complain of until the test ends."""
+    pages: list[Page] = []
 
     def collect(message: ConsoleMessage) -> None:
         url = message.location.get("url", "")
         if message.type == "error" and not SEARCH_FOR_SERVER.search(url):
             page_errors.append(f"console: {message.text} ({url})")
 
-    def open_page(**options: object) -> Page:
-        settings: dict[str, object] = {"viewport": {"width": 1280, "height": 800}}
-        # Without a graphics card, drawing what pulses and spins took a third of the processor.
-        settings["reduced_motion"] = "reduce"
-        context = browser.new_context(**(settings | options))  # type: ignore[arg-type]
-        contexts.append(context)
-        context.set_default_timeout(ACTION_MS)
-        page = context.new_page()
+    def uncaught(error: object) -> None:
+        page_errors.append(f"uncaught: {error}")
+
+    def watch(page: Page) -> Page:
         page.on("console", collect)
-        page.on("pageerror", lambda error: page_errors.append(f"uncaught: {error}"))
+        page.on("pageerror", uncaught)
+        pages.append(page)
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not page_errors, "the browser reported errors:\n" + "\n".join(page_errors)
+    yield watch
+    for page in pages:
+        page.remove_listener("console", collect)
+        page.remove_listener("pageerror", uncaught)
+
+
+def _open(browser: Browser, **options: object) -> Page:
+    # Without a graphics card, drawing what pulses and spins took a third of the processor.
+    settings = {"viewport": USUAL, "reduced_motion": "reduce"} | options
+    context = browser.new_context(**settings)  # type: ignore[arg-type]
+    context.set_default_timeout(ACTION_MS)
+    return context.new_page()
 
 
 @pytest.fixture
-def page(new_page: Callable[..., Page]) -> Page:
-    """A page of 1280 by 800 in a fresh session."""
-    return new_page()
+def new_page(browser: Browser, watched: Callable[[Page], Page]) -> Iterator[Callable[..., Page]]:
+    """Open a page in a context of its own; arguments as for ``Browser.new_context``."""
+    pages: list[Page] = []
+
+    def open_page(**options: object) -> Page:
+        pages.append(watched(_open(browser, **options)))
+        return pages[-1]
+
+    yield open_page
+    for page in pages:
+        page.context.close()
+
+
+@pytest.fixture(scope="module")
+def tabs(browser: Browser) -> list[Page]:
+    """The tab that the tests of a file share. In a new one, the app's code is compiled anew."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, tabs: list[Page], watched: Callable[[Page], Page]) -> Page:
+    """A page of 1280 by 800 that remembers nothing; an address opens in a session of its own."""
+    if not tabs or tabs[-1].is_closed():
+        tabs.append(_open(browser))
+    tab = tabs[-1]
+    if tab.url.startswith("http"):
+        tab.evaluate("localStorage.clear(); sessionStorage.clear()")
+    tab.goto("about:blank")
+    tab.context.clear_cookies()
+    tab.set_viewport_size(USUAL)
+    tab.emulate_media(media="null", color_scheme="null", reduced_motion="reduce")
+    return watched(tab)
 
 
 @contextlib.contextmanager

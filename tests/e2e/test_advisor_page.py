@@ -10,6 +10,7 @@ from tests.cases import serve, tune
 from tests.e2e.browsing import (
     ANSWER,
     CHART,
+    NARROW,
     PHONE,
     choose,
     fill,
@@ -70,9 +71,9 @@ def test_the_first_screen_holds_controls_and_numbers_why_not_and_a_mistake_below
 
 
 def test_three_inputs_change_the_answer_and_its_link_and_file_hold_them(
-    new_page: Callable[..., Page], app_url: str
+    page: Page, new_page: Callable[..., Page], app_url: str
 ) -> None:
-    sender = new_page()
+    sender = page
     open_answer(sender, app_url)
     sender.evaluate(COUNT_ANSWERS)
     fill(sender, "Tokens", "200M")
@@ -139,12 +140,7 @@ def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
 
 
 def test_a_phone_needs_no_sideways_scroll(new_page: Callable[..., Page], app_url: str) -> None:
-    page = new_page(
-        viewport={"width": 390, "height": 844},
-        user_agent=PHONE,
-        is_mobile=True,
-        has_touch=True,
-    )
+    page = new_page(viewport=NARROW, user_agent=PHONE, is_mobile=True, has_touch=True)
     open_answer(page, app_url)
     unfold(page, "Advanced", "How the numbers are computed", "Report and launch files")
     page.get_by_text("Accelerators not recommended").click()
@@ -155,10 +151,8 @@ def test_a_phone_needs_no_sideways_scroll(new_page: Callable[..., Page], app_url
     assert width_beyond_the_window(page) <= 0
 
 
-def test_the_charts_follow_the_theme_and_a_switched_one_at_once(
-    new_page: Callable[..., Page], app_url: str
-) -> None:
-    page = new_page(color_scheme="dark")
+def test_the_charts_follow_the_theme_and_a_switched_one_at_once(page: Page, app_url: str) -> None:
+    page.emulate_media(color_scheme="dark")
     open_answer(page, app_url)
     paper = page.locator(".main-svg").first
 
@@ -167,8 +161,8 @@ def test_the_charts_follow_the_theme_and_a_switched_one_at_once(
     expect(paper).to_have_css("background-color", "rgb(255, 255, 255)")
 
 
-def test_a_chart_is_saved_as_svg_or_png(new_page: Callable[..., Page], app_url: str) -> None:
-    page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE)
+def test_a_chart_is_saved_as_svg_or_png(page: Page, app_url: str) -> None:
+    page.set_viewport_size(NARROW)
     open_answer(page, app_url)
     button = page.get_by_role("button", name="Download plot").first
     box = button.bounding_box()

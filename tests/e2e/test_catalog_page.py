@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browsing import CHART, PHONE, follow, open_page, width_beyond_the_window
+from tests.e2e.browsing import CHART, NARROW, follow, open_page, width_beyond_the_window
 
 SCREENS = 6
 """Most screens of a phone that the page is long."""
@@ -34,10 +33,8 @@ def test_three_accelerators_what_differs_and_the_source_of_a_value(
     expect(page.get_by_text("recalled, not checked", exact=True).first).to_be_visible()
 
 
-def test_a_phone_shows_the_main_facts_and_folds_the_others(
-    new_page: Callable[..., Page], app_url: str
-) -> None:
-    page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE)
+def test_a_phone_shows_the_main_facts_and_folds_the_others(page: Page, app_url: str) -> None:
+    page.set_viewport_size(NARROW)
     open_page(page, f"{app_url}/catalog")
     page.wait_for_selector(CHART)
     assert width_beyond_the_window(page) <= 0

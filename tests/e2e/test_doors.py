@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@cache
+def by_python(name: str) -> advisor.Recommendation:
+    return advisor.recommend(CASES[name])
+
+
 def without_case(text: str) -> dict[str, Any]:
     """A model can be named in several ways; the answer must not depend on it."""
     answer: dict[str, Any] = json.loads(text)
@@ -82,14 +88,14 @@ def test_a_case_file_gives_the_answer_of_python(name: str, tmp_path: Path) -> No
     path.write_text(yaml.safe_dump(CASES[name]), encoding="utf-8")
     done = run("recommend", str(path), "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(advisor.recommend(CASES[name]).to_json())
+    assert json.loads(done.stdout) == json.loads(by_python(name).to_json())
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_flags_give_the_answer_of_python(name: str) -> None:
     done = run("recommend", *FLAGS[name], "--json")
     assert done.returncode == 0, done.stderr
-    assert without_case(done.stdout) == without_case(advisor.recommend(CASES[name]).to_json())
+    assert without_case(done.stdout) == without_case(by_python(name).to_json())
 
 
 def test_the_real_config_file_gives_the_answer_of_the_preset(tmp_path: Path) -> None:
@@ -116,7 +122,7 @@ def test_the_real_config_file_gives_the_answer_of_the_preset(tmp_path: Path) -> 
     path.write_text(json.dumps(config), encoding="utf-8")
     case = {**CASES["lora"], "model": {"config": str(path)}}
     file_plan = advisor.recommend(case).plans[0].estimate
-    preset_plan = advisor.recommend(CASES["lora"]).plans[0].estimate
+    preset_plan = by_python("lora").plans[0].estimate
     assert file_plan.parameters.total == 8_030_261_248
     assert file_plan.memory == preset_plan.memory
     assert file_plan.time == preset_plan.time

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Request
 
 from tests.e2e.browsing import fill, open_page, settle
-from tests.e2e.test_state import VISITS
+from tests.e2e.test_state import LOOK_MS, VISITS
 
 HOSTILE = (
     "www.evil.example/login",
@@ -40,25 +41,29 @@ TOLD = """text => document.querySelector('[data-testid=stAlert]')?.innerText
 
 
 @pytest.fixture
-def asked(page: Page) -> list[str]:
+def asked(page: Page) -> Iterator[list[str]]:
     """Addresses that the page asks."""
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    return asked
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    yield asked
+    page.remove_listener("request", note)
 
 
 def test_an_address_cannot_put_links_or_markup_on_a_page(
     page: Page, app_url: str, asked: list[str]
 ) -> None:
-    for visit in VISITS.values():  # one browser: its cache is warm
-        shown = ""
-        for part in (HOSTILE[:8], HOSTILE[8:]):  # A page names twelve wrong values.
-            open_page(page, f"{app_url}/{visit.path}?{urlencode({text: text for text in part})}")
-            warning = page.get_by_test_id("stAlert").first
-            shown += warning.inner_text().replace(JOINER, "")
-            assert page.evaluate(MARKUP) == [], visit.path
-            assert page.evaluate(LINKS) == [], visit.path
-        for text in HOSTILE:
+    for number, visit in enumerate(VISITS.values()):  # one browser: its cache is warm
+        texts = HOSTILE[number % 2 :: 2]  # A page names twelve wrong values.
+        open_page(page, f"{app_url}/{visit.path}?{urlencode({text: text for text in texts})}")
+        warning = page.get_by_test_id("stAlert").first
+        shown = warning.inner_text().replace(JOINER, "")
+        assert page.evaluate(MARKUP) == [], visit.path
+        assert page.evaluate(LINKS) == [], visit.path
+        for text in texts:
             assert f"'{text}'" in shown, visit.path
     assert not [address for address in asked if "evil" in urlsplit(address).netloc]
 
@@ -80,7 +85,7 @@ def test_boxes_cannot_put_links_or_markup_on_a_page(
     open_page(page, app_url)
     for text in HOSTILE:
         fill(page, "Tokens", text)
-        page.wait_for_function(TOLD, arg=text)
+        page.wait_for_function(TOLD, arg=text, polling=LOOK_MS)
         settle(page)
         assert page.evaluate(MARKUP) == []
         assert page.evaluate(LINKS) == []

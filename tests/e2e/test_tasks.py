@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Page, expect
@@ -11,7 +10,7 @@ import advisor
 from advisor import api, frames
 from tests.e2e.browsing import (
     ANSWER,
-    PHONE,
+    NARROW,
     choose,
     fill,
     open_answer,
@@ -110,10 +109,9 @@ def test_the_median_error_of_adapters_on_one_card(page: Page, app_url: str) -> N
     expect(page.get_by_text(told)).to_be_visible()
 
 
-def test_the_keyboard_alone_asks_on_a_phone_and_sees_its_focus(
-    new_page: Callable[..., Page], app_url: str
-) -> None:
-    page = new_page(viewport={"width": 390, "height": 844}, user_agent=PHONE, color_scheme="dark")
+def test_the_keyboard_alone_asks_on_a_phone_and_sees_its_focus(page: Page, app_url: str) -> None:
+    page.set_viewport_size(NARROW)
+    page.emulate_media(color_scheme="dark")
     open_answer(page, app_url)
     tokens = page.get_by_label("Tokens", exact=True)
     for _ in range(30):

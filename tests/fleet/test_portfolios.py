@@ -9,6 +9,7 @@ import yaml
 from advisor import own, plan_fleet
 from advisor.fleet.results import FleetPlan
 
+pytestmark = pytest.mark.slow
 FILE = Path(__file__).resolve().parent.parent / "golden" / "fleets.yaml"
 PORTFOLIOS: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 

@@ -15,6 +15,8 @@ from advisor.planning.fits.results import Fits, ModelFit, Verdict
 from advisor.planning.fits.training import longest
 from tests.cases import serve, tune
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def desktop() -> Fits:
@@ -137,7 +139,7 @@ def test_all_weights_of_a_small_model_train_with_16_bytes_each_in_the_host(
     """Rajbhandari et al. 2020 (arXiv:1910.02054, section 3.1): 1.5B need 25 GB, 3.2B 51 of 44."""
     full = {item.preset: item.trained[0] for item in desktop.models}
     assert full["llama-3.2-3b"].longest == "-"
-    # Beyond the short list; `gpu-advisor fits --all` judges every preset (test_cli_documents).
+    # Beyond the short list; test_cli_documents runs `gpu-advisor fits --all` on every family.
     asked = "advisor.planning.fits.request.list_presets"
     monkeypatch.setattr(asked, lambda _: ["qwen2.5-1.5b"])
     [found] = advisor.fits("rtx-4090", everything=True).models

@@ -76,10 +76,6 @@ class Deployed:
         return burst_times(self.served(), requests, self.candidates(), CONSTANTS, CONSTANTS.serving)
 
 
-def _answered_s(times: ServingTimes, output_tokens: int) -> float:
-    return float(times.ttft_s[0] + (output_tokens - 1) * times.tpot_s[0])
-
-
 SETTINGS = settings(max_examples=60, deadline=None)
 loads = st.fixed_dictionaries(
     {

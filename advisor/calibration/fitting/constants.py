@@ -1,7 +1,7 @@
 """All fitted constants with the shares of link rates, and the text of the files that hold them."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -63,13 +63,13 @@ def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkF
     """
     rows = rows.where(~((rows.accelerator == "l40s") & (rows.ranks > 2)))
     values = _constants(rows, cards)
-    inside = errors(_times(rows, cards, values), rows.measured_s)
+    inside = errors(_times(rows, cards)(values), rows.measured_s)
     outside = np.empty_like(inside)
     for card in sorted(set(rows.accelerator.tolist())):
         unseen = rows.accelerator == card
         strange = _constants(rows.where(~unseen), cards)
         there = rows.where(unseen)
-        outside[unseen] = errors(_times(there, cards, strange), there.measured_s)
+        outside[unseen] = errors(_times(there, cards)(strange), there.measured_s)
     used = _small(rows) | (rows.message_bytes >= kernel_fits().large_bytes)
     latency_s, fast, slow = values
     return NetworkFit(
@@ -91,15 +91,17 @@ def _constants(rows: Collectives, cards: Mapping[str, Accelerator]) -> Constants
     curves = kernel_fits().curves
     fast, slow = (one.starts[0] for one in curves["links"])
     small = rows.where(_small(rows) & ~_over_pcie(rows))
+    small_s = _times(small, cards)
     latency = fit_log_times(
-        lambda values: _times(small, cards, (float(values[0]), fast, slow)),
+        lambda values: small_s((float(values[0]), fast, slow)),
         small.measured_s,
         curves["latency"],
     )
     latency_s = rounded(float(latency.values[0]), 3)
     large = rows.where(rows.message_bytes >= kernel_fits().large_bytes)
+    large_s = _times(large, cards)
     shares = fit_log_times(
-        lambda values: _times(large, cards, (latency_s, float(values[0]), float(values[1]))),
+        lambda values: large_s((latency_s, float(values[0]), float(values[1]))),
         large.measured_s,
         curves["links"],
     )
@@ -111,21 +113,23 @@ def _over_pcie(rows: Collectives) -> NDArray[np.bool_]:
     return np.char.startswith(rows.link, "PCIe")
 
 
-def _times(rows: Collectives, cards: Mapping[str, Accelerator], values: Constants) -> Floats:
-    latency_s, fast, slow = values
-    bytes_per_s = np.where(_over_pcie(rows), slow, fast) * _wire(rows, cards)
+def _times(rows: Collectives, cards: Mapping[str, Accelerator]) -> Callable[[Constants], Floats]:
+    """Return the times of collectives as a function of the constants."""
+    over_pcie, wire = _over_pcie(rows), _wire(rows, cards)
     message, ranks = rows.message_bytes, rows.ranks
-    reduce = all_reduce_time_s(
-        message_bytes=message, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s
-    )
-    gather = all_gather_time_s(
-        message_bytes=message, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s
-    )
-    direct = direct_all_reduce_time_s(
-        message_bytes=message, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s
-    )
-    ring = np.where(rows.operation == "all_reduce", reduce, gather)
-    return np.where(np.isin(rows.library, kernel_fits().ring_libraries), ring, direct)
+    reduces = rows.operation == "all_reduce"
+    ring = np.isin(rows.library, kernel_fits().ring_libraries)
+
+    def times(values: Constants) -> Floats:
+        latency_s, fast, slow = values
+        bytes_per_s = np.where(over_pcie, slow, fast) * wire
+        reduce, gather, direct = (
+            time_s(message_bytes=message, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s)
+            for time_s in (all_reduce_time_s, all_gather_time_s, direct_all_reduce_time_s)
+        )
+        return np.where(ring, np.where(reduces, reduce, gather), direct)
+
+    return times
 
 
 def _wire(rows: Collectives, cards: Mapping[str, Accelerator]) -> Floats:

@@ -30,6 +30,8 @@ def fit_depthwise(
 
 def _fit(rows: Depthwise, cards: Mapping[str, Accelerator], kernel: str) -> DepthwiseEfficiency:
     each = [cards[str(card)] for card in rows.accelerator]
+    flops_per_s = np.array([card.peak_flops_per_s["fp32"] for card in each])
+    bytes_per_s = np.array([card.memory_bandwidth_bytes_per_s for card in each])
     parameters = kernel_fits().curves["depthwise"]
     names = [item.name for item in parameters]
     # Padded by half a filter, so a stride divides the sides.
@@ -46,8 +48,8 @@ def _fit(rows: Depthwise, cards: Mapping[str, Accelerator], kernel: str) -> Dept
             matmul_time_s(
                 flops=2.0 * made * area,
                 moved_bytes=FORMAT_BYTES[kernel] * (read + made),
-                peak_flops_per_s=np.array([card.peak_flops_per_s["fp32"] for card in each]),
-                bandwidth_bytes_per_s=np.array([c.memory_bandwidth_bytes_per_s for c in each]),
+                peak_flops_per_s=flops_per_s,
+                bandwidth_bytes_per_s=bytes_per_s,
                 compute=np.asarray(values)[place],
                 bandwidth=curve["bandwidth"],
                 overhead_s=curve["overhead_s"],

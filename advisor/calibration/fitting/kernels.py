@@ -1,6 +1,6 @@
 """Fits the curves of one generation's kernels on measured times."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -113,39 +113,36 @@ def _peaks(accelerator: Iterable[str], cards: Cards, peak: str) -> _Peaks:
 
 def _fit_matmul(rows: Matmuls, cards: Cards, peak: str) -> tuple[MatmulEfficiency, Floats, LogFit]:
     """Return the curve, its errors in sample, and the fit behind it."""
-    rates = _peaks(rows.accelerator, cards, peak)
+    given, constants = _products(rows, cards, peak), kernel_fits().curves["matmul"]
+    names = [item.name for item in constants]
 
-    def predict(values: Floats) -> Floats:
-        return _matmul_times(rows, rates, values)
+    def predict(values: Iterable[float]) -> Floats:
+        return np.asarray(matmul_time_s(**given, **dict(zip(names, values, strict=True))))
 
-    constants = kernel_fits().curves["matmul"]
     found = fit_log_times(predict, rows.measured_s, constants)
-    rates_found = (rounded(float(value)) for value in found.values)
-    values = dict(zip((item.name for item in constants), rates_found, strict=True))
-    curve = MatmulEfficiency.model_validate(values)
-    return curve, errors(_matmul_s(rows, cards, peak, curve), rows.measured_s), found
+    values = [rounded(float(value)) for value in found.values]
+    curve = MatmulEfficiency.model_validate(dict(zip(names, values, strict=True)))
+    return curve, errors(predict(values), rows.measured_s), found
 
 
 def _matmul_s(rows: Matmuls, cards: Cards, peak: str, curve: MatmulEfficiency) -> Floats:
-    values = [getattr(curve, item.name) for item in kernel_fits().curves["matmul"]]
-    return _matmul_times(rows, _peaks(rows.accelerator, cards, peak), values)
+    values = {item.name: getattr(curve, item.name) for item in kernel_fits().curves["matmul"]}
+    return np.asarray(matmul_time_s(**_products(rows, cards, peak), **values))
 
 
-def _matmul_times(rows: Matmuls, rates: _Peaks, values: Iterable[float]) -> Floats:
-    fits = kernel_fits()
-    weight_bytes = np.array([fits.weight_bytes[str(kernel)] for kernel in rows.kernel])
-    return np.asarray(
-        matmul_time_s(
-            flops=2.0 * rows.m * rows.n * rows.k,
-            moved_bytes=weight_bytes * rows.n * rows.k
-            + ACTIVATION_BYTES * rows.m * (rows.k + rows.n),
-            output_elements=rows.m * rows.n,
-            depth=rows.k,
-            peak_flops_per_s=rates.flops_per_s,
-            bandwidth_bytes_per_s=rates.bytes_per_s,
-            **dict(zip((item.name for item in fits.curves["matmul"]), values, strict=True)),
-        )
-    )
+def _products(rows: Matmuls, cards: Cards, peak: str) -> dict[str, Floats]:
+    """Return the sizes of measured products, and the rates of their cards."""
+    rates, sizes = _peaks(rows.accelerator, cards, peak), kernel_fits().weight_bytes
+    weight_bytes = np.array([sizes[str(kernel)] for kernel in rows.kernel])
+    return {
+        "flops": 2.0 * rows.m * rows.n * rows.k,
+        "moved_bytes": weight_bytes * rows.n * rows.k
+        + ACTIVATION_BYTES * rows.m * (rows.k + rows.n),
+        "output_elements": rows.m * rows.n,
+        "depth": rows.k,
+        "peak_flops_per_s": rates.flops_per_s,
+        "bandwidth_bytes_per_s": rates.bytes_per_s,
+    }
 
 
 def _fit_attention(
@@ -159,9 +156,8 @@ def _fit_attention(
         others = _prefill_constants(prefills.of(_others(card, accelerators)), cards)
         strange = [rounded(float(value)) for value in others.values]
         unseen = rows.of([card])
-        times = _prefill_times(unseen, cards, *strange)
-        outside.append(errors(times, unseen.measured_s))
-    inside = errors(_prefill_times(rows, cards, *values), rows.measured_s)
+        outside.append(errors(_prefill_s(unseen, cards)(strange), unseen.measured_s))
+    inside = errors(_prefill_s(rows, cards)(values), rows.measured_s)
     overhead_s, forward, half_keys = values
     fits = kernel_fits()
     backward = rounded(fits.backward_share * forward)
@@ -189,28 +185,29 @@ def _flash_2(accelerators: Iterable[str], cards: Cards, forward: float, backward
 
 
 def _prefill_constants(rows: Prefills, cards: Cards) -> LogFit:
-    def predict(values: Floats) -> Floats:
-        return _prefill_times(rows, cards, *values)
-
-    return fit_log_times(predict, rows.measured_s, kernel_fits().curves["prefill"])
+    return fit_log_times(_prefill_s(rows, cards), rows.measured_s, kernel_fits().curves["prefill"])
 
 
-def _prefill_times(
-    rows: Prefills, cards: Cards, overhead_s: float, forward: float, half_keys: float
-) -> Floats:
+def _prefill_s(rows: Prefills, cards: Cards) -> Callable[[Iterable[float]], Floats]:
+    """Return the times of prompts as a function of the curve's constants."""
     # Two products over the causal half of the square.
     flops = 2.0 * rows.batch * rows.heads * rows.head_dim * rows.sequence_length**2
     peaks = _peaks(rows.accelerator, cards, "bf16")
-    return np.asarray(
-        attention_time_s(
-            flops=flops,
-            keys=rows.sequence_length / 2,
-            peak_flops_per_s=peaks.flops_per_s,
-            efficiency=forward,
-            half_keys=half_keys,
-            overhead_s=overhead_s,
+
+    def times(values: Iterable[float]) -> Floats:
+        overhead_s, forward, half_keys = values
+        return np.asarray(
+            attention_time_s(
+                flops=flops,
+                keys=rows.sequence_length / 2,
+                peak_flops_per_s=peaks.flops_per_s,
+                efficiency=forward,
+                half_keys=half_keys,
+                overhead_s=overhead_s,
+            )
         )
-    )
+
+    return times
 
 
 def _cache_bandwidth(rows: Decodes, cards: Cards) -> float | None:
