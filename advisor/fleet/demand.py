@@ -32,7 +32,7 @@ from advisor.fleet.weights import AS_STATED, EIGHT_BIT_SAVES, ServedWay
 from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.workload import Serving
-from advisor.planning.search.options import Option
+from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
 
 MORE: Final = (8, 4, 2)
@@ -92,9 +92,8 @@ class Demand:
             modes = self._service_modes(workload, peak * max(growth), least)
             own = workload.case.model.preset in self.tuned  # no provider hosts a tuned model
             may = self.searches.means.api and self.searches.rents(workload) and not own
-            rented = [one for one in modes if one.supply is None] if self.searches.single else ()
-            paced = min(rented, key=lambda one: one.usd / one.serves, default=None)
-            if may and (hosted := hosted_mode(workload, paced)) is not None:
+            each_s = self._answer_s(workload, math.ceil(peak * max(growth))) if may else None
+            if may and (hosted := hosted_mode(workload, each_s)) is not None:
                 modes += (hosted,)
         weight, spares = 10.0 ** (5 - workload.priority), workload.spare_machines
         job = Job(workload.name, modes, weight=weight, spares=spares, **asked)
@@ -193,6 +192,19 @@ class Demand:
                 whole = {place for place, modes in by_supply.items() if modes[-1].cards == 1}
                 without = frozenset(self._marks[place] for place in whole & self._marks.keys())
         return tuple(mode for modes in by_supply.values() for mode in worthwhile(modes))
+
+    def _answer_s(self, workload: FleetWorkload, level: int) -> float | None:
+        """Return an answer's time on ``recommend``'s plan; None unless it is the question. [s]"""
+        serving = workload.case.workload
+        if not self.searches.single or not isinstance(serving, Serving):
+            return None
+        way = self._way(workload, (level,))
+        options, _ = self.searches.options(workload, concurrency=level, way=way)
+        rented = [option for option in options if option.offer is not None]
+        best = best_option(rented, workload.case.objective)
+        if best is None or not best.tokens_per_s:
+            return None
+        return level * serving.output_tokens / best.tokens_per_s
 
     def _way(self, workload: FleetWorkload, levels: Iterable[int | None]) -> ServedWay:
         """Return how to serve, by the largest replica that some machine or rental holds."""

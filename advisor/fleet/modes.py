@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.catalog.loader import load_hosted
 from advisor.fleet.machines import platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.solving.covers import SLACK
@@ -17,8 +16,8 @@ from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
-from advisor.planning.beside_api import Hosted
-from advisor.planning.prepared import prepared, two_pools, with_demand
+from advisor.planning.beside_api import hosted_models
+from advisor.planning.prepared import prepared, resolved, two_pools, with_demand
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
@@ -69,43 +68,37 @@ def growth_of(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ..
     )
 
 
-def hosted_mode(workload: FleetWorkload, paced: Mode | None = None) -> Mode | None:
-    r"""Return the cheapest hosted model with the same weights, for one request in flight.
+def hosted_mode(workload: FleetWorkload, answer_s: float | None = None) -> Mode | None:
+    r"""Return the hosted model that answers compare with first, for one request in flight.
 
-    None if no provider of the table hosts it, or the case limits machines or regions. An answer
-    comes as fast as the latency target says, so that a request takes :math:`n_{out}\,t` and an hour
-    holds :math:`3600 / (n_{out}\,t)` of them; or as fast as ``paced`` answers. It serves what that
-    is of the load's unit, of which a rate says how many tokens a second it stands for.
+    None if no provider hosts it, or the case limits machines or regions. An answer takes
+    ``answer_s``, else what the latency target says of its tokens: an hour holds
+    :math:`3600 / (n_{out}\,t)` of them. It serves what that is of the load's unit, of which a rate
+    says how many tokens a second it stands for.
     """
     case, serving = workload.case, workload.case.workload
     limits = case.limits
     limited = limits.accelerators or limits.vendors or limits.regions or limits.software
-    if limited or not isinstance(serving, Serving) or case.model.preset is None:
+    if limited or not isinstance(serving, Serving):
         return None
-    cached = serving.cached_tokens / serving.input_tokens
     providers = {name.casefold() for name in limits.providers}
-    priced = [
-        (Hosted.listed(item, case.model.preset).request_usd(serving, cached), item)
-        for item in load_hosted()
-        if item.weights == "same"
-        and item.preset == case.model.preset
-        and (not providers or item.provider.casefold() in providers)
-    ]
-    if not priced:
+    offered = (
+        item
+        for item in hosted_models(case, resolved(case)[1])
+        if not providers or item.provider.casefold() in providers
+    )
+    best = next(offered, None)
+    if best is None:
         return None
-    usd, best = min(priced, key=lambda pair: (pair[0], pair[1].name))
-    each_s = token_s(limits)
-    if paced is not None:
-        each_s = paced.token_s + paced.first_s / serving.output_tokens
-    an_hour = HOUR_S / (serving.output_tokens * each_s)
+    each_s = answer_s or serving.output_tokens * token_s(limits)
     pace = workload.output_per_s
     return Mode(
         supply=None,
-        title=f"{best.provider} API",
-        serves=1 / (each_s * pace) if pace else 1.0,
-        usd=usd * an_hour,
+        title=best.title,
+        serves=serving.output_tokens / (each_s * pace) if pace else 1.0,
+        usd=best.request_usd(case) * HOUR_S / each_s,
         hosted=True,
-        detail=f"{best.model}, list price of {best.price_date}",
+        detail=f"{best.model}, list price of {best.price_date}" if best.price_date else "",
     )
 
 

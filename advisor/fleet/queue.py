@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ MOST_RUNS: Final = 50_000
 """Simulated runs of one machine kind; more would only take longer."""
 SEED: Final = 22
 
+Job = TypeVar("Job")
+
 
 def waiting(
     account: Account, period: int, deadlines: Mapping[str, float | None]
@@ -37,22 +39,28 @@ def waiting(
 
     Notes
     -----
-    Runs arrive at random (Poisson) and take their cards for their hours, in order of arrival.
-    Services leave the mean of their cards over office hours and the rest.
+    A rented run waits for nobody. Others arrive at random (Poisson) and take their cards for their
+    hours, in order of arrival. Services leave the mean of their cards over office hours and the
+    rest.
     """
     try:
         import simpy
     except ImportError:
         raise refusal("no_simpy") from None
-    problem, found = account.problem, []
+    problem, found, month = account.problem, [], account.problem.starts[period]
     runs: dict[int, list[tuple[Use, float]]] = {}
     held = [0.0] * len(problem.supplies)
     for use, value in account.solution.used():
-        supply = account.mode(use).supply
-        if supply is None or use.period != period:
+        mode = account.mode(use)
+        supply = mode.supply
+        if use.period != period:
             continue
-        if use.slot >= 0:
-            held[supply] += account.mode(use).cards * value * SLOT_HOURS[use.slot]
+        if supply is None:
+            if use.slot < 0:
+                name = problem.jobs[use.job].name
+                found.append(_waiting(name, mode.title, month, np.zeros(1), mode.hours, deadlines))
+        elif use.slot >= 0:
+            held[supply] += mode.cards * value * SLOT_HOURS[use.slot]
         else:
             runs.setdefault(supply, []).append((use, value))
     for supply, uses in runs.items():
@@ -60,40 +68,49 @@ def waiting(
         largest = max(account.mode(use).cards for use, _ in uses)
         free = max(math.ceil(largest), math.floor(there - held[supply] / HOURS_PER_MONTH))
         jobs = {
-            problem.jobs[use.job].name: (
+            use: (
                 problem.jobs[use.job].runs[period] * value / HOURS_PER_MONTH,
                 account.mode(use).cards,
                 account.mode(use).hours,
             )
             for use, value in uses
         }
-        waits = simulated(simpy.Environment(), free, jobs)
-        for name, hours in waits.items():
-            if not len(hours):
-                continue
-            deadline = deadlines.get(name)
-            late = 0.0 if deadline is None else float(np.mean(hours + jobs[name][2] > deadline))
-            p50, p90, p99 = np.percentile(hours, [50, 90, 99]).tolist()
-            found.append(
-                Waiting(
-                    workload=name,
-                    machine=problem.supplies[supply].title,
-                    month=problem.starts[period],
-                    median_h=p50,
-                    p90_h=p90,
-                    p99_h=p99,
-                    late_share=late,
-                )
-            )
+        machine = problem.supplies[supply].title
+        for use, hours in simulated(simpy.Environment(), free, jobs).items():
+            name = problem.jobs[use.job].name
+            found.append(_waiting(name, machine, month, hours, jobs[use][2], deadlines))
     return tuple(found)
 
 
+def _waiting(
+    name: str,
+    machine: str,
+    month: int,
+    waits: np.ndarray[Any, np.dtype[np.float64]],
+    hours: float,
+    deadlines: Mapping[str, float | None],
+) -> Waiting:
+    """Return the percentiles of waits, 0 of none; ``hours``: of a run."""
+    waits = waits if len(waits) else np.zeros(1)
+    deadline = deadlines.get(name)
+    p50, p90, p99 = np.percentile(waits, [50, 90, 99]).tolist()
+    return Waiting(
+        workload=name,
+        machine=machine,
+        month=month,
+        median_h=p50,
+        p90_h=p90,
+        p99_h=p99,
+        late_share=0.0 if deadline is None else float(np.mean(waits + hours > deadline)),
+    )
+
+
 def simulated(
-    environment: simpy.Environment, cards: int, jobs: Mapping[str, tuple[float, float, float]]
-) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    environment: simpy.Environment, cards: int, jobs: Mapping[Job, tuple[float, float, float]]
+) -> dict[Job, np.ndarray[Any, np.dtype[np.float64]]]:
     """Return the waits of each job's runs in a new environment of SimPy. [h]
 
-    Runs share ``cards``. ``jobs`` holds arrivals an hour, cards and hours of a run, by name.
+    Runs share ``cards``. ``jobs`` holds arrivals an hour, cards and hours of a run.
     """
     import simpy
 
@@ -101,9 +118,9 @@ def simulated(
     pool = simpy.Container(environment, capacity=cards, init=cards)
     total = sum(rate for rate, _, _ in jobs.values())
     end = min(MONTHS * HOURS_PER_MONTH, MOST_RUNS / total) if total else 0.0
-    waits: dict[str, list[float]] = {name: [] for name in jobs}
+    waits: dict[Job, list[float]] = {name: [] for name in jobs}
 
-    def run(name: str) -> Iterator[object]:
+    def run(name: Job) -> Iterator[object]:
         arrived = environment.now
         _, number, hours = jobs[name]
         yield pool.get(number)
@@ -112,7 +129,7 @@ def simulated(
         yield environment.timeout(hours)
         yield pool.put(number)
 
-    def arrivals(name: str) -> Iterator[object]:
+    def arrivals(name: Job) -> Iterator[object]:
         rate = jobs[name][0]
         while True:
             yield environment.timeout(draw.expovariate(rate))

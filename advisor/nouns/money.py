@@ -1,6 +1,6 @@
 """What a buyer or tenant may state about money; what is left open takes a cited default."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -15,6 +15,8 @@ Usd = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Price = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Purse = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
 """More buys so many kinds of card that weighing them takes long. [USD]"""
+TRAINING_HOURS_PER_MONTH: Final = 200.0
+"""Assumed training where the user states none: a third of the hours of working days. [h]"""
 Rate = Annotated[float, Field(ge=-0.9, le=1, allow_inf_nan=False)]
 
 
@@ -43,9 +45,11 @@ class Owning(Noun):
     )
     """Horizon: one to five years. [months]"""
     hours_per_month: Annotated[float, Field(gt=0, le=HOURS_PER_MONTH)] | None = _told(
-        "hours in use; 730 serving, 200 training unless told otherwise", label="Hours a month"
+        f"hours in use; {HOURS_PER_MONTH:g} serving, {TRAINING_HOURS_PER_MONTH:g} training unless "
+        "told otherwise",
+        label="Hours a month",
     )
-    """None: all 730 when serving, 200 when training. [h]"""
+    """None: all when serving, ``TRAINING_HOURS_PER_MONTH`` when training. [h]"""
     place: Name = asked(
         "usa, deu, us-texas, gcp-us-central1", label="Place", metavar="KEY", default="usa"
     )

@@ -19,6 +19,7 @@ from advisor.owning.processors import compare_processors
 from advisor.owning.rents import Rented
 from advisor.owning.report import Choice, owned_usd, rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
+from advisor.owning.work import work_of
 from advisor.planning.explain.devices import devices_to_buy
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, fed
@@ -157,7 +158,9 @@ def _planned(
     if best is None or best.offer is None or case.renting.usd_per_hour is not None:
         return chosen, None
     place = placement(best, rentable.systems[best.system])
-    return chosen, Rented(place, None if isinstance(case.workload, Serving) else best.time)
+    if isinstance(case.workload, Serving):
+        return chosen, Rented(place, served=work_of(case, rentable.estimate(best)))
+    return chosen, Rented(place, best.time)
 
 
 def _sold(card: Accelerator, option: Option) -> int:

@@ -13,7 +13,6 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH, MILLION
 from advisor.nouns.hardware import TOGETHER, YOUR_QUOTE, Accelerator, Billing, Offer, PriceKind
-from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
 from advisor.planning.beside_api import Hosted, hosted_models
@@ -48,6 +47,8 @@ class Tenancy:
     """What is rented, if it is not what is bought; the title ends with it."""
     checkpoint_s: float | None = None
     """Best time between checkpoints. [s]"""
+    served: Work | None = None
+    """What it serves an hour, if that is not what the purchase serves."""
 
     @property
     def committed(self) -> bool:
@@ -62,6 +63,8 @@ class Rented:
     place: Placement
     hours: float | None = None
     """Of a run, with interruptions; None: as long as on what is bought. [h]"""
+    served: Work | None = None
+    """What it serves an hour; None: training, or as much as what is bought."""
 
 
 @record
@@ -97,7 +100,7 @@ class Market:
         else:
             found = [] if plan is None else [self._planned(plan)]
             found += self._offered(found)
-        return (*found, *self._hosted())
+        return (*found, *self._hosted(plan.served if plan else None))
 
     def _offered(self, first: Sequence[Tenancy]) -> Iterator[Tenancy]:
         """Yield the cheapest of each kind beside the plan, one for each provider."""
@@ -155,6 +158,7 @@ class Market:
         *,
         longer: float = 1.0,
         cards: str = "",
+        served: Work | None = None,
     ) -> Tenancy:
         """Return the rent of an offer's machines.
 
@@ -182,6 +186,7 @@ class Market:
             offer=offer,
             cards=cards,
             checkpoint_s=checkpoint_s,
+            served=served,
         )
 
     def _planned(self, plan: Rented) -> Tenancy:
@@ -205,29 +210,30 @@ class Market:
             runs * place.instances,
             longer=longer,
             cards="" if same else f"{number}x {place.accelerator.name}",
+            served=plan.served,
         )
 
-    def _hosted(self) -> list[Tenancy]:
-        """Return hosted models, paid by the token: those of the hardware's hour."""
-        case, rate = self.asked.case, self.work.units_per_hour
-        workload, renting = case.workload, case.renting
+    def _hosted(self, served: Work | None) -> list[Tenancy]:
+        """Return hosted models, paid by the token: those of an hour of the plan to rent."""
+        case, work = self.asked.case, served or self.work
+        rate, requests = work.units_per_hour, work.requests_per_hour
         paid = rate.scaled(1 / rate.expected)
-        if self.work.prompts is None or not isinstance(workload, Serving):
-            price = renting.api_usd_per_million
+        if work.prompts is None or requests is None:
+            price = case.renting.api_usd_per_million
             if price is None:
                 return []
             hourly = cents.times(price, rate.expected / MILLION)
             title = f"API at your price of a {self.work.unit}"
             return [Tenancy(RentKind.API, title, hourly, paid, 0.0)]
-        requests = rate.expected / workload.output_tokens
         return [
             Tenancy(
                 RentKind.API,
-                f"API of {item.provider}" if item.price_date else "API at your prices",
-                cents.times(item.request_usd(workload, renting.api_cached_share), requests),
+                item.title,
+                cents.times(item.request_usd(case), requests),
                 paid,
                 0.0,
                 hosted=item,
+                served=work,
             )
             for item in hosted_models(case, self.asked.architecture)[: SHOWN[RentKind.API]]
         ]

@@ -14,6 +14,7 @@ from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Bought, Size, Spread, size_of
 from advisor.owning.compare import Comparison, break_even_by_input
@@ -32,13 +33,14 @@ from advisor.owning.work import Work, work_of
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.prepared import PricedCase
 
-TRAINING_HOURS_PER_MONTH = 200.0
-"""Assumed use where the user states none: a third of the hours of working days. [h]"""
-
 
 def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
-    """Return the cost of a way of renting, with its break-even."""
+    """Return the cost of a way of renting, with its break-even.
+
+    ``work``: of what is bought, which a way serves unless it says otherwise.
+    """
     tenancy, offer = compared.tenancy, compared.tenancy.offer
+    work = tenancy.served or work
     paid_hours = HOURS_PER_MONTH if tenancy.committed else compared.hours * tenancy.paid.expected
     total = compared.rent_range()
     per_work_hour = (

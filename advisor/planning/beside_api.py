@@ -57,15 +57,27 @@ class Hosted:
             source=item.source,
         )
 
-    def request_usd(self, workload: Serving, cached_share: float) -> float:
-        """Return the price of one request. [USD]"""
+    @property
+    def title(self) -> str:
+        """Whose it is, for answers."""
+        return f"{self.provider} API" if self.price_date else "API at your prices"
+
+    def request_usd(self, case: Case) -> float:
+        """Return the price of one request of a served case; 0 for other work. [USD]
+
+        Prompts hit the provider's cache as often as stated, or as often as that of a machine.
+        """
+        workload = case.workload
+        if not isinstance(workload, Serving):
+            return 0.0
+        found_again = workload.cached_tokens / workload.input_tokens
         return float(
             api_request_usd(
                 input_tokens=workload.input_tokens,
                 output_tokens=workload.output_tokens,
                 input_usd=self.input_usd,
                 output_usd=self.output_usd,
-                cached_share=cached_share,
+                cached_share=case.renting.api_cached_share or found_again,
                 cached_usd=self.input_usd if self.cached_usd is None else self.cached_usd,
             )
         )
@@ -88,7 +100,7 @@ def hosted_models(case: Case, architecture: ModelArchitecture) -> tuple[Hosted, 
     if found:
         return tuple(found)
     same = [Hosted.listed(item, preset) for item in load_hosted() if item.preset == preset]
-    same.sort(key=lambda item: item.request_usd(workload, renting.api_cached_share))
+    same.sort(key=lambda item: (item.request_usd(case), item.provider, item.model))
     return tuple(same)
 
 
@@ -130,7 +142,7 @@ def beside_api(
     options = tuple(
         _option(
             item,
-            usd_per_request=item.request_usd(workload, case.renting.api_cached_share),
+            usd_per_request=item.request_usd(case),
             per_day=per_day,
             rent=None if rent is None else rent.expected,
         )

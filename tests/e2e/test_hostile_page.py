@@ -7,7 +7,7 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Page, Request
+from playwright.sync_api import Page, Request, expect
 
 from tests.e2e.browsing import fill, open_page, settle
 from tests.e2e.test_state import LOOK_MS, VISITS
@@ -128,3 +128,15 @@ def test_a_session_that_sends_file_after_file_holds_few(page: Page, app_url: str
         if line.startswith("cache_memory_bytes") and "UploadedFileManager" in line
     ]
     assert 2_900_000 <= sum(held) < 10_000_000
+
+
+def test_a_file_of_ten_megabytes_is_refused_in_words_and_not_sent(page: Page, app_url: str) -> None:
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
+    open_page(page, f"{app_url}/my-machine")
+    page.locator("input[type=file]").set_input_files(
+        {"name": "a.json", "mimeType": "application/json", "buffer": b"{" * 10_000_000}
+    )
+    expect(page.get_by_text("File must be 2.0MB or smaller.")).to_be_visible()
+
+    assert not any("/upload_file/" in url for url in sent)

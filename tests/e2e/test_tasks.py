@@ -125,3 +125,38 @@ def test_the_keyboard_alone_asks_on_a_phone_and_sees_its_focus(page: Page, app_u
     workload = LORA["workload"] | {"tokens": 200e6}
     answer = advisor.recommend(LORA | {"workload": workload}).answer
     expect(page.locator(ANSWER)).to_have_text(unbroken(answer))
+
+
+def test_four_saved_questions_stand_side_by_side_and_a_fifth_is_refused(
+    page: Page, app_url: str
+) -> None:
+    open_answer(page, app_url)
+    for tokens in ("10M", "20M", "40M", "80M"):
+        fill(page, "Tokens", tokens)
+        expect(page.locator(ANSWER)).to_have_text(unbroken(_tuned(tokens)))
+        settle(page)
+        page.get_by_role("button", name="Save").first.click()
+        page.get_by_role("button", name="Save this question").click()
+        expect(page.get_by_text("This question is saved.")).to_be_visible()
+        settle(page)
+        page.keyboard.press("Escape")
+    fill(page, "Tokens", "160M")
+    expect(page.locator(ANSWER)).to_have_text(unbroken(_tuned("160M")))
+    settle(page)
+    page.get_by_role("button", name="Save").first.click()
+    expect(page.get_by_text("4 questions are saved. Remove one to save another.")).to_be_visible()
+    page.keyboard.press("Escape")
+
+    unfold(page, "Saved questions side by side")
+    expect(page.get_by_role("columnheader").filter(has_text="Saved 4")).to_be_visible()
+    rows = page.get_by_role("row").all_inner_texts()
+    differs = next(at for at, row in enumerate(rows) if row.startswith("Tokens"))
+    assert rows[differs].split() == ["Tokens", "160M", "10M", "20M", "40M", "80M"]
+    assert differs < next(at for at, row in enumerate(rows) if row.startswith("Hardware"))
+    assert not any(row.startswith("Work") for row in rows), "what all share is left out"
+
+
+def _tuned(tokens: str) -> str:
+    """Return the answer for millions of tokens."""
+    workload = LORA["workload"] | {"tokens": float(tokens.removesuffix("M")) * 1e6}
+    return advisor.recommend(LORA | {"workload": workload}).answer

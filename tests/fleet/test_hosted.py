@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from advisor import InputError, estimate, load_catalog, plan_fleet, recommend
+from advisor import InputError, estimate, load_catalog, own, plan_fleet, recommend
 from advisor.fleet.modes import by_concurrency, hosted_mode
 from advisor.fleet.portfolio import FleetWorkload
 from advisor.foundation.dates import current_day
@@ -203,3 +203,33 @@ def test_an_api_answers_a_rate_whole() -> None:
     assert api is not None
     assert isinstance(held.case.workload, Serving)
     assert held.case.workload.concurrency / api.serves == pytest.approx(360.0)
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-8b", "llama-3.3-70b"])
+def test_every_answer_has_one_bill_for_the_requests_of_the_plan(preset: str) -> None:
+    """The list price of a request, times the requests that `recommend`'s plan answers."""
+    case = {
+        "model": {"preset": preset},
+        "workload": {"kind": "serving", "concurrency": 8},
+        "owning": {"months": 12, "discount_rate": 0.0},
+    }
+    best = recommend(case).plans[0].estimate
+    assert best.api is not None
+    asked = best.api.options[0]
+    workload = {"name": "chat", "quiet_share": 1, "case": {**case, "owning": {}}}
+    fleet = plan_fleet({"single": True, "owning": case["owning"], "workloads": [workload]})
+    bought = own(case)
+
+    prompts, answers = (asked.input_usd_per_million, asked.output_usd_per_million)
+    month = asked.usd_per_request * best.api.requests_per_day * 730 / 24
+    api = next(rent for rent in bought.rents if rent.title == f"{asked.provider} API")
+    rented = next(item.usd for item in fleet.alternatives if item.name == "rent")
+    assert prompts < answers
+    assert asked.usd_per_month == pytest.approx(month)
+    assert api.total_usd.expected == pytest.approx(12 * month, rel=1e-3)
+    assert rented == pytest.approx(12 * month, rel=1e-3)
+    machines = bought.rents[bought.against or 0]
+    assert machines.usd_per_million_output is not None
+    assert best.cost.usd_per_million_output_tokens is not None
+    told = best.cost.usd_per_million_output_tokens.expected
+    assert machines.usd_per_million_output.expected == pytest.approx(told, rel=1e-6)

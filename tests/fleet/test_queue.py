@@ -73,3 +73,23 @@ def test_more_time_to_wait_never_takes_more_cards() -> None:
     for work in (0.05, 0.4, 1.3, 7.0):
         shares = [fillable(work, slack, 0.8) for slack in np.linspace(0, 4, 33)]
         assert shares == sorted(shares)
+
+
+def test_a_rented_run_is_told_beside_those_that_queue() -> None:
+    """Both runs are listed: what is rented for each run waits for no other."""
+    run = tune("llama-3.1-8b", method="qlora", tokens=5e6, limits={"deadline_hours": 24})
+    plan = plan_fleet(
+        {
+            "means": {"machines": ["desktop-1/rtx-5090"]},
+            "owning": {"months": 12},
+            "workloads": [
+                {"name": "at home", "runs_per_month": 300, "case": run, "on_premises": True},
+                {"name": "away", "runs_per_month": 0.1, "case": tune("llama-3.1-70b", tokens=1e6)},
+            ],
+        },
+        alternatives=False,
+        queue=True,
+    )
+
+    assert {item.workload for item in plan.waiting} == {"at home", "away"}
+    assert all(item.p99_h == 0 for item in plan.waiting if item.workload == "away")

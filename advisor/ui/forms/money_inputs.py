@@ -8,8 +8,10 @@ from typing import Any, Final
 import streamlit as st
 
 from advisor import api
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import case_inputs
-from advisor.nouns.inputs import Declared, Reads
+from advisor.nouns.inputs import Declared, Reads, Task
+from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
 from advisor.ui.forms import controls
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.rules import OWN
@@ -103,7 +105,7 @@ def ask() -> controls.Slots:
         for column in counted:
             controls.field("own_count", slots, column)
         with hours:
-            box(page(), "hours", step=10, placeholder="default")
+            box(page(), "hours", step=10, placeholder=f"{_usual_hours():g}")
         with horizon:
             box(page(), "months")
         with place:
@@ -113,6 +115,12 @@ def ask() -> controls.Slots:
                 _box(path)
             slots[case_inputs()[path].name] = column
     return slots
+
+
+def _usual_hours() -> float:
+    """Return the hours of a month where the reader states none."""
+    serving = state.current(page()).task == Task.SERVE
+    return HOURS_PER_MONTH if serving else TRAINING_HOURS_PER_MONTH
 
 
 def question(inputs: Inputs) -> Question:

@@ -10,9 +10,11 @@ import yaml
 
 from advisor import api, charts, frames
 from advisor.errors import InputError
+from advisor.foundation.rounding import round_significant
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Task
+from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
 from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.rules import OWN as OWN_CARDS
@@ -69,7 +71,7 @@ def inputs() -> Page:
         "fleet",
         {
             "ask": choice("fleet_ask", "Plan", CASE, lambda: QUESTIONS),
-            "runs": number("fleet_runs", "Runs a month", 4.0, 0.01, MOST_RUNS),
+            "runs": number("fleet_runs", "Runs a month", None, 0.01, MOST_RUNS),
             "when": choice("fleet_hours", "When", "always", lambda: HOURS),
             "growth": number("fleet_growth", "Growth a year (%)", 0.0, -90.0, 900.0),
             "here": flag("fleet_here", "Must stay on premises"),
@@ -168,7 +170,8 @@ def _ask_how_often(asked: Inputs) -> None:
         if asked.task == Task.SERVE:
             box(inputs(), "when")
         else:
-            box(inputs(), "runs", format="%g")
+            usual = f"{_usual_runs(asked):g}, {TRAINING_HOURS_PER_MONTH:g} h of work"
+            box(inputs(), "runs", format="%g", placeholder=usual)
     with columns[1]:
         box(inputs(), "growth", format="%g")
     with columns[2]:
@@ -227,10 +230,13 @@ def _checked(content: Mapping[str, Any]) -> api.Portfolio:
 
 def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the question of all pages as a workload: the plan decides what it runs on."""
-    elsewhere = {name: getattr(DEFAULTS, name) for name in ("rent", "budget")}
-    case: Any = state.case_mapping(replace(asked, **elsewhere))
+    case: Any = state.case_mapping(_anywhere(asked))
     serving = asked.task == Task.SERVE
-    often = _when(values["when"]) if serving else {"runs_per_month": values["runs"] or 1.0}
+    often = (
+        _when(values["when"])
+        if serving
+        else {"runs_per_month": values["runs"] or _usual_runs(asked)}
+    )
     if case["workload"].get("demand"):
         often = {}  # its curve says when
     if spares := case["workload"].pop("spare_replicas", 0):
@@ -243,6 +249,22 @@ def _workload(asked: Inputs, values: Mapping[str, Any]) -> dict[str, Any]:
         "on_premises": bool(values["here"]),
         "preemptible": asked.rent == PriceKind.SPOT,
     }
+
+
+def _anywhere(asked: Inputs) -> Inputs:
+    """Return the question without what the plan decides."""
+    return replace(asked, **{name: getattr(DEFAULTS, name) for name in ("rent", "budget")})
+
+
+def _usual_runs(asked: Inputs) -> float:
+    """Return the runs that fill the usual hours of a month, as *Rent or buy* takes them; else 1."""
+    try:
+        plans = state.recommended(_anywhere(state.usable(asked))).plans
+    except InputError:  # told where the plan would stand
+        plans = ()
+    time = plans[0].estimate.time if plans else None
+    hours = time.run_hours.expected if time else TRAINING_HOURS_PER_MONTH
+    return round_significant(TRAINING_HOURS_PER_MONTH / hours, 2)
 
 
 def _when(hours: str) -> dict[str, Any]:

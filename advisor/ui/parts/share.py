@@ -83,7 +83,7 @@ def _saved(inputs: Inputs) -> None:
     now, kept = saved.spelled(inputs), saved.saved()
     for place, item in enumerate(kept):
         other = saved.inputs_spelled(item)
-        st.markdown(plain(question_words(other)))
+        st.markdown(f"**Saved {place + 1}:** {plain(question_words(other))}")
         with st.container(horizontal=True):
             _button("Open", f"saved_open_{place}", state.take, vars(other))
             _button("Remove", f"saved_drop_{place}", saved.forget, item)
@@ -93,7 +93,10 @@ def _saved(inputs: Inputs) -> None:
         st.caption(f"{MOST_SAVED} questions are saved. Remove one to save another.")
     else:
         _button("Save this question", "saved_add", saved.save, now)
-    st.caption("Saved questions are in the address of the page: bookmark it to keep them.")
+    st.caption(
+        "Saved questions are in the address of the page: bookmark it to keep them. Advisor "
+        "compares them below its answer: Saved questions side by side."
+    )
     uploader(
         "Open a case file",
         key="case_open",
