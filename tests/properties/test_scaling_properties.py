@@ -28,7 +28,7 @@ def timed(
     count: int,
     sharding: str,
     *,
-    model: str = "llama-3.2-1b",
+    model: str | float = "llama-3.2-1b",
     micro_batch: int = 1,
     **work: Any,
 ) -> StepTime:
@@ -41,7 +41,7 @@ def timed(
     }
     found = advisor.estimate(
         {
-            "model": {"preset": model},
+            "model": {"preset": model} if isinstance(model, str) else {"parameters": model},
             "workload": {
                 "kind": "pretraining",
                 "tokens": 1e12,
@@ -87,6 +87,71 @@ def test_full_sharding_is_never_faster_on_the_same_cards(accelerator: str, count
         )
         assert first.step_s.expected <= full.step_s.expected
         assert before_update(plain) <= before_update(full) * (1 + 1e-9)
+
+
+MODELS: dict[str | float, int] = {
+    20e6: 512,
+    "bert-base": 512,
+    "bert-large": 512,
+    "llama-3.2-1b": 2048,
+    "llama-3.1-8b": 2048,
+}
+"""Models, the first by its number of parameters, and tokens of a sequence."""
+
+
+@pytest.mark.parametrize("software", ["huggingface", "deepspeed", "compiled", "megatron"])
+@pytest.mark.parametrize("model", MODELS)
+def test_more_sharding_is_never_faster_but_for_the_shared_update(
+    model: str | float, software: str
+) -> None:
+    """DDP, ZeRO-1, 2 and 3 on the same cards, memory aside.
+
+    ZeRO-3 may hide gathers that ZeRO-1 and 2 wait for, if the software makes them wait, and layers
+    where DeepSpeed collects half a billion gradients before it sends any.
+    """
+    for count in (2, 64):
+        for sequences in (1, 8):
+            plain, *shared = (
+                timed(
+                    "h200-sxm",
+                    count,
+                    sharding,
+                    model=model,
+                    micro_batch=sequences,
+                    sequence_length=MODELS[model],
+                    global_batch=sequences * count,
+                    precision="bf16_pure",
+                    software=software,
+                )
+                for sharding in SHARDINGS
+            )
+            whole, first, second, full = (before_update(time) for time in (plain, *shared))
+            assert whole <= min(first, second) * (1 + 1e-9)
+            assert whole <= full * (1.01 if software == "deepspeed" else 1 + 1e-9)
+            assert first <= second * (1 + 1e-9)
+            if software in ("compiled", "megatron"):
+                assert second <= full * (1 + 1e-9)
+            saved = plain.step_s.expected - min(time.step_s.expected for time in shared)
+            update = next(term.value for term in plain.terms if term.name == "optimizer")
+            assert saved <= 1.5 * update
+
+
+def test_small_networks_wait_for_the_host_under_full_sharding() -> None:
+    """FSDP2 takes 0.37 ms of host time to gather one layer (pytorch/pytorch pull 133369)."""
+    plain, full = (
+        timed(
+            "a100-sxm-80gb",
+            8,
+            sharding,
+            model="bert-base",
+            micro_batch=4,
+            sequence_length=512,
+            global_batch=32,
+            software="huggingface",
+        ).step_s.expected
+        for sharding in ("ddp", "zero3")
+    )
+    assert full > 1.1 * plain
 
 
 def before_update(time: StepTime) -> float:
@@ -153,12 +218,12 @@ def test_three_of_four_unseen_curves_are_met_within_five_points() -> None:
     assert sum(abs(curve.error_points) <= 5 for curve in curves) >= 0.75 * len(curves)
     far = [curve for curve in curves if curve.last >= 512 and curve.last >= 8 * curve.first]
     assert len(far) >= 10
-    # Two records of a few images a card: ResNet-50 on 4,216 A100 loses 9 points more than told,
+    # Two records of a few images a card: ResNet-50 on 4,216 A100 loses 8 points more than told,
     # RetinaNet on 512 GB200 loses 6.
     missed = [curve.name for curve in far if abs(curve.error_points) > 5]
     assert all(name.startswith(("ResNet-50", "RetinaNet")) for name in missed), missed
     assert len(missed) <= 2
-    assert all(abs(curve.error_points) <= 9 for curve in far)
+    assert all(abs(curve.error_points) <= 8 for curve in far)
 
 
 def test_waits_for_the_slowest_machine_weigh_less_in_longer_steps() -> None:

@@ -8,7 +8,14 @@ from advisor.architecture.stack.build import Build, Signal
 from advisor.architecture.stack.layers import Label, Layer, Small, Width
 from advisor.architecture.stack.pointwise import Activation, Function
 from advisor.architecture.table.operators import OperatorKind, SavedFormat, SavedTensor, SavedWhen
-from advisor.architecture.table.rows import COMPUTE, STREAM, TENSOR, kept
+from advisor.architecture.table.rows import (
+    COMPUTE,
+    RMS_NORM_LAUNCHES,
+    RMS_NORM_PASSES,
+    STREAM,
+    TENSOR,
+    kept,
+)
 
 Heads = Annotated[int, Field(ge=1, le=65_536)]
 
@@ -124,8 +131,10 @@ class Attention(Layer):
             build.memory_bound(
                 "head_norms",
                 kind=OperatorKind.NORMALIZATION,
+                division=TENSOR,
                 moved=4.0 * width * signal.positions,
-                launches=2,
+                unfused=2.0 * RMS_NORM_PASSES * width * signal.positions,
+                launches=2 * RMS_NORM_LAUNCHES,
                 parameters=2 * dim,
                 saved=(
                     kept("input", 2.0 * width * signal.positions, COMPUTE),
@@ -237,7 +246,9 @@ class Condition(Layer):
         build.memory_bound(
             "modulation" if scales else "shift",
             moved=2.0 * signal.elements,
-            launches=2 if scales else 1,
+            # Single kernels shift, scale and gate, each for one of the vectors.
+            unfused=2.0 * self.chunks * signal.elements,
+            launches=self.chunks,
             saved=build.keep(signal, signal.format) if scales else (),
         )
         build.put(signal.fresh())

@@ -85,18 +85,28 @@ def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
 
 
 def exposed_time_s(
-    *, traffic_s: Number, cover_s: Number, overlap: Number, contention: Number = 0.0
+    *,
+    traffic_s: Number,
+    cover_s: Number,
+    overlap: Number,
+    contention: Number = 0.0,
+    alone: Number = 0.0,
 ) -> Number:
     r"""Time that traffic adds to the computation beside it. [s]
 
     ``traffic_s``: time of the traffic alone. [s] ``cover_s``: computation that runs at the same
     time. [s] ``overlap``: share of that computation that can hide traffic. [fraction]
     ``contention``: share of the hidden traffic that slows the computation: both use memory and
-    multiprocessors, and the first gather and the last scatter have nothing beside them. [fraction]
+    multiprocessors. [fraction] ``alone``: share of the traffic that has nothing beside it: the last
+    message of a backward pass, the first of a forward pass. [fraction]
 
     Notes
     -----
-    .. math:: t = \max(0,\; t_c - o\,t_{cover}) + c \min(t_c,\; o\,t_{cover})
+    .. math:: t = e + c\,(t_c - e), \quad e = \max(a\,t_c,\; t_c - o\,t_{cover})
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron Bridge, Communication Overlap: one piece of the traffic stays exposed.
 
     Examples
     --------
@@ -104,9 +114,11 @@ def exposed_time_s(
     2.0
     >>> float(exposed_time_s(traffic_s=3.0, cover_s=2.0, overlap=0.5, contention=0.25))
     2.25
+    >>> float(exposed_time_s(traffic_s=3.0, cover_s=9.0, overlap=1.0, alone=0.5))
+    1.5
     """
     hiding = overlap * cover_s
-    exposed: Number = np.maximum(0.0, traffic_s - hiding)
+    exposed: Number = np.maximum(alone * traffic_s, traffic_s - hiding)
     if np.any(contention):
-        exposed = exposed + contention * np.minimum(traffic_s, hiding)
+        exposed = exposed + contention * (traffic_s - exposed)
     return exposed

@@ -3,7 +3,6 @@
 import numpy as np
 
 from advisor.equations import Number
-from advisor.equations.training.pipeline import exposed_time_s
 
 
 def tensor_traffic_s(
@@ -196,67 +195,6 @@ def contention_of(
     beside = np.where(np.greater(link_share, 0.0), link_share * share, 0.0)
     found: Number = np.maximum(host_share, beside)
     return found
-
-
-def reduced_each_s(
-    *,
-    weights_s: Number,
-    each_s: Number,
-    last_s: Number,
-    micro_batches: Number,
-    cover_s: Number,
-    overlap: Number,
-    contention: Number = 0.0,
-    last_contention: Number = 0.0,
-) -> Number:
-    r"""Traffic of ZeRO-2 and ZeRO-3 that one step shows: some in every micro-batch. [s]
-
-    Parameters
-    ----------
-    weights_s : float or ndarray
-        Weights gathered in every micro-batch: under ZeRO-3 for the forward and again for the
-        backward pass, under ZeRO-2 none. [s]
-    each_s : float or ndarray
-        Gradients scattered in every micro-batch but the last. [s]
-    last_s : float or ndarray
-        What is scattered and gathered with the last. [s]
-    micro_batches : float or ndarray
-        Micro-batches per optimizer step.
-    cover_s : float or ndarray
-        Computation of one micro-batch. [s]
-    overlap : float or ndarray
-        Share of it behind which traffic hides. [fraction]
-    contention : float or ndarray
-        Share of hidden traffic that slows the computation, before the last micro-batch. [fraction]
-    last_contention : float or ndarray
-        The same for the last. [fraction]
-
-    Notes
-    -----
-    .. math::
-        t = (m - 1)\,e(t_w + t_e,\, c) + e(t_w + t_l,\, c_l), \quad
-        e(t, c) = \max(0,\; t - o\,t_c) + c \min(t,\; o\,t_c)
-
-    References
-    ----------
-    .. [1] Rajbhandari et al., ZeRO, 2020, arXiv:1910.02054, section 7.
-
-    Examples
-    --------
-    >>> found = reduced_each_s(
-    ...     weights_s=2.0, each_s=1.0, last_s=1.5, micro_batches=3, cover_s=1.0, overlap=1.0
-    ... )
-    >>> float(found)
-    6.5
-    """
-
-    def shown(traffic_s: Number, share: Number) -> Number:
-        return exposed_time_s(
-            traffic_s=traffic_s, cover_s=cover_s, overlap=overlap, contention=share
-        )
-
-    before = (micro_batches - 1) * shown(weights_s + each_s, contention)
-    return before + shown(weights_s + last_s, last_contention)
 
 
 def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:

@@ -39,13 +39,21 @@ def dispatch_time(launches: Floats, hardware: HardwareArrays, software: Software
 
 
 def launch_time(
-    launches: Floats, kernels: Floats, hardware: HardwareArrays, software: SoftwareFacts
+    launches: Floats,
+    kernels: Floats,
+    hardware: HardwareArrays,
+    software: SoftwareFacts,
+    *,
+    units: Floats | float = 0.0,
 ) -> Floats:
     """Time that launches add to the kernels. [s]
 
     Waiting time of accelerators, and dispatch time of processors.
+
+    ``units``: gathers and scatters of sharded units that the host starts.
     """
     queue_s = queue_time(launches, hardware, software)
+    queue_s = queue_s + units * software.unit_host_s * hardware.host_pace
     waits = np.asarray(launch_wait_s(queue_s=queue_s, kernels_s=kernels))
     return waits + dispatch_time(launches, hardware, software)
 

@@ -110,6 +110,8 @@ def one_micro_batch(
     Each sum is affine in ``share`` and does not depend on data parallelism.
     """
     run = as_computed(run)
+    if run.unit is Unit.IMAGE and not software.fuses_images:
+        software = software.changed(fused_elementwise=False)
     one = _Pass(
         run=run,
         candidates=step_in_cache(run, candidates, tokens),

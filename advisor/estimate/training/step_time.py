@@ -35,6 +35,7 @@ from advisor.estimate.training.traffic import (
     exposed_exchange,
     local_parameters,
     model_traffic,
+    sharded_units,
 )
 from advisor.foundation.record import record
 from advisor.nouns.layout import Offload
@@ -100,7 +101,9 @@ def training_time(
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one = one_micro_batch(run, candidates, software, share, tokens)
-    launch = launch_time(one.launches, one.device, candidates.hardware, software) + one.host
+    units = sharded_units(run, candidates, share)
+    launch = launch_time(one.launches, one.device, candidates.hardware, software, units=units)
+    launch = launch + one.host
     cover = one.device + launch
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(run, candidates, network, software, share, tokens)
@@ -113,7 +116,7 @@ def training_time(
             cover_s=np.where((layout.virtual_stages > 1) | layout.dual, per_micro_batch, 0.0),
             overlap=1.0,
         )
-        data = data_traffic(run, candidates, network, share, micro_batches, cover)
+        data = data_traffic(run, candidates, network, software, share, micro_batches, cover)
     optimizer, offload = _update(run, candidates, network, share, tokens, micro_batches, cover)
     shares = {
         "matmul": micro_batches * one.matmul,

@@ -21,7 +21,6 @@ from advisor.equations.training.traffic import (
     key_value_message_bytes,
     overlapped_exchange_s,
     pipeline_traffic_s,
-    reduced_each_s,
     tensor_traffic_s,
 )
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
@@ -239,62 +238,89 @@ def data_traffic(
     run: TrainingRun,
     candidates: Candidates,
     network: NetworkEfficiency,
+    software: SoftwareFacts,
     share: Floats,
     micro_batches: Floats,
     cover: Floats,
 ) -> Floats:
     """Gradient and parameter traffic of one step that computation does not hide. [s]
 
-    DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered once
-    per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, unless whole
-    gradients wait. ZeRO-3 also gathers parameters, for forward and for backward. In a pipeline,
-    gathered parameters stay and gradients are summed until the last micro-batch (Llama team
-    2024, arXiv:2407.21783, section 3.3.2).
+    Gradients are summed behind a backward pass. DDP and ZeRO-1 do so once per step; ZeRO-2 and 3
+    scatter them in every micro-batch, unless whole gradients wait. ZeRO-1 and 2 gather updated
+    parameters behind the next forward pass, if the software can. ZeRO-3 gathers parameters for each
+    forward and each backward pass. In a pipeline, gathered parameters stay and gradients are summed
+    until the last micro-batch (Llama team 2024, arXiv:2407.21783, section 3.3.2).
     """
     layout, hardware = candidates.layout, candidates.hardware
     gradients, trained, weights = _gathers(run, candidates, network, share)
     link_share = np.where(hardware.intra_domain > 1, network.link_contention, 0.0)
     host_share = np.where(hardware.staged > 0, network.contention, 0.0)
+    level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
+    alone = _alone(run, candidates, software, share, level)
+    back = (1.0 if run.frozen else 2.0) + (layout.recompute >= 2)
+    forward, backward = cover / (1.0 + back), cover * back / (1.0 + back)
 
-    def contention(traffic: Floats) -> Floats:
-        share = contention_of(
+    def shown(traffic: Floats, beside: Floats) -> Floats:
+        contention = contention_of(
             traffic_s=traffic[0],
             on_links_s=traffic[1],
             link_share=link_share,
             host_share=host_share,
         )
-        return np.asarray(share)
-
-    held = np.where(layout.sharding >= 3, weights, trained)
-    gathered = np.where(layout.sharding >= 1, held, gradients)
-    # Gradients, then their sums (plain) or updated parameters (ZeRO-1): ZeRO, 2020, section 7.
-    once = exposed_time_s(
-        traffic_s=gradients[0] + gathered[0],
-        cover_s=cover,
-        overlap=network.overlap,
-        contention=contention(gradients + gathered),
-    )
-    waits = run.switches.gradient_sync is GradientSync.LAST
-    scattered = 0.0 * gradients if waits else gradients
-
-    def reduced(gathered: Floats, last: Floats) -> Floats:
-        return np.asarray(
-            reduced_each_s(
-                weights_s=gathered[0],
-                each_s=scattered[0],
-                last_s=last[0],
-                micro_batches=micro_batches,
-                cover_s=cover,
-                overlap=network.overlap,
-                contention=contention(gathered + scattered),
-                last_contention=contention(gathered + last),
-            )
+        shown_s = exposed_time_s(
+            traffic_s=traffic[0],
+            cover_s=beside,
+            overlap=network.overlap,
+            contention=contention,
+            alone=alone,
         )
+        return np.asarray(shown_s)
 
-    level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
-    # One micro-batch's computation hides both its gradients and the updated parameters.
-    half = np.where(level >= 2, reduced(0.0 * weights, gradients + trained), once)
-    return np.where(level >= 3, reduced(2 * weights, gradients), half)
+    scattered = gradients * (run.switches.gradient_sync is not GradientSync.LAST)
+    # An all-reduce scatters sums and gathers them (ZeRO, 2020, section 7).
+    summed = shown(gradients * np.where(layout.sharding >= 1, 1.0, 2.0), backward)
+    held = np.where(layout.sharding >= 3, weights, trained)
+    gathered = shown(held, forward) if software.gathers_beside else held[0]
+    once = summed + np.where(layout.sharding >= 1, gathered, 0.0)
+    half = (micro_batches - 1) * shown(scattered, backward) + once
+    full = (
+        micro_batches * shown(weights, forward)
+        + (micro_batches - 1) * shown(weights + scattered, backward)
+        + shown(weights + gradients, backward)
+    )
+    return np.where(level >= 3, full, np.where(level >= 2, half, once))
+
+
+def _alone(
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    share: Floats,
+    level: Floats,
+) -> Floats:
+    """Share of gradients (or weights) in the last message, which nothing hides. [fraction]
+
+    A bucket, or a layer under ZeRO-3, but at least the input table, whose gradient comes last.
+    """
+    layout = candidates.layout
+    held = sum(local_parameters(run.architecture, candidates, share))
+    layer = held / (run.architecture.num_hidden_layers * share)
+    table = fold_parameters(run.architecture).embedding_divided / layout.tensor
+    table = np.where((layout.pipeline > 1) | run.frozen, 0.0, table)
+    last = np.maximum(np.where(level >= 3, layer, software.bucket_elements), table)
+    return np.asarray(np.minimum(1.0, last / held))
+
+
+def sharded_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:
+    """Gathers and scatters of one micro-batch that the host starts, one for each layer.
+
+    ZeRO-3 gathers weights twice; it and ZeRO-2 scatter gradients, of which adapters have few. In
+    a pipeline, both are done once in a step.
+    """
+    layout = candidates.layout
+    each = 2.0 * (layout.sharding >= 3) + (layout.sharding >= 2) * (not run.frozen)
+    apart = (layout.data * layout.context > 1) & (layout.pipeline <= 1)
+    return np.where(apart, each * run.architecture.num_hidden_layers * share, 0.0)
 
 
 def _start_s(

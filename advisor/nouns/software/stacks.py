@@ -72,18 +72,26 @@ class SoftwareStack(Noun):
     """Whether modules run one by one, so that each casts its inputs under autocast."""
     fused_elementwise: bool
     """Whether norms, activations and residuals run as one pass each."""
+    fuses_images: bool = True
+    """The same for networks that take images, if others do."""
     pads_products: bool
     """Whether products run with aligned rows, whatever the vocabulary."""
     fused_softmax: bool
     """Whether unfused attention scales, masks and normalises its scores in one kernel."""
     launch_s: Seconds
     """Host time to launch one kernel. [s]"""
+    unit_host_s: Seconds
+    """Host time to gather or scatter what one layer has sharded. [s]"""
     processor_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
     """Step time on a processor, on tokens in 16 bits, over that of tuned code."""
     portable_attention: bool
     """Whether it uses FlashAttention-2 on every card, not the kernels for its generation."""
     overlaps_traffic: bool
     """Whether products and other micro-batches hide tensor- and expert-parallel traffic."""
+    gathers_beside: bool
+    """Whether the next forward pass hides the gather of updated weights."""
+    bucket_elements: Annotated[float, Field(gt=0, le=1e15)]
+    """Gradients in one message of data parallelism without ZeRO-3. [elements]"""
     loss_bytes_per_logit: NonNegative
     """Memory per token and vocabulary entry during the backward pass of the loss. [bytes]"""
     plain_loss: bool

@@ -136,7 +136,9 @@ class StepBound:
         beside = (1 + ROUNDING) * (kernels + traffic + exchange)
         beside = np.where(layout.dual, np.inf, np.where(layout.virtual_stages > 1, beside, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            data = data_traffic(run, candidates, network, share, micro_batches, kernels)
+            data = data_traffic(
+                run, candidates, network, self._software, share, micro_batches, kernels
+            )
             hops = pipeline_traffic(run, candidates, network, share, tokens)
             # Without a network, nothing hides them.
             hops = np.where(np.isinf(hops), hops, np.maximum(0.0, hops - beside))
