@@ -241,6 +241,8 @@ class HardwareArrays(Columns):
     attention_portable: Floats
     attention_scan: Floats
     """Rate of FlashAttention-2 over the rate of the kernels above."""
+    portable_products: Floats
+    """Rate of products by the instructions of the generation before, over those of the card."""
     elementwise_bandwidth: Floats
     fresh_memory: Floats
     """Rate of memory-bound kernels in training over that of inference."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -47,6 +48,15 @@ def _sigmas(share: float) -> float:
     from statistics import NormalDist
 
     return NormalDist().inv_cdf(share)
+
+
+def way_to_end(share: float) -> float:
+    """Return how far a share of outcomes lies towards the end of a range, in logarithms.
+
+    >>> way_to_end(0.5), round(way_to_end(0.9), 6)
+    (0.0, 1.0)
+    """
+    return abs(_sigmas(share)) / END_SIGMAS
 
 
 class Range(Noun):
@@ -95,8 +105,8 @@ class Range(Noun):
         end = self.high if share > HALF else self.low
         if end == self.expected or self.expected <= 0:
             return self.expected
-        spread = abs(_sigmas(share)) / END_SIGMAS
-        return float(self.expected * (max(end, LEAST * self.expected) / self.expected) ** spread)
+        ratio = max(end, LEAST * self.expected) / self.expected
+        return float(self.expected * ratio ** way_to_end(share))
 
     def risk_above(self, limit: float) -> float:
         """Return the share of outcomes above a limit; see :meth:`at`.
@@ -119,6 +129,17 @@ class Range(Noun):
         """Return this range times an exact, non-negative ``factor``."""
         low, expected, high = (end * factor for end in (self.low, self.expected, self.high))
         return Range(low=low, expected=expected, high=high, evidence=self.evidence)
+
+    def widened(self, ends: Iterable[float]) -> Range:
+        """Return this range, which other ends may widen.
+
+        >>> Range.exact(2.0).widened([3.0]).high
+        3.0
+        """
+        every = self.low, self.high, *ends
+        return Range(
+            low=min(every), expected=self.expected, high=max(every), evidence=self.evidence
+        )
 
     def times(self, other: Range) -> Range:
         """Return the product of two non-negative ranges, low with low and high with high."""

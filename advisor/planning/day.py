@@ -28,8 +28,9 @@ from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of
 from advisor.foundation.formatting import duration, percent
+from advisor.foundation.quantities import way_to_end
 from advisor.foundation.record import record
-from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.demand import Demand
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
@@ -158,14 +159,21 @@ def _most_per_replica(asked: ResolvedCase, workload: Serving, placement: Placeme
         many = candidates.take(same)
         many = Candidates(replace(many.layout, data=1 / rates), many.hardware)
         found = batches_under_arrivals(architecture, one, form, many, calibration).queued
-    spreads = TimeSpreads(architecture, calibration, workload)
-    share, limits = 1.0 - case.limits.risk, case.limits
-    later = spreads.of(card, precision=form.name, count=1).at(share)
-    first = spreads.first(card, precision=form.name, at=limits.at).at(share)
-    tpot, ttft = found.latencies(limits.at)
-    met = found.stable & (found.load * later <= 1)
-    met &= tpot * later * 1e3 <= (limits.max_tpot_ms or np.inf)
-    met &= ttft * first * 1e3 <= (limits.max_ttft_ms or np.inf)
+    spreads, limits = TimeSpreads(architecture, calibration, workload), case.limits
+    way = way_to_end(1.0 - limits.risk)
+    later = spreads.of(card, precision=form.name, count=1).high
+    first = spreads.first(card, precision=form.name, at=limits.at).high
+    high = found.strained(np.full(len(rates), later))
+    met = found.stable & (found.load * later**way <= 1)
+    pairs = zip(
+        *(found.latencies(limits.at), high.latencies(limits.at), (later, first)),
+        *((limits.max_tpot_ms, limits.max_ttft_ms),),
+        strict=True,
+    )
+    for expected, end, least, most in pairs:
+        if most is not None:
+            ratio = np.maximum(end[met] / expected[met], least)
+            met[met] = expected[met] * ratio**way <= most * MILLISECOND
     return float(rates[met].max(initial=0.0)) * placement.layout.expert
 
 

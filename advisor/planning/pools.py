@@ -13,7 +13,7 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.serving.arrivals import arrivals_of
 from advisor.estimate.serving.demand import cached_bytes_per_sequence, served_on
-from advisor.estimate.serving.queue import PERCENTILES
+from advisor.estimate.serving.queued import PERCENTILES
 from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.formatting import milliseconds, money, percent
 from advisor.foundation.quantities import Range
@@ -194,12 +194,17 @@ def _readers(
     for option in options:
         step_s, per_s = option.first_token_s or inf, option.tokens_per_s or 0.0
         # The low end of what they read keeps up.
-        least = int(rate / per_s * option.later_s / option.time) + 1
+        strain = option.later_s / option.time
+        least = int(rate / per_s * strain) + 1
         for number in range(least, least + MORE_READERS):
             queues, each_s = number * option.layout.data, option.layout.data / per_s
-            read = read_s(workload, limits.at, queues, step_s=step_s, each_s=each_s)
+            read, slow = (
+                read_s(workload, limits.at, queues, step_s=factor * step_s, each_s=factor * each_s)
+                for factor in (1.0, strain)
+            )
+            late = max(read * option.first_s / step_s, slow)
             cards = option.count * (number + workload.spare_replicas)
-            pools.append(_Readers(option, number, read, read * option.first_s / step_s, cards))
+            pools.append(_Readers(option, number, read, late, cards))
     for one in sorted(pools, key=lambda one: (one.cards, one.first_s)):
         if one.first_s < least_s:
             least_s = one.first_s

@@ -351,7 +351,9 @@ def as_candidates(
             systems[option.system].node,
             precision=option.precision,
             count=option.count,
-        ).scaled(option.time)
+        )
+        .scaled(option.time)
+        .widened([option.time_high] if serving else ())
         for option in options
     ]
     spans = [

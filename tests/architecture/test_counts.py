@@ -243,6 +243,14 @@ def test_sparse_attention_caches_more_than_it_reads() -> None:
     assert rows["block.attention.cache"].cache_elements_per_token == 576
 
 
+def test_heads_of_sparse_attention_share_the_latents() -> None:
+    """Multi-query mode (DeepSeek-V3.2-Exp report, section 2.1): 128 heads score 576 and sum 512."""
+    (scores,) = (
+        op for op in load_preset("deepseek-v3.2").operators if op.name == "block.attention.scores"
+    )
+    assert scores.flops_per_token_per_key == 2 * 128 * (576 + 512)
+
+
 def test_shared_indexers_are_counted_once() -> None:
     """GLM-5.2 shares 57 of GLM-5's 78 indexers: 9,371,904 parameters each."""
     own, shared = load_preset("glm-5"), load_preset("glm-5.2")

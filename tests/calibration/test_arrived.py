@@ -180,3 +180,38 @@ def test_chats_that_are_rendered_first_start_late(engine: Engine) -> None:
         for seconds in ("", "0.007")
     )
     assert 6000 < late - early < 8000
+
+
+def test_clients_beyond_the_slots_of_a_server_wait_for_an_answer(engine: Engine) -> None:
+    """llama-server -np 8: 16 clients wait for one answer, 32 for three (LottoLotto, 4 x RTX 3090).
+
+    There the first token came after 0.53 s for 8 clients, 9.6 s for 16 and 31.4 s for 32, with
+    36 to 40 ms for each of the 256 tokens.
+    """
+    row = ROW | {
+        "engine": "llama_cpp",
+        "backend": "cuda",
+        "weight_precision": "gguf_q4_k_m",
+        "accelerator": "rtx-3090",
+        "input_tokens": "512",
+        "output_tokens": "256",
+        "requests_per_s": "",
+        "arrival": "closed",
+        "slots": "8",
+    }
+    (eight, token), (sixteen, _), (most, _) = (
+        [each.expected for each in predict_serving_row(row | {"concurrency": clients}, engine)]
+        for clients in ("8", "16", "32")
+    )
+    answer = 255 * token
+    assert sixteen - eight == pytest.approx(answer, rel=0.1)
+    assert most - eight == pytest.approx(3 * answer, rel=0.1)
+
+
+def test_ranges_go_through_the_queue(engine: Engine) -> None:
+    """Near capacity, the range of a tail is far wider than that of the steps."""
+    few, many = (
+        predict_serving_row(ROW | {"requests_per_s": rate, "percentile": "p99"}, engine)[1]
+        for rate in ("1", "16")
+    )
+    assert many.high / many.expected > 1.5 * few.high / few.expected

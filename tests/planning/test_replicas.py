@@ -231,12 +231,17 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         if work.requests_per_s is None:
             times = serving_times(served, ServingLoad.of(work), candidates, constants)
             later, first, met = times.tpot_s, times.ttft_s, times.feasible
+            queues = later, first
         else:
             found = under_arrivals(served, work, candidates, constants)
             (later, first), met = found.latencies(limits.at), found.stable
             met &= found.load * slowest <= 1
-        later = later * slowest * 1e3
-        first = first * spreads.first(card, precision=name, at=limits.at).high * 1e3
+            # Steps at the high end of their range lengthen the queue, too.
+            slow = np.full(len(later), slowest)
+            queues = found.strained(slow).latencies(limits.at)
+        later = np.maximum(later * slowest, queues[0]) * 1e3
+        high = spreads.first(card, precision=name, at=limits.at).high
+        first = np.maximum(first * high, queues[1]) * 1e3
         met &= later <= (limits.max_tpot_ms or np.inf)
         met &= first <= (limits.max_ttft_ms or np.inf)
         # An unproven card has to give the expected rate at the high end of its range.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from advisor.equations.serving.continuous_batching import prompt_service_s
 from advisor.equations.serving.engine import (
@@ -14,15 +16,11 @@ from advisor.equations.serving.engine import (
     time_per_output_token_s,
 )
 from advisor.equations.serving.queueing import state_grid, state_probabilities
-from advisor.estimate.serving.queue import (
-    PERCENTILES,
-    Arrivals,
-    EngineCurve,
-    Queued,
-    queued,
-    within_limit,
-)
+from advisor.estimate.serving.queue import Arrivals, EngineCurve, queued, within_limit
+from advisor.estimate.serving.queued import PERCENTILES, Queued
 from tests.simulation.engine import Engine, poisson
+
+Floats = NDArray[np.float64]
 
 PROMPT, ANSWER, SPREAD = 1024, 256, 0.25
 REQUESTS, SEEDS = 6000, (1, 2, 3)
@@ -173,3 +171,72 @@ def test_states_are_those_of_erlang(servers: int, busy: float) -> None:
     waits = erlang / (weights[:-1].sum() + erlang)
     # Outside counts states beyond the limit; whoever arrives at the limit waits too.
     assert float(outside) == pytest.approx(waits * busy / servers, rel=0.05)
+
+
+def loaded(load: float, **changes: Floats) -> Queued:
+    """Return an engine under a share of what it completes."""
+    engine = Engine(limit=512)
+    curve = curve_of(engine)
+    rate = load * most(curve, engine.limit)
+    arrivals = Arrivals(np.array([rate]), answer_scv=SPREAD, output_tokens=ANSWER)
+    return queued(within_limit(replace(curve, **changes)), arrivals)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.8])
+def test_slower_steps_make_requests_wait_as_in_the_simulation(load: float) -> None:
+    """An engine whose steps take 1.15 times as long, under the same arrivals."""
+    slower = 1.15
+    usual = Engine(limit=512)
+    rate = load * most(curve_of(usual), usual.limit)
+    first, later = [], []
+    for seed in SEEDS:
+        slow = Engine(
+            base=slower * usual.base,
+            per_request=slower * usual.per_request,
+            per_token=slower * usual.per_token,
+            limit=512,
+        )
+        arrived = poisson(
+            rate, REQUESTS, prompt=PROMPT, answer=ANSWER, seed=seed, scv=1.0, answer_scv=SPREAD
+        )
+        done = sorted(slow.run(arrived), key=lambda one: one.arrived_s)[REQUESTS // 6 : -300]
+        first += [one.first_s - one.arrived_s for one in done]
+        later += [(one.last_s - one.first_s) / (one.answer - 1) for one in done]
+    found = loaded(load).strained(np.array([slower]))
+    for name, share in PERCENTILES.items():
+        assert found.ttft_at[name][0] == pytest.approx(np.quantile(first, share), rel=0.10)
+        assert found.tpot_at[name][0] == pytest.approx(np.quantile(later, share), rel=0.10)
+
+
+@pytest.mark.parametrize("load", [0.05, 0.3, 0.6, 0.8, 0.9, 0.94, 0.97])
+def test_a_queue_widens_the_range_of_its_services(load: float) -> None:
+    """Work that takes longer waits longer: times grow by more than the factor, without end."""
+    factors = np.array([0.7, 0.85, 1.0, 1.1, 1.2, 1.5, 2.0])
+    usual = loaded(load)
+    found = usual.strained(factors)
+    for at in ("mean", *PERCENTILES):
+        pairs = zip(usual.latencies(at), found.latencies(at), strict=True)
+        for alone, times in pairs:
+            assert np.isfinite(times).all()
+            assert (np.diff(times) > 0).all()
+            assert times[2] == pytest.approx(alone[0], rel=1e-6)
+            ratio = times / alone[0] / factors
+            assert (ratio[:2] <= 1.005).all(), (at, ratio)
+            assert (ratio[3:] >= 0.995).all(), (at, ratio)
+
+
+def test_an_overloaded_engine_is_full_and_its_queue_grows_for_as_long_as_it_lasts() -> None:
+    """At 1.6 times what it serves, each hour leaves 0.6 hours of work, and half wait half of it."""
+    found = loaded(0.8).strained(np.array([2.0]), lasts_s=3600.0)
+    assert found.load[0] == pytest.approx(1.6)
+    assert found.ttft_at["p50"][0] == pytest.approx(0.5 * 0.6 * 3600, rel=0.01)
+    assert found.tpot_at["p50"][0] >= 2.0 * loaded(0.8).full_tpot_s[0]
+
+
+def test_a_state_that_hardly_occurs_changes_no_percentile() -> None:
+    """Alone, a request starts its own step: its prompt is dear. At 80 % load nobody is alone."""
+    dear = curve_of(Engine(limit=512)).prompt_extra_s.copy()
+    dear[:, 0] *= 30
+    assert loaded(0.8, prompt_extra_s=dear).tpot_at["p99"] == pytest.approx(
+        loaded(0.8).tpot_at["p99"], rel=0.001
+    )

@@ -302,7 +302,11 @@ class AttentionShape(AttentionTraits):
         if self.latent is not None:
             cached = float(self.latent.key_value_rank + self.latent.rope_head_dim)
         cached *= self.own_key_value
-        sparse = self.indexer
+        sparse, width = self.indexer, self.head_dim + self.value_head_dim
+        if sparse and self.latent is not None:
+            # Each query has its own keys, so none are expanded: heads share the latents themselves
+            # (multi-query mode, DeepSeek-V3.2-Exp report, section 2.1).
+            width = 2 * self.latent.key_value_rank + self.latent.rope_head_dim
         cache: dict[str, Any] = {
             "causal": True,
             "heads": self.heads,
@@ -316,7 +320,7 @@ class AttentionShape(AttentionTraits):
                 OperatorKind.ATTENTION,
                 division=TENSOR,
                 parameters=self.heads * self.sinks + self.gates,
-                flops_per_token_per_key=2.0 * self.heads * (self.head_dim + self.value_head_dim),
+                flops_per_token_per_key=2.0 * self.heads * width,
                 window=sparse.top_k if sparse else item.window,
                 cache_elements_per_token=0.0 if sparse else cached,
                 saved=tuple(self._score_tensors()),

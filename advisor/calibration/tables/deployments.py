@@ -181,6 +181,8 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         found["prompts_in_step"] = 0.0
     if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
         found["running_sequences"] = integer(row, "concurrency", 1)
+    elif cell(row, "slots"):
+        found["running_sequences"] = integer(row, "slots", 1)
     return tuple(found.items())
 
 

@@ -38,7 +38,6 @@ from advisor.calibration.tables.reading import (
     unusable,
 )
 from advisor.catalog.nodes import node_for
-from advisor.equations.serving.bursts import overload_wait_s
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_interval, batch_times, image_kernels
 from advisor.estimate.candidates import Candidates
@@ -122,9 +121,6 @@ def _image_rate(row: Row, engine: Engine, calibration: Calibration, stack: str) 
     return interval.around(1.0 / float(times.per_s[0])).reciprocal(1.0)
 
 
-MIDDLE: Final = 0.5
-"""Share of the requests before the mean one."""
-
 LATENCY: Final = "latency_ms"
 QUANTITIES: Final = (
     "tpot_ms",
@@ -200,7 +196,8 @@ def _quantities(
             measured=deployment.measured,
         )
         time = interval.around(float(seconds[what][0]), widening=deployment.widening)
-        found[quantity] = time.reciprocal(tokens) if tokens else time.scaled(1 / MILLISECOND)
+        through = time.widened(seconds[what].tolist()).scaled(1 / MILLISECOND)
+        found[quantity] = time.reciprocal(tokens) if tokens else through
     return found
 
 
@@ -254,7 +251,8 @@ def engine_interval(
 def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLoad, BenchmarkTimes]:
     """Return the requests in flight at a row's rate, and its times at the row's percentile.
 
-    Raises InputError if a cell is unusable.
+    Then the same times at both ends of the range of the engine's steps. Raises InputError if a cell
+    is unusable.
 
     An engine that does not keep up lets its queue grow until the run ends; so its times depend on
     the number of requests: ``burst_requests``, by default that of ``vllm bench serve``.
@@ -265,23 +263,23 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
         | {"arrivals": ARRIVALS[cell(row, "arrival")]},
     )
     assert workload.requests_per_s is not None
-    layout = deployment.candidates.layout
+    interval = engine_interval(
+        engine.calibration,
+        interval_name(ARRIVING, TOKEN, deployment),
+        deployment.engine_name,
+        measured=deployment.measured,
+    )
+    steps = interval.around(1.0, widening=deployment.widening)
     curve = engine_curves(
         deployment.served, workload, deployment.candidates, engine.calibration, deployment.engine
     )
-    found = queued(curve, arrivals_of(workload, layout.data))
+    lasts_s = integer(row, "burst_requests", BURST_REQUESTS) / workload.requests_per_s
+    found = queued(curve, arrivals_of(workload, deployment.candidates.layout.data)).strained(
+        np.array([1.0, steps.low, steps.high]), lasts_s=lasts_s
+    )
     at = deployment.percentile
     token, first = found.latencies("mean" if at is None else cell(row, "percentile"))
-    if not found.stable[0]:
-        requests = integer(row, "burst_requests", BURST_REQUESTS)
-        token = curve.tpot_s[:, -1]
-        first = curve.first_token_s[:, -1] + overload_wait_s(
-            requests=requests / layout.data,
-            rate_per_s=found.rate_per_s,
-            served_per_s=curve.most_per_s,
-            share=MIDDLE if at is None else at,
-        )
     whole = first + (workload.output_tokens - 1) * token
     load = ServingLoad.of(workload)
-    served = np.minimum(found.rate_per_s, curve.most_per_s) * layout.data
-    return replace(load, concurrency=served * whole), BenchmarkTimes(first, token, whole)
+    served = workload.requests_per_s / np.maximum(found.load[:1], 1.0)
+    return replace(load, concurrency=served * whole[:1]), BenchmarkTimes(first, token, whole)

@@ -7,8 +7,8 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.serving.batching import batched_answers_s
 from advisor.estimate.batch.forward import BatchTimes, batch_times
-from advisor.estimate.candidates import Candidates
-from advisor.estimate.serving.queue import PERCENTILES, Queued
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.serving.queued import EVERY, PERCENTILES, Queued, Rows
 from advisor.foundation.record import record
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.efficiency import Calibration
@@ -50,28 +50,34 @@ def batches_under_arrivals(
         for size in (most, 1)
     )
     rate = workload.requests_per_s / layout.data
-    load = rate * full.latency_s / most
-    stable = load < 1
-    mean, shares = batched_answers_s(
-        rate_per_s=rate,
-        one_s=one.latency_s,
-        full_s=full.latency_s,
-        most=most,
-        shares=list(PERCENTILES.values()),
-    )
-    at = dict(zip(PERCENTILES, shares, strict=True))
-    return ArrivingBatches(
-        full=full,
-        one=one,
-        queued=Queued(
+
+    def answered(factor: Floats, rows: Rows) -> Queued:
+        rates, one_s, full_s = np.broadcast_arrays(
+            rate[rows] * factor, one.latency_s[rows], full.latency_s[rows]
+        )
+        load = rates * full_s / most
+        stable = load < 1
+        mean, shares = batched_answers_s(
+            rate_per_s=rates,
+            one_s=one_s,
+            full_s=full_s,
+            most=most,
+            shares=list(PERCENTILES.values()),
+        )
+        at = dict(zip(PERCENTILES, shares, strict=True))
+        return Queued(
             stable=stable,
             load=load,
-            rate_per_s=rate,
-            in_flight=np.where(stable, rate * np.where(stable, mean, 0.0), most),
+            rate_per_s=rates,
+            in_flight=np.where(stable, rates * np.where(stable, mean, 0.0), most),
             outside=np.where(stable, 0.0, 1.0),
             ttft_s=mean,
             tpot_s=mean,
             ttft_at=at,
             tpot_at=at,
-        ),
-    )
+            full_tpot_s=full_s,
+            busier=answered,
+            whole=True,
+        )
+
+    return ArrivingBatches(full=full, one=one, queued=answered(np.ones(1), EVERY))

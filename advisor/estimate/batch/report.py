@@ -17,7 +17,8 @@ from advisor.estimate.candidates import Candidates
 from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
-from advisor.estimate.serving.report import ServingReport, under_arrivals_of
+from advisor.estimate.serving.queued import QueuedSpreads
+from advisor.estimate.serving.report import ServingReport
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -106,11 +107,11 @@ def describe_batch(
     bound_by, under = binding(shares), None
     if arriving is not None and workload.requests_per_s is not None:
         queued, alone = arriving.queued, arriving.one.shares
-        under = under_arrivals_of(
-            queued, workload.requests_per_s, later=spread, first=spread, late=spread
-        )
+        spreads = QueuedSpreads(queued, later=spread, first=spread, late=spread)
+        under = spreads.under(workload.requests_per_s)
         if queued.stable[0]:
-            per_s, latency = Range.exact(workload.requests_per_s), spread(float(queued.ttft_s[0]))
+            latency = spreads.at("mean").ttft_ms.scaled(MILLISECOND)
+            per_s = Range.exact(workload.requests_per_s)
             shares = alone.row()
             shares["waiting"] = float(queued.ttft_s[0]) - sum(shares.values())
     unit = Unit.SAMPLE if architecture.unit is Unit.TOKEN else architecture.unit

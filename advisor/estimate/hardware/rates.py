@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.foundation.identity import by_identity
+from advisor.foundation.quantities import Evidence
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
@@ -65,6 +66,10 @@ def card_rates(
         "unaligned": 0.0 if vector else kernels.unaligned,
         "trained_convolutions": 1.0 if vector else kernels.trained_convolutions,
         **{f"attention_{part}": getattr(kernels.attention, part) for part in ATTENTION},
+        # Measured on attention; a card whose kernels nobody measured has no generation before.
+        "portable_products": 1.0
+        if kernels.evidence is Evidence.ASSUMED
+        else kernels.attention.portable,
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,

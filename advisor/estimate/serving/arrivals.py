@@ -18,7 +18,8 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.engine_limits import running_sequences
 from advisor.estimate.serving.memory import serving_capacity
-from advisor.estimate.serving.queue import Arrivals, EngineCurve, Queued, queued, within_limit
+from advisor.estimate.serving.queue import Arrivals, EngineCurve, queued, within_limit
+from advisor.estimate.serving.queued import Queued
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration
@@ -144,11 +145,8 @@ def burst_times(
     )
 
 
-EVALUATED: Final = np.array(
-    [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024], dtype=float
-)
+EVALUATED: Final = np.array([1.0, *(part * 2.0**power for power in range(12) for part in (2, 3))])
 """Requests in flight at which an engine is estimated; the states between are interpolated."""
-STATES: Final = state_grid(int(EVALUATED[-1]))
 
 
 def engine_curves(
@@ -163,12 +161,15 @@ def engine_curves(
     Ranks that share experts are evaluated together, each in the same state. Without ``engine``,
     the one that serves the weights' format.
     """
-    rows, numbers = len(candidates.layout.tensor), len(EVALUATED)
+    engine = engine or calibration.engine_for(served.weight_format)
+    most = float(engine.running_sequences or engine.sampled_sequences)
+    evaluated, states = np.append(EVALUATED[most > EVALUATED], most), state_grid(int(most))
+    rows, numbers = len(candidates.layout.tensor), len(evaluated)
     every = np.repeat(np.arange(rows), numbers)
     served, each = served.take(every), candidates.take(every)
     layout = replace(each.layout, data=each.layout.expert)
     load = replace(
-        ServingLoad.of(workload), concurrency=np.tile(EVALUATED, rows) * each.layout.expert
+        ServingLoad.of(workload), concurrency=np.tile(evaluated, rows) * each.layout.expert
     )
     times = serving_times(served, load, Candidates(layout, each.hardware), calibration, engine)
 
@@ -176,8 +177,8 @@ def engine_curves(
         return np.broadcast_to(values, rows * numbers).reshape(rows, numbers)
 
     # Places of the states between those that are evaluated.
-    place = np.clip(np.searchsorted(EVALUATED, STATES), 1, numbers - 1)
-    part = (STATES - EVALUATED[place - 1]) / (EVALUATED[place] - EVALUATED[place - 1])
+    place = np.clip(np.searchsorted(evaluated, states), 1, numbers - 1)
+    part = (states - evaluated[place - 1]) / (evaluated[place] - evaluated[place - 1])
 
     def between(values: Floats) -> Floats:
         known = table(values)
@@ -187,14 +188,14 @@ def engine_curves(
     room = table(times.capacity.max_concurrency / layout.expert)[:, 0]
     fits = np.broadcast_to(times.feasible, rows * numbers)[::numbers]
     curve = EngineCurve(
-        states=STATES,
+        states=states,
         completions_per_s=between(times.requests_per_s / layout.expert),
         tpot_s=between(times.tpot_s),
         step_s=between(times.decode_step_s),
         first_token_s=between(times.first_token_s),
         prompt_extra_s=between(times.prompt_extra_s),
         slots_per_step=table(times.prompts_per_step)[:, 0],
-        limit=np.where(fits, np.minimum(room, EVALUATED[-1]), 0.0),
+        limit=np.where(fits, np.minimum(room, most), 0.0),
         need_bytes=table(times.capacity.high_bytes)[:, 0],
         usable_bytes=table(times.capacity.usable_bytes)[:, 0],
     )

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.equations import Number
 from advisor.equations.serving.queueing import (
@@ -25,11 +24,9 @@ from advisor.equations.serving.shared_steps import (
     within_step_s,
 )
 from advisor.estimate.candidates import Floats
+from advisor.estimate.serving.queued import PERCENTILES, SIGMAS, Queued, Rows
 from advisor.foundation.record import record
 
-PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-SIGMAS: Final = {"p50": 0.0, "p95": 1.6448536269514722, "p99": 2.3263478740408408}
-"""The same percentiles of the normal distribution. [sigmas]"""
 NEVER: Final = 1e-9
 """Probability below which a state is left out."""
 LIFETIME_SHARE: Final = float(np.sqrt(2 / 3))
@@ -71,7 +68,7 @@ class EngineCurve:
         within = self.states <= np.maximum(self.limit, 1.0)[:, None]
         return np.asarray(np.where(within, self.completions_per_s, 0.0).max(axis=1))
 
-    def take(self, rows: NDArray[np.intp]) -> EngineCurve:
+    def take(self, rows: Rows) -> EngineCurve:
         """Return the selected engines."""
         return self._each(lambda name: getattr(self, name)[rows])
 
@@ -100,36 +97,6 @@ class Arrivals:
     """The same of answer lengths."""
     output_tokens: float = 256.0
     """Of an answer. [tokens]"""
-
-
-@record
-class Queued:
-    """Steady state of engines under arrivals, one element each."""
-
-    stable: NDArray[np.bool_]
-    """Whether the engine keeps up; otherwise all times are infinite."""
-    load: Floats
-    """Arrivals over the most that the engine completes."""
-    rate_per_s: Floats
-    """Arrivals. [requests/s]"""
-    in_flight: Floats
-    """Mean number of requests in the engine."""
-    outside: Floats
-    """Share of requests that wait for another to leave the engine."""
-    ttft_s: Floats
-    """Mean. [s]"""
-    tpot_s: Floats
-    """Mean. [s]"""
-    ttft_at: dict[str, Floats]
-    """By percentile. [s]"""
-    tpot_at: dict[str, Floats]
-    """By percentile. [s]"""
-
-    def latencies(self, at: str) -> tuple[Floats, Floats]:
-        """Return time per token and time to the first, of the mean or at a percentile. [s]"""
-        if at in PERCENTILES:
-            return self.tpot_at[at], self.ttft_at[at]
-        return self.tpot_s, self.ttft_s
 
 
 def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
@@ -181,6 +148,10 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
             for (name, share), value in zip(PERCENTILES.items(), ttft_at, strict=True)
         },
         tpot_at={name: known(value) for name, value in zip(PERCENTILES, tpot_at, strict=True)},
+        full_tpot_s=curve.tpot_s[:, -1],
+        busier=lambda factor, rows: queued(
+            curve.take(rows), replace(arrivals, rate_per_s=rate[rows] * factor)
+        ),
     )
 
 
@@ -283,7 +254,8 @@ def _token_times(
         (lived * values).sum(axis=1) / counted
         for values in (tpot, steps.plain_s, room, added, each)
     )
-    rising = np.maximum.accumulate(tpot, axis=1)
+    # Alone, an engine waits for a whole prompt, which no state beside it does.
+    rising = np.minimum.accumulate(tpot[:, ::-1], axis=1)[:, ::-1]
     high = weighted_quantile(rising, lived, PERCENTILES["p95"]) - mean
     variance = random + np.square(LIFETIME_SHARE * high / SIGMAS["p95"])
     unbounded = np.maximum(unbounded, 1e-12)

@@ -10,18 +10,11 @@ from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format, padded_widths
-from advisor.estimate.results import (
-    FlopCount,
-    LatencyAt,
-    MemoryBreakdown,
-    Percentiles,
-    ServingEstimate,
-    UnderArrivals,
-)
+from advisor.estimate.results import FlopCount, LatencyAt, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import buffer_factors, context_of, longest_request, loose_part
-from advisor.estimate.serving.queue import Queued
+from advisor.estimate.serving.queued import Queued, QueuedSpreads
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.serving.together import together
@@ -210,20 +203,21 @@ def _serving(
             field="layout",
         )
     rate = later(latency).reciprocal(workload.concurrency)
-    ttft, tpot = float(times.ttft_s[0]), float(times.tpot_s[0])
-    arrivals = None
+    tpot, arrivals = float(times.tpot_s[0]), None
+    means = LatencyAt(
+        ttft_ms=first(float(times.ttft_s[0]) / MILLISECOND), tpot_ms=later(tpot / MILLISECOND)
+    )
     if found is not None and workload.requests_per_s is not None:
-        arrivals = under_arrivals_of(
-            found, workload.requests_per_s, late=late, later=later, first=first
-        )
+        spreads = QueuedSpreads(found, later=later, first=first, late=late)
+        arrivals = spreads.under(workload.requests_per_s)
         if found.stable[0]:
-            ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
+            tpot, means = float(found.tpot_s[0]), spreads.at("mean")
             rate = Range.exact(workload.requests_per_s)
     shares = _over_arrivals(times.shares.row(), tpot)
     return ServingEstimate(
         streams=workload.output_tokens >= STREAM_TOKENS,
-        ttft_ms=first(ttft / MILLISECOND),
-        tpot_ms=later(tpot / MILLISECOND),
+        ttft_ms=means.ttft_ms,
+        tpot_ms=means.tpot_ms,
         output_tokens_per_s=rate.scaled(workload.output_tokens),
         requests_per_s=rate,
         max_concurrency=int(times.capacity.max_concurrency[0]),
@@ -246,38 +240,6 @@ def _over_arrivals(shares: dict[str, float], tpot_s: float) -> dict[str, float]:
         return shares | {"prefill": prompts}
     scale = tpot_s / (tpot_s - prompts)
     return {name: scale * value for name, value in shares.items()} | {"prefill": 0.0}
-
-
-def under_arrivals_of(
-    found: Queued,
-    asked: float,
-    *,
-    later: Callable[[float], Range],
-    first: Callable[[float], Range],
-    late: Callable[[float], Range],
-) -> UnderArrivals:
-    """Return what a rate makes of a deployment, with ranges around both latencies.
-
-    ``late``: around P95 and P99 of the time to the first token.
-    """
-    load = float(found.load[0])
-
-    def at(name: str) -> LatencyAt:
-        return LatencyAt(
-            ttft_ms=(first if name == "p50" else late)(float(found.ttft_at[name][0]) / MILLISECOND),
-            tpot_ms=later(float(found.tpot_at[name][0]) / MILLISECOND),
-        )
-
-    return UnderArrivals(
-        asked_requests_per_s=asked,
-        most_requests_per_s=later(1.0).reciprocal(asked / load),
-        load=load,
-        in_flight=float(found.in_flight[0]) * asked / float(found.rate_per_s[0]),
-        waiting_share=float(found.outside[0]),
-        percentiles=Percentiles(p50=at("p50"), p95=at("p95"), p99=at("p99"))
-        if found.stable[0]
-        else None,
-    )
 
 
 def binding(shares: dict[str, float]) -> str:

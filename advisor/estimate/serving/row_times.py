@@ -127,11 +127,14 @@ def products(
 
 
 def _unpacking(hardware: HardwareArrays, engine: ServingFacts) -> HardwareArrays:
-    """Return the rates of narrow weights: kernels unpack them for 16-bit arithmetic."""
+    """Return the rates of narrow weights: kernels unpack them for 16-bit arithmetic.
+
+    Such kernels use the instructions of the generation before, as portable attention does.
+    """
     if np.all(engine.unpacked_compute == 1.0):
         return hardware
     native = hardware.peak_flops_per_s > hardware.peak16_flops_per_s
-    share = np.where(native, 1.0, engine.unpacked_compute)
+    share = np.where(native, 1.0, engine.unpacked_compute * hardware.portable_products)
     return replace(hardware, matmul_compute=hardware.matmul_compute * share)
 
 
@@ -216,7 +219,7 @@ def _matrix_time(
 
 
 def attention_time(
-    served: ServedModel, content: StepContent, candidates: Candidates
+    served: ServedModel, content: StepContent, candidates: Candidates, engine: ServingFacts
 ) -> tuple[Floats, Floats]:
     """Return the time to read the cache, and the time of attention arithmetic, in s."""
     layout, hardware = candidates.layout, candidates.hardware
@@ -248,7 +251,11 @@ def attention_time(
             attended = content.prompt_length
         per_token = attended * row.flops_per_token_per_key + row.flops_per_token
         scored = 0.0 if row.phase is Phase.ANSWER else content.prompt_tokens
-        prompt = scored * per_token / layout.tensor
+        # Every rank scores all keys for the heads of an indexer.
+        split = 1.0 if row.division is Division.REPLICATED else layout.tensor
+        if served.index_layers:
+            split = np.minimum(split, np.maximum(row.heads / engine.sparse_heads, 1.0))
+        prompt = scored * per_token / split
         score = attention_time_s(
             flops=prompt,
             # The rate of a recurrence does not depend on keys; without keys there is no work.

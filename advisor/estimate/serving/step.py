@@ -80,7 +80,7 @@ def engine_step(
     streams = content.tokens >= (engine.host.streamed_tokens if engine.host else np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = products(served, content, candidates, engine, parts, streams, shape)
-        reading, scores = attention_time(served, content, candidates)
+        reading, scores = attention_time(served, content, candidates, engine)
         moved = reading * hardware.memory_bandwidth_bytes_per_s * hardware.cache_bandwidth
         held = found.held_bytes + np.where(streams, 0.0, parts.layers * moved)
         overheads = _overheads(served, content, candidates, engine)

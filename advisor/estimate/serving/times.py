@@ -137,9 +137,9 @@ def serving_times(
 
     Notes
     -----
-    Requests beyond the cache's memory wait for a place and raise the time to the first token, but
-    not the throughput. A decode step carries the running sequences of one micro-batch (a pipeline
-    keeps ``pipeline_batches`` of them in flight). A prompt rides in
+    Requests beyond the cache's memory, or beyond the engine's places, wait for one and raise the
+    time to the first token, but not the throughput. A decode step carries the running sequences of
+    one micro-batch (a pipeline keeps ``pipeline_batches`` of them in flight). A prompt rides in
     ``n = prompt / batched_tokens`` steps, at least one, together with the other sequences; the
     time that it adds to them is its interference. Little's law gives the rates, a closed queue the
     waiting: see ``equations.serving``. Requests are assumed to be out of phase. Leaves out
@@ -155,7 +155,9 @@ def serving_times(
     capacity = capacity or serving_capacity(
         served, load, layout, hardware.served_memory_bytes, calibration, hardware.host_memory_bytes
     )
-    held = capacity.possible_concurrency / layout.data
+    held = np.minimum(
+        capacity.possible_concurrency / layout.data, engine.running_sequences or np.inf
+    )
     with np.errstate(invalid="ignore"):
         at_once = _at_once(served, load, candidates, engine, calibration.network, held)
         prompt = _prompt(served, at_once, load, layout, engine)

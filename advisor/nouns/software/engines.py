@@ -124,6 +124,8 @@ class ServingFacts(Noun):
     unpacked_compute: Fraction = 1.0
     """Arithmetic rate of 16-bit products with weights stored in fewer bits, relative to 16-bit
     weights: kernels unpack the weights on the way."""
+    sparse_heads: Count = 1
+    """Heads to which kernels of attention with an index pad those of a rank."""
     expert_imbalance: Annotated[Positive, Field(ge=1)] = 1.0
     """Time of the busiest rank of an expert group relative to even routing."""
     index_overhead_s: Seconds = 0.0

@@ -15,7 +15,6 @@ from advisor.estimate.tools.engine import constants_of, engine_of
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
-from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.quality import loses_little
@@ -94,7 +93,6 @@ class _Served:
     tried: Tried | None = None
     _variants: dict[tuple[int, str, str | None], int] = field(default_factory=dict)
     _prices: dict[int, Price] = field(default_factory=dict)
-    _points: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     _tried: dict[tuple[int, str, str | None], System] = field(default_factory=dict)
 
     @cached_property
@@ -302,11 +300,13 @@ class _Served:
         begin, end = search.ends[at : at + 2]
         if begin == end:
             return []
-        high = self._spreads.of(card, precision=name, count=1).high
-        later, first = self._judged(card, name)
         proven, figures = self._spreads.proven(card, name), search.figures
-        columns = (search.table[:, 1], figures.tpot, figures.ttft, figures.throughput)
+        columns = (
+            *(search.table[:, 1], figures.tpot, figures.tpot_high, figures.ttft),
+            figures.throughput,
+        )
         times = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+        judged = zip(*(column[begin:end].tolist() for column in search.judged), strict=True)
         options = [
             Option(
                 place,
@@ -315,13 +315,15 @@ class _Served:
                 search.layouts,
                 row,
                 tpot_s,
-                tpot_s * high,
+                high_s,
                 ttft_s,
                 tokens_per_s,
-                judged=(tpot_s * later, ttft_s * first),
+                judged=limited,
                 proven=proven,
             )
-            for row, (count, tpot_s, ttft_s, tokens_per_s) in enumerate(times, begin)
+            for row, ((count, tpot_s, high_s, ttft_s, tokens_per_s), limited) in enumerate(
+                zip(times, judged, strict=True), begin
+            )
         ]
         return priced_options(options, {place: self._price(found.item.place)}, self.workload)
 
@@ -353,16 +355,6 @@ class _Served:
             self._tried[key] = replace(self.systems[item.place], tool=tool, cache=cache)
         return self._tried[key]
 
-    def _judged(self, card: Accelerator, precision: str) -> tuple[float, float]:
-        """Return at which point of their ranges the limits judge the latencies."""
-        key = card.key, precision
-        if key not in self._points:
-            limits, spreads = self.asked.case.limits, self._spreads
-            later = spreads.of(card, precision=precision, count=1)
-            first = spreads.first(card, precision=precision, at=limits.at)
-            self._points[key] = later.at(1.0 - limits.risk), first.at(1.0 - limits.risk)
-        return self._points[key]
-
     def _searched(self, alike: Sequence[Try], most_usd: float) -> ServingSearch:
         """Search the systems of tries that share a search."""
         asked, way, forms = self.asked, alike[0].way, [item.form for item in alike]
@@ -385,7 +377,14 @@ class _Served:
             hosted=way.hosted,
             spares=self.workload.spare_replicas,
         )
-        judged = [self._judged(card, form.name) for card, form in zip(cards, forms, strict=True)]
+        spreads, at = self._spreads, asked.case.limits.at
+        highs = [
+            (
+                spreads.of(card, precision=form.name, count=1).high,
+                spreads.first(card, precision=form.name, at=at).high,
+            )
+            for card, form in zip(cards, forms, strict=True)
+        ]
         work = ServedWork(
             asked.architecture,
             self.workload,
@@ -393,7 +392,7 @@ class _Served:
             forms,
             asked.case.limits,
             constants,
-            Strain(*np.array(judged).T),
+            Strain(*np.array(highs).T),
         )
         prices = [self._price(item.place) for item in alike]
         free = not (layout and layout.states("data"))

@@ -1,5 +1,7 @@
 """Estimates of rows of a table of replicas: served text, at a rate or a concurrency, or batches."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +22,7 @@ from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import serving_times
 from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
+from advisor.foundation.quantities import way_to_end
 from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator
@@ -49,7 +52,7 @@ Kind = tuple[str, str, str | None]
 
 @record
 class Strain:
-    """What the limits are compared with, over the expected time. One element each system."""
+    """High ends of ranges over their expected values. One element each system."""
 
     later: Floats
     """Of the time per output token."""
@@ -63,10 +66,25 @@ class Figures(Columns):
 
     tpot: Floats
     ttft: Floats
+    tpot_high: Floats
+    ttft_high: Floats
+    """High ends of their ranges."""
     throughput: Floats
     fits: NDArray[np.bool_]
     need: Floats
     usable: Floats
+
+    def timed(self, each: tuple[Floats, Floats]) -> Figures:
+        """Return the same with these times per token and to the first, without ranges."""
+        return replace(self, tpot=each[0], ttft=each[1], tpot_high=each[0], ttft_high=each[1])
+
+    def spread(self, strain: Strain, systems: Indices) -> Figures:
+        """Return the same with high ends that no queue narrows."""
+        return replace(
+            self,
+            tpot_high=np.maximum(self.tpot_high, self.tpot * strain.later[systems]),
+            ttft_high=np.maximum(self.ttft_high, self.ttft * strain.first[systems]),
+        )
 
 
 @dataclass(frozen=True)
@@ -159,16 +177,27 @@ class ServedWork:
         systems = rows[:, 0]
         return self.served.take(systems), Candidates(layouts_of(rows), self.hardware.take(systems))
 
-    def met(self, table: Table, figures: Figures) -> NDArray[np.bool_]:
+    @cached_property
+    def way(self) -> float:
+        """How far the limits judge a latency towards the high end of its range."""
+        return way_to_end(1.0 - self.limits.risk)
+
+    def judged(self, figures: Figures) -> tuple[Floats, Floats]:
+        """Return both latencies where the limits judge them. [s]"""
+        with np.errstate(invalid="ignore"):
+            return (
+                figures.tpot * (figures.tpot_high / figures.tpot) ** self.way,
+                figures.ttft * (figures.ttft_high / figures.ttft) ** self.way,
+            )
+
+    def met(self, figures: Figures) -> NDArray[np.bool_]:
         """Return the rows that fit and meet the latency targets."""
-        systems, limits = table[:, 0], self.limits
+        limits = self.limits
         met = figures.fits & np.isfinite(figures.tpot)
-        if limits.max_tpot_ms is not None:
-            later = self.strain.later[systems]
-            met &= figures.tpot * later / MILLISECOND <= limits.max_tpot_ms
-        if limits.max_ttft_ms is not None:
-            first = self.strain.first[systems]
-            met &= figures.ttft * first / MILLISECOND <= limits.max_ttft_ms
+        pairs = zip(self.judged(figures), (limits.max_tpot_ms, limits.max_ttft_ms), strict=True)
+        for seconds, most in pairs:
+            if most is not None:
+                met &= seconds / MILLISECOND <= most
         return met
 
 
@@ -184,12 +213,12 @@ def evaluator(work: ServedWork) -> Callable[[Table], Figures]:
     def evaluate(table: Table) -> Figures:
         starts = range(0, len(table), CHUNK)
         parts = [estimate(work, table[begin : begin + CHUNK]) for begin in starts]
-        found = Figures.joined(parts)
+        found = Figures.joined(parts).spread(work.strain, table[:, 0])
         if rate is None:
             return found
         replicas = table[:, 2]
         load = rate / np.maximum(found.throughput, 1e-300)
-        strained = load * work.strain.later[table[:, 0]]
+        strained = load * work.strain.later[table[:, 0]] ** work.way
         fits = found.fits & (strained <= 1) & ((load > IDLE) | (replicas == 1))
         # Without a latency, a row misses the rate, not the memory.
         tpot, ttft = (np.where(strained <= 1, each, np.inf) for each in (found.tpot, found.ttft))
@@ -258,31 +287,34 @@ class _UnderArrivals:
         pairs, same = _alike(engine, table[:, 2])
         ranks = table[pairs, 2].astype(np.float64)
         # Only engines that keep up are copied for each number of replicas.
-        row = engine[pairs]
-        limit, usable = curves.limit[row], curves.usable_bytes[row]
-        load = rate / ranks / np.maximum(curves.most_per_s[row], 1e-300)
+        row, systems = engine[pairs], table[pairs, 0]
+        limit, load = curves.limit[row], rate / ranks / np.maximum(curves.most_per_s[row], 1e-300)
         # The low end of what an engine completes keeps up; many replicas without work are no plan.
-        strained = load * self.work.strain.later[table[pairs, 0]]
-        keeps_up = strained <= 1
-        worth = np.flatnonzero(keeps_up & (limit >= 1) & ((load > IDLE) | (ranks == 1)))
-        times = np.full((2, len(pairs)), np.inf)
-        stable = np.zeros(len(pairs), dtype=bool)
+        high = self.work.strain.later[systems]
+        strained = load * high**self.work.way
+        worth = np.flatnonzero((strained <= 1) & (limit >= 1) & ((load > IDLE) | (ranks == 1)))
+        tpot, ttft, tpot_high, ttft_high = np.full((4, len(pairs)), np.inf)
+        throughput = rate * workload.output_tokens / np.maximum(strained, 1.0)
+        need, usable = np.where(limit >= 1, 0.0, curves.need_bytes[row]), curves.usable_bytes[row]
+        fits = np.zeros(len(pairs), dtype=bool)
+        figures = Figures(tpot, ttft, tpot_high, ttft_high, throughput, fits, need, usable)
         # Like numbers in flight reach like states, and a block of them stays in the cache.
         alone_per_s = curves.completions_per_s[row[worth], 0]
         worth = worth[np.argsort(alone_per_s * ranks[worth])]
         for begin in range(0, len(worth), QUEUES):
             some = worth[begin : begin + QUEUES]
             found = queued(curves.take(row[some]), arrivals_of(workload, ranks[some]))
-            times[:, some] = found.latencies(self.work.limits.at)
-            stable[some] = found.stable
-        return Figures(
-            tpot=times[0],
-            ttft=times[1],
-            throughput=rate * workload.output_tokens / np.maximum(strained, 1.0),
-            fits=stable,
-            need=np.where(limit >= 1, 0.0, curves.need_bytes[row]),
-            usable=usable,
-        ).take(same)
+            figures.fits[some] = found.stable
+            alone = figures.take(some).timed(found.latencies(self.work.limits.at))
+            alone = alone.spread(self.work.strain, systems[some])
+            # What misses a limit without its queue's part of the range misses it all the more.
+            near = np.flatnonzero(self.work.met(alone))
+            slow = found.strained(high[some[near]], rows=near).latencies(self.work.limits.at)
+            for end, seconds in zip((alone.tpot_high, alone.ttft_high), slow, strict=True):
+                end[near] = np.maximum(end[near], seconds)
+            for column in ("tpot", "ttft", "tpot_high", "ttft_high"):
+                getattr(figures, column)[some] = getattr(alone, column)
+        return figures.take(same)
 
 
 def _batches(work: ServedWork, rows: Table) -> Figures:
@@ -293,7 +325,7 @@ def _batches(work: ServedWork, rows: Table) -> Figures:
     )
     latency = times.latency_s
     need, usable = times.high_bytes, times.usable_bytes
-    return Figures(latency, latency, times.per_s, times.feasible, need, usable)
+    return Figures(latency, latency, latency, latency, times.per_s, times.feasible, need, usable)
 
 
 def _arriving_batches(work: ServedWork, rows: Table) -> Figures:
@@ -305,9 +337,11 @@ def _arriving_batches(work: ServedWork, rows: Table) -> Figures:
     )
     full, queued = found.full, found.queued
     latency, _ = queued.latencies(work.limits.at)
+    high, _ = queued.strained(work.strain.later[rows[:, 0]]).latencies(work.limits.at)
     most = work.workload.requests_per_s / np.maximum(queued.load, 1e-300)
     fits = queued.stable & full.feasible
-    return Figures(latency, latency, most, fits, full.high_bytes, full.usable_bytes)
+    need, usable = full.high_bytes, full.usable_bytes
+    return Figures(latency, latency, high, high, most, fits, need, usable)
 
 
 def _text(work: ServedWork, rows: Table) -> Figures:
@@ -346,7 +380,7 @@ def _text_figures(
         )
         tpot[kept], ttft[kept] = times.tpot_s, times.ttft_s
         rate[kept], fits[kept] = times.output_tokens_per_s, times.feasible
-    return Figures(tpot, ttft, rate, fits, need, usable)
+    return Figures(tpot, ttft, tpot, ttft, rate, fits, need, usable)
 
 
 def layouts_of(table: Table) -> LayoutArrays:

@@ -29,6 +29,8 @@ class ServingSearch:
     """Rows before each system, and all."""
     figures: Figures
     """Their estimates."""
+    judged: tuple[Floats, Floats]
+    """Their latencies where the limits judge them. [s]"""
     searched: list[int]
     """Number of configurations of each system."""
     misses: dict[int, Miss]
@@ -56,18 +58,19 @@ def search_serving(
     searched = np.bincount(table[:, 0], minlength=len(work.systems)).tolist()
     if not len(table):
         none = np.zeros(0)
-        figures = Figures(none, none, none, none > 0, none, none)
+        figures = Figures(none, none, none, none, none, none > 0, none, none)
         ends = [0] * (len(searched) + 1)
-        return ServingSearch(table, layouts_of(table), ends, figures, searched, {}, {})
+        judged = none, none
+        return ServingSearch(table, layouts_of(table), ends, figures, judged, searched, {}, {})
     evaluate = evaluator(work)
     figures = evaluate(table)
-    enough = work.met(table, figures)
+    enough = work.met(figures)
     if free and enough.any():
         tried: list[tuple[Table, Figures]] = []
 
         def judge(rows: Table) -> NDArray[np.bool_]:
             tried.append((rows, evaluate(rows)))
-            return work.met(*tried[-1])
+            return work.met(tried[-1][1])
 
         most, spares = most_replicas(work.workload), work.workload.spare_replicas
         more = fewest_replicas(
@@ -78,31 +81,32 @@ def search_serving(
                 tuple(row): place
                 for place, row in enumerate(np.vstack([rows for rows, _ in tried]).tolist())
             }
-            judged = Figures.joined([found for _, found in tried])
-            found = judged.take(np.array([known[tuple(row)] for row in more.tolist()]))
+            every = Figures.joined([found for _, found in tried])
+            found = every.take(np.array([known[tuple(row)] for row in more.tolist()]))
             figures = Figures.joined([figures, found])
             table = np.vstack([table, more])
-    places = _best_places(table, figures.fits, _merits(work, table, figures))
+    places = _best_places(table, figures.fits, _merits(work, figures))
     places = places[np.argsort(table[places, 0], kind="stable")]
     return ServingSearch(
         table=table[places],
         layouts=layouts_of(table[places]),
         ends=np.searchsorted(table[places, 0], range(len(searched) + 1)).tolist(),
         figures=figures.take(places),
+        judged=work.judged(figures.take(places)),
         searched=searched,
         misses=_misses(table, figures),
         carried=_carried(table, figures, work),
     )
 
 
-def _merits(work: ServedWork, table: Table, figures: Figures) -> list[Floats]:
+def _merits(work: ServedWork, figures: Figures) -> list[Floats]:
     """Return what the best rows have the least of."""
     tpot, ttft, limits = figures.tpot, figures.ttft, work.limits
     if limits.max_tpot_ms is None or limits.max_ttft_ms is None:
         return [tpot, ttft]
     # If any layout meets both targets, the one with the smallest worse miss does.
-    later, first = (part[table[:, 0]] for part in (work.strain.later, work.strain.first))
-    worse = np.maximum(tpot * later / limits.max_tpot_ms, ttft * first / limits.max_ttft_ms)
+    later, first = work.judged(figures)
+    worse = np.maximum(later / limits.max_tpot_ms, first / limits.max_ttft_ms)
     return [tpot, ttft, worse]
 
 
