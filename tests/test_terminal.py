@@ -232,7 +232,9 @@ def test_an_unpriced_plan_says_so(training: Estimate) -> None:
     unpriced = training.cost.model_copy(update={"usd_per_hour": None, **energy})
     unpowered = unpriced.model_copy(update={"energy_kwh": None, "carbon_kg": None})
 
-    assert offered(training.model_copy(update={"cost": unpowered})) == "No rent counted."
+    assert offered(training.model_copy(update={"cost": unpowered})) == (
+        "No rent counted. Energy and carbon are not known: this card states no power."
+    )
     assert offered(training.model_copy(update={"cost": unpriced})) == (
         "No rent counted. Takes 5.0 kWh of electricity, cooling included: 1.9 kg of CO2 "
         "(United States)."
@@ -255,7 +257,7 @@ def test_a_rented_plan_names_offer_date_and_source(training: Estimate) -> None:
 
     assert offered(training.model_copy(update={"cost": cost})) == (
         "Lambda, 2 instances of gpu_8x_h100, us-east-1: $47.84/h in total, price of 2026-10-01 "
-        "(lambda-pricing)."
+        "(lambda-pricing). Energy and carbon are not known: this card states no power."
     )
 
 

@@ -75,13 +75,6 @@ class MachineSource(Noun):
     confidence: Confidence
 
 
-class MachinePrice(Noun):
-    """Price of the whole machine."""
-
-    usd: Usd
-    date: IsoDate
-
-
 class MachineRow(Noun):
     """A row of ``data/machines.yaml``: one chassis, with each of several cards."""
 
@@ -89,10 +82,6 @@ class MachineRow(Noun):
     kind: Literal["compact", "cpu", "desktop", "edge", "mac", "server", "workstation"]
     cards: Annotated[int, Field(ge=1, le=16)]
     accelerators: Annotated[tuple[Key, ...], Field(min_length=1)]
-    memory_gb: Annotated[float, Field(gt=0, le=4096)] | None = None
-    """Memory as sold, if the catalog's accelerator has another size. [GB]"""
-    price: MachinePrice | None = None
-    """None: the sum of the parts."""
     card_usd: dict[Key, Usd] = Field(default_factory=dict)
     """Price of a card, if it is not the catalog's: used ones."""
     used: bool = False
@@ -165,14 +154,12 @@ class Machine:
     rated_w: float
     """[W]"""
     host_usd: float
-    """Of that price, all but the cards; 0 if only the whole has a price. [USD]"""
+    """Of that price, all but the cards; 0 where it is sold complete. [USD]"""
 
     @property
     def title(self) -> str:
         """Name for display."""
         row = self.row
-        if len(row.accelerators) == 1 and row.price is not None:
-            return row.title
         if row.cards == 1 and row.kind in ("compact", "mac"):
             return row.title
         name = self.card.name.removeprefix(f"{self.card.vendor} ")
@@ -216,8 +203,6 @@ class Machine:
     def price_date(self) -> str:
         """Day of the price of the machine, or of its cards."""
         row = self.row
-        if row.price is not None:
-            return row.price.date
         return self.price_source.date if row.card_usd else self.card.purchase_date or ""
 
     def network_usd(self, economy: Economy) -> float:
@@ -312,35 +297,24 @@ def _machine(
 ) -> Machine | None:
     card = catalog.accelerator(accelerator)
     usd = row.card_usd.get(accelerator, card.purchase_usd)
-    if below_floor(card) or (usd is None and row.price is None) or card.board_power_w is None:
+    if below_floor(card) or usd is None or card.board_power_w is None:
         return None
     groups = GROUPS[row.kind]
-    if row.memory_gb is not None:
-        share = row.memory_gb * GB / card.memory_marketed_bytes
-        card = card.changed(
-            memory_marketed_bytes=row.memory_gb * GB,
-            memory_reported_bytes=card.memory_reported_bytes * share,
+    # A stated share leaves no least price, as in ``own``.
+    stated = owning.host_share
+    usual = 0.0 if stated is not None else host_default(economy, card, row.cards).expected
+    least = usual if owning.host_usd is None else owning.host_usd
+    whole = float(
+        capital_usd(
+            accelerators=row.cards,
+            purchase_usd=usd,
+            host_share=economy.stated(owning, "host_share", *groups),
+            network_share=0.0,
+            machines=1,
+            host_usd=least,
         )
-    host_usd = 0.0
-    if row.price is not None:
-        whole = row.price.usd
-    else:
-        # A stated share leaves no least price, as in ``own``.
-        stated = owning.host_share
-        usual = 0.0 if stated is not None else host_default(economy, card, row.cards).expected
-        least = usual if owning.host_usd is None else owning.host_usd
-        share = economy.stated(owning, "host_share", *groups)
-        whole = float(
-            capital_usd(
-                accelerators=row.cards,
-                purchase_usd=usd or 0.0,
-                host_share=share,
-                network_share=0.0,
-                machines=1,
-                host_usd=least,
-            )
-        )
-        host_usd = whole - row.cards * (usd or 0.0)
+    )
+    host_usd = whole - row.cards * usd
     rated = row.rated_w or WATTS_PER_KW * float(
         rated_kw(
             accelerators=row.cards,

@@ -295,7 +295,7 @@ def _unit(option: Option, machine: Machine, economy: Economy) -> Unit:
 def _purchase(unit: Unit, number: int, case: Case) -> Purchase:
     machine, serving = unit.machine, isinstance(case.workload, Serving)
     card, row = machine.card, machine.row
-    listed = row.price is not None or bool(row.card_usd)
+    used = bool(row.card_usd)
     return Purchase(
         machine=machine.key,
         machine_name=machine.title,
@@ -307,8 +307,8 @@ def _purchase(unit: Unit, number: int, case: Case) -> Purchase:
         count=unit.count,
         groups=number * unit.groups,
         usd=cents.rounded(number * unit.usd),
-        price_of=f"price of {machine.price_date}" if listed else card.price_words(),
-        at_launch_price=not listed and card.at_launch_price(),
+        price_of=f"price of {machine.price_date}" if used else card.price_words(),
+        at_launch_price=not used and card.at_launch_price(),
         life_years=row.life_years,
         rated_w=number * unit.machines * machine.rated_w,
         hours=unit.hours,

@@ -28,7 +28,14 @@ from advisor.owning.results import (
     RentCost,
     RentKind,
 )
-from advisor.owning.sentences import answer, assumptions, in_host, sold_apart, upkeep_words
+from advisor.owning.sentences import (
+    answer,
+    assumptions,
+    billed_part,
+    in_host,
+    sold_apart,
+    upkeep_words,
+)
 from advisor.owning.work import Work, work_of
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.prepared import PricedCase
@@ -204,6 +211,7 @@ def rent_or_buy(
         answer=" ".join(
             (
                 answer(estimate, compared, rents, main, size.accelerators),
+                *billed_part(budget.best if budget and choice.size else ()),
                 *upkeep_words(own.lines),
                 *sold_apart(accelerator, size.accelerators),
                 *in_host(estimate, inputs),

@@ -25,7 +25,15 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning
 from advisor.owning.assumptions import OFF
 from advisor.owning.compare import Comparison
-from advisor.owning.results import Assumption, Line, Ownership, ProcessorOption, RentCost, RentKind
+from advisor.owning.results import (
+    Assumption,
+    Line,
+    Ownership,
+    ProcessorOption,
+    Purchase,
+    RentCost,
+    RentKind,
+)
 
 NEVER = "never"
 ROUNDED_UP = 0.95
@@ -96,6 +104,14 @@ def upkeep_words(lines: Iterable[Line]) -> Iterator[str]:
     ]
     if parts:
         yield f"Owning includes {' and '.join(parts)}."
+
+
+def billed_part(best: Sequence[Purchase]) -> Iterator[str]:
+    """Yield which part of a mixed purchase the bill is of."""
+    if len(best) > 1:
+        part = max(best, key=lambda item: item.usd)
+        machines = f"{whole(part.machines)} x {part.machine_name} for {money(part.usd)}"
+        yield f"The bill is of the largest part of what the budget buys, {machines}."
 
 
 def _cheaper(compared: list[Comparison], main: Comparison) -> str:

@@ -12,11 +12,14 @@ from advisor.catalog.overview import PriceOverview, ProviderPrices
 from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import count, percent
 from advisor.foundation.rounding import plain
+from advisor.nouns.hardware import FIRM_TIER
 from advisor.terminal.console import bullets, drawn, paragraph, table
 
 SHOWN = 25
 """Offers that a list prints unless all are asked for."""
 NOTHING = "No offer of the catalog meets these conditions. Drop one of them."
+PLAIN_TIERS = FIRM_TIER, "spot", "secure", "community marketplace"
+"""Ways of renting that the mark of the price or the name of the offer tells."""
 OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}
 
 
@@ -119,7 +122,8 @@ def _offer(line: OfferLine) -> tuple[str, ...]:
     only_spot = line.on_demand_usd_per_hour is None
     mark = "s" if only_spot else "c" if line.commitment else ""
     rate = line.network_bytes_per_s
-    place = line.provider, line.instance_type, line.region
+    tier = "" if line.tier in PLAIN_TIERS else line.tier
+    place = line.provider, line.instance_type, line.region, tier
     return (
         f"{line.accelerators}×{line.accelerator}: {', '.join(filter(None, place))}",
         f"{line.usd_per_card_hour:,.2f}{mark}",

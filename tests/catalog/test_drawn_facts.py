@@ -351,3 +351,56 @@ def test_the_vector_units_of_an_m5_run_16_bits_twice_as_fast(key: str) -> None:
     # T. Zakharko: M5 Max, estimated: 18 TFLOPS in fp32, 30 in vector fp16, 70 in the matrix units.
     rates = load_catalog().accelerator(key).peak_flops_per_s
     assert rates["fp16"] == rates["bf16"] == 2 * rates["fp32"]
+
+
+@pytest.mark.parametrize(
+    ("card", "link"),
+    [
+        # NVIDIA, Inside Blackwell Ultra: PCIe Gen 6 x16, 256 GB/s both ways.
+        ("b300-sxm", (6, 16)),
+        ("gb300", (6, 16)),
+        # GB206 has eight lanes, as on the RTX 5060 Ti and the RTX PRO 2000.
+        ("rtx-5070-laptop", (5, 8)),
+        # Raspberry Pi 5: one lane of PCIe 2.0.
+        ("raspberry-pi-5", (2, 1)),
+    ],
+)
+def test_the_host_link_is_that_of_the_maker(card: str, link: tuple[int, int]) -> None:
+    found = load_catalog().accelerator(card)
+    assert (found.pcie_generation, found.pcie_lanes) == link
+
+
+@pytest.mark.parametrize(
+    ("card", "usd"),
+    [
+        # Apple's shop in those years: base machine, and its steps of memory and processor.
+        ("apple-m1", 699 + 200),
+        ("apple-m1-pro", 1999 + 300 + 400),
+        ("apple-m2", 599 + 400),
+        ("apple-m2-pro", 1299 + 300 + 400),
+        ("apple-m3", None),
+        # Hugging Face's page of the card.
+        ("arc-pro-b70", 949),
+    ],
+)
+def test_the_price_is_that_of_the_memory_in_the_catalog(card: str, usd: int | None) -> None:
+    assert load_catalog().accelerator(card).purchase_usd == usd
+
+
+def test_a_machine_of_sixteen_trainium2_has_3200_gbit_per_s() -> None:
+    """karpenter-provider-aws@1d92708, instance-types.md."""
+    found = [item for item in load_catalog().offers if item.instance_type == "trn2.48xlarge"]
+    assert {item.inter_node_bytes_per_s for item in found} == {3200e9 / 8}
+
+
+def test_a_machine_of_one_trillium_has_176_gib() -> None:
+    """Google's table of accelerator-optimized machines; its VM shows 172 GB and 44 processors."""
+    found = [item for item in load_catalog().offers if item.instance_type == "tpu-v6e x1 chip"]
+    assert {(item.vcpus, item.host_memory_bytes) for item in found} == {(44, 176 * 2**30)}
+
+
+@pytest.mark.parametrize(
+    ("card", "watts"), [("tpu-v5e", 225), ("tpu-v5p", 540), ("tpu-v6e", 380), ("tpu-v7x", 960)]
+)
+def test_the_power_of_a_tpu_is_epochs_estimate(card: str, watts: int) -> None:
+    assert load_catalog().accelerator(card).board_power_w == watts

@@ -24,7 +24,8 @@ DATASHEETS = {
     # AMD Instinct MI300X datasheet.
     "mi300x": (163.4, 653.7, 1307.4, 2614.9, 5300, 896, 750),
     # Google Cloud documentation, TPU v5e: 197 TFLOPS bf16, 819 GB/s.
-    "tpu-v5e": (None, None, 197, None, 819, 400, None),
+    # Google states no power: 225 W is the estimate of Epoch AI.
+    "tpu-v5e": (None, None, 197, None, 819, 400, 225),
     # NVIDIA T4 datasheet: 8.1 fp32, 65 mixed, 70 W.
     "t4": (8.1, None, 65, None, 320, None, 70),
     # NVIDIA V100 datasheet, SXM2: 15.7 fp32, 125 tensor, 900 GB/s, 300 GB/s NVLink.

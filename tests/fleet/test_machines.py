@@ -102,9 +102,11 @@ def test_the_classic_picks_are_told_beside_a_desktop(catalog: Catalog) -> None:
 
 def test_a_mac_has_the_memory_that_is_sold(catalog: Catalog) -> None:
     """Apple withdrew 512 GB in March 2026; 96 GB cost 5,299 USD since 25 June."""
-    mac = machine_named("mac-studio-ultra/apple-m3-ultra", catalog, load_economy())
+    mac = machine_named("mac-studio-ultra/apple-m3-ultra-60c", catalog, load_economy())
 
     assert mac.usd == 5299
+    # 60 of the 80 GPU cores come at that price, the base's.
+    assert mac.card.peak_flops_per_s["fp32"] == pytest.approx(28.4e12 * 60 / 80)
     assert mac.card.memory_marketed_bytes == 96e9
     assert mac.card.memory_reported_bytes == pytest.approx(0.75 * 96 * 2**30, rel=0.01)
 
@@ -117,7 +119,7 @@ def test_reasons_count_the_software_of_each_vendor(catalog: Catalog) -> None:
         return int(words.split()[1])
 
     nvidia, amd = tools("desktop-1/rtx-5090"), tools("desktop-1/rx-9070-xt")
-    apple = tools("mac-studio-ultra/apple-m3-ultra")
+    apple = tools("mac-studio-ultra/apple-m3-ultra-60c")
     assert nvidia > max(amd, apple)
     assert min(amd, apple) > 0
 

@@ -290,6 +290,7 @@ def test_a_budget_is_kept(owning: dict[str, Any], limits: dict[str, Any]) -> Non
     )
     # The bill is of everything bought of that card, machines and networks included.
     assert found.own.purchase_usd == pytest.approx(largest.usd, abs=0.01)
+    assert ("largest part of what the budget buys" in found.answer) == (len(budget.best) > 1)
 
 
 @pytest.mark.parametrize(

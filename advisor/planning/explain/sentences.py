@@ -372,10 +372,10 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
 
 
 def energy_used(estimate: Estimate) -> str:
-    """Return energy and carbon, after a space; empty if the power is not known."""
+    """Return energy and carbon, after a space, or that the power is not known."""
     cost = estimate.cost
     if cost.energy_kwh is None or cost.carbon_kg is None:
-        return ""
+        return " Energy and carbon are not known: this card states no power."
     period = "" if estimate.time is not None else " a month"
     return (
         f" Takes {rate(cost.energy_kwh, 'kWh')} of electricity{period}, cooling included: "
