@@ -22,7 +22,7 @@ from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, Servi
 from advisor.estimate.serving.images import tower_parameters
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of
-from advisor.estimate.tools.software import able_tools
+from advisor.estimate.tools.trainers import able_tools
 from advisor.estimate.training.delivered import interrupted_time
 from advisor.estimate.training.loading import host_note
 from advisor.estimate.training.memory_report import describe_memory, few_peaks, on_accelerator
@@ -201,7 +201,7 @@ def estimate_configuration(
             if isinstance(workload, Serving) and architecture.generates
             else None
         ),
-        software=placement.software,
+        software=placement.software(case, architecture),
         parameters=parameters_of(architecture, work.run),
         memory=work.memory,
         flops=work.flops,
@@ -286,6 +286,8 @@ def training_notes(
     yield from calibration.beyond_training(
         placement.accelerator, compute=run.recipe.compute, count=placement.count
     )
+    if run.four_bit and run.architecture.family in tool_choice().coarse:
+        yield "Unsloth advises LoRA in 16 bits here: 4 bits change these weights more than usual"
     yield from _beyond(run, placement)
     yield from _few_runs(run, placement, calibration)
     if run.method is not None and (tower := tower_parameters(run.architecture)):

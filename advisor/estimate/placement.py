@@ -15,7 +15,7 @@ from advisor.nouns.hardware import Accelerator, Node, Offer
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.tools import Tool
-from advisor.nouns.workload import Serving
+from advisor.nouns.workload import FineTuning, Serving
 
 
 @record
@@ -55,13 +55,14 @@ class Placement:
         tool = self.equipped(case, architecture).tool
         return resolve_training(case.workload, architecture, recipe_named(self.precision), tool)
 
-    @property
-    def software(self) -> SoftwareUse | None:
-        """The tool as the estimate reports it; None without one."""
+    def software(self, case: Case, architecture: ModelArchitecture) -> SoftwareUse | None:
+        """Return the tool as the estimate reports it; None without one."""
         tool = self.tool
         if tool is None:
             return None
         backend, support = tool.support(self.accelerator) or ("", None)
+        tuned = isinstance(case.workload, FineTuning)
+        first = tool_of(case, architecture, self.accelerator) if tuned else None
         return SoftwareUse(
             name=tool.name,
             title=tool.title,
@@ -69,4 +70,5 @@ class Placement:
             named=tool.named_on(self.accelerator),
             backend=backend,
             note=" ".join(item for item in (tool.ended, support.note if support else "") if item),
+            instead_of=first.title if first is not None and first.name != tool.name else "",
         )

@@ -313,6 +313,14 @@ class SoftwareUse(Noun):
     backend: str
     """Backend under which it runs on the card; empty if it does not run there."""
     note: str = ""
+    instead_of: str = ""
+    """Title of the first tool for the card, if the fine-tune does not fit under it."""
+
+    @property
+    def sentence(self) -> str:
+        """What does the work, and why not the first tool."""
+        why = f"; under {self.instead_of} this needs too much memory" if self.instead_of else ""
+        return f"Software: {self.named}{why}."
 
 
 class Estimate(Noun):

@@ -22,7 +22,7 @@ from advisor.nouns.workload import Serving
 from advisor.owning.results import BudgetAnswer, Purchase
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Option, meets_time
-from advisor.planning.search.precisions import search_and_host
+from advisor.planning.search.software import search_and_host
 
 DESKS: Final = 12
 """Most computers without a rack that somebody looks after beside other work. Assumed."""

@@ -17,7 +17,7 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import resolved
 from advisor.planning.search.options import Option, meets_time
-from advisor.planning.search.precisions import search_and_host
+from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, find_systems
 from advisor.planning.search.tries import Tried
 from advisor.planning.serving_defaults import at_reading_speed

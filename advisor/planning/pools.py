@@ -30,8 +30,8 @@ from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Advice, Plan, Pools, Recommendation, Rejection
 from advisor.planning.results import RejectionCode as Code
 from advisor.planning.search.options import Option, meets_tpot
-from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.replicas import WIDE_EXPERTS
+from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import LADDER, System, find_systems
 from advisor.planning.serving_defaults import at_reading_speed
 
@@ -295,7 +295,7 @@ def _described(asked: PricedCase, best: _Pair, halves: tuple[Serving, Serving]) 
         milliseconds(one.scaled(MILLISECOND), with_range=True) for one in (shown.tpot_ms, ttft)
     )
     month = f", {money(best.usd_per_month)} a month" if best.instances else ""
-    software = f" Software: {decode.software.named}." if decode.software else ""
+    software = f" {decode.software.sentence}" if decode.software else ""
     return Pools(
         sentence=f"{where}: {' and '.join(pools)}{spare}: {later} per token, first token after "
         f"{first} with {milliseconds(best.transfer_s)} for the cache on its way{month}.{software}",

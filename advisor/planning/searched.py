@@ -35,8 +35,8 @@ from advisor.planning.search.options import (
     meets_time,
     run_rents,
 )
-from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.replicas import fewest_machines
+from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.serving_defaults import LATENCIES, at_reading_speed, latency_words, pace_words
 from advisor.planning.spanning import spanning

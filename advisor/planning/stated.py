@@ -37,8 +37,9 @@ from advisor.planning.search.options import (
     meets_time,
     priced_options,
 )
-from advisor.planning.search.precisions import proven_recipes, search_and_host
+from advisor.planning.search.precisions import proven_recipes
 from advisor.planning.search.replicas import LAYER_DEGREES
+from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, owned_system, with_host
 from advisor.planning.search.training import with_range
 from advisor.planning.spanning import spanning

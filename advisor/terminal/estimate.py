@@ -73,7 +73,7 @@ def show_estimate(console: Console, estimate: Estimate, *, everything: bool = Fa
     paragraph(console, f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
     paragraph(console, f"{arrangement(estimate)}.")
     if (software := estimate.software) is not None:
-        paragraph(console, " ".join((f"Software: {software.named}.", software.note)).strip())
+        paragraph(console, f"{software.sentence} {software.note}".strip())
     paragraph(console, " ".join((fit_sentence(estimate), *estimate.missed_limits)))
     bullets(console, "Faster or smaller on the same cards", estimate.improvements)
     bullets(
@@ -215,7 +215,9 @@ def fit_sentence(estimate: Estimate) -> str:
     usable = f"{usable} usable {estimate.memory_place}"
     if breakdown.fits:
         verdict = "Tight, but likely fits" if breakdown.tight else "Fits"
-        return f"{verdict}: needs {needed} of {usable}."
+        software = estimate.software
+        told = f" {software.sentence}" if software and software.instead_of else ""
+        return f"{verdict}: needs {needed} of {usable}.{told}"
     if breakdown.needed_bytes <= breakdown.usable_bytes:
         held = memory(breakdown.host_bytes.expected)
         host = f"{held} for each accelerator is too much for the host's memory"

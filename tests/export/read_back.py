@@ -178,4 +178,6 @@ def whisper_format(file: str) -> str:
 
 
 def gguf_format(name: str) -> str:
+    if re.search(r"ggml-org/gpt-oss-\d+b-GGUF$", name):
+        return "mxfp4_moe"  # the only file of these repositories
     return re.split(r"[:-]", name.removesuffix(".gguf"))[-1].lower()

@@ -822,6 +822,12 @@ def test_a_chat_model_answers_calls_of_tools_and_keeps_thoughts_apart() -> None:
         ("kimi-k2.5", "vllm", "--tool-call-parser kimi_k2 --reasoning-parser kimi_k2"),
         ("minimax-m2.5", "sglang", "--reasoning-parser minimax-append-think"),
         ("deepseek-v3.2", "vllm", "--tokenizer-mode deepseek_v32 --reasoning-parser deepseek_v3"),
+        (
+            "deepseek-v4-flash",
+            "vllm",
+            "--tokenizer-mode deepseek_v4 --tool-call-parser deepseek_v4",
+        ),
+        ("deepseek-v4-flash", "sglang", "--reasoning-parser deepseek-v4"),
     ],
 )
 def test_models_of_2026_start_as_their_recipes_do(model: str, to: str, words: str) -> None:
@@ -942,3 +948,22 @@ def test_docker_gets_infiniband_only_where_a_machine_has_it() -> None:
     text = advisor.export({**case, "layout": layout}, "vllm").content
     assert "--nnodes" in text
     assert "$([ -d /dev/infiniband ] && echo --device /dev/infiniband)" in text
+
+
+def test_ollama_is_told_of_no_experts_on_the_host() -> None:
+    """ollama/ollama issue 11772 (open), pull 16688 (closed): num_gpu moves whole layers."""
+    case = serve("qwen3.5-35b-a3b", "rtx-3060-12gb", 1, concurrency=1)
+    with pytest.raises(InputError, match="no experts") as refused:
+        advisor.export(case, "ollama")
+    assert "--to llama-cpp" in str(refused.value)
+    told = advisor.export(case | {"layout": {"gpu_layers": 16}}, "ollama").content
+    assert "PARAMETER num_gpu 16" in told
+
+
+def test_published_files_of_llama_cpp_are_named() -> None:
+    """huggingface.co/ggml-org/gpt-oss-20b-GGUF: llama-server -hf takes it; its file is MXFP4."""
+    told = advisor.export(
+        serve("gpt-oss-20b", "rtx-5070-ti", 1, concurrency=1), "llama-cpp"
+    ).content
+    assert "-hf ggml-org/gpt-oss-20b-GGUF \\\n" in told
+    assert "convert_hf_to_gguf" not in told

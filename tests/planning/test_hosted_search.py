@@ -9,6 +9,7 @@ import pytest
 import advisor
 from advisor.foundation.units import GIB
 from advisor.nouns.layout import Offload
+from tests.cases import tune
 
 PARAMETERS = 6_738_415_616
 """Llama 2 7B."""
@@ -179,3 +180,15 @@ def test_frameworks_neither_draft_nor_cache_prompts() -> None:
     assert "PyTorch" in found.answer
     assert not [item for item in found.advice if item.code == "same-cards"]
     assert not [item for item in found.assumptions if "vLLM" in item]
+
+
+def test_a_rented_card_whose_host_no_offer_states_has_a_computers_own_memory() -> None:
+    """No price list of the RTX 3060 states the host: the verdict is that of a card of one's own."""
+    case = tune("llama-3.1-8b", "rtx-3060-12gb", method="lora")
+    rented = advisor.estimate(case)
+    owned = advisor.estimate(
+        case | {"limits": {"owned": [{"accelerator": "rtx-3060-12gb", "count": 1}]}}
+    )
+    assert rented.memory.fits
+    assert rented.layout == owned.layout
+    assert any("--host-memory" in text for text in rented.assumptions)

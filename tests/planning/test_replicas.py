@@ -31,8 +31,8 @@ from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared
 from advisor.planning.results import RejectionCode
 from advisor.planning.search import served_rows
-from advisor.planning.search.precisions import equipped
 from advisor.planning.search.serving import most_replicas
+from advisor.planning.search.software import equipped
 from advisor.planning.search.systems import allowed_offers, find_systems
 from advisor.planning.spot import upper_factor
 from advisor.planning.time_ranges import TimeSpreads

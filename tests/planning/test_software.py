@@ -240,3 +240,36 @@ def test_small_networks_train_whole_on_each_card(model: str, card: str) -> None:
     found = answer(work, model, owned=[{"accelerator": card, "count": 8}])
     assert found.plans[0].estimate.layout.sharding == "ddp"
     assert found.plans[0].estimate.layout.tensor == 1
+
+
+def test_the_next_usual_tool_is_planned_where_the_first_needs_too_much() -> None:
+    """Unsloth publishes 2,972 tokens of QLoRA for Llama 3.1 8B on 8 GB, where Hugging Face runs out
+    of memory (docs.unsloth.ai, Unsloth Benchmarks)."""
+    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "sequence_length": 2048}
+    found = answer(work, owned=[{"accelerator": "rtx-3070"}])
+    assert used(found) == {"unsloth"}
+    assert "under TRL this needs too much memory" in found.plans[0].sentence
+    assert used(answer(work, owned=[{"accelerator": "rtx-3090"}])) == {"trl"}
+
+
+def test_a_stated_tool_is_kept() -> None:
+    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "sequence_length": 2048}
+    assert not answer(work | {"software": "trl"}, owned=[{"accelerator": "rtx-3070"}]).plans
+
+
+@pytest.mark.parametrize(("card", "tool"), [("h100-sxm", "accelerate"), ("mi300x", "accelerate")])
+def test_megatron_trains_no_layers_of_the_first_mamba(card: str, tool: str) -> None:
+    """github NVIDIA/Megatron-LM, megatron/core/ssm/mamba_mixer.py: heads and groups of Mamba-2."""
+    work = {"kind": "pretraining", "tokens": 1e10}
+    assert used(answer(work, "mamba-2.8b", accelerators=[card])) == {tool}
+
+
+def test_no_fused_kernels_are_named_where_triton_has_none() -> None:
+    """Triton needs compute capability 7.0, a P100 has 6.0; LLaMA-Factory builds whole logits."""
+    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "sequence_length": 4096}
+    case = {"model": {"preset": "qwen3-8b"}, "workload": work}
+    found = advisor.estimate(case | {"hardware": {"accelerator": "p100-pcie-16gb", "count": 1}})
+    told = " ".join((*found.improvements, *(way.change for way in found.ways_out)))
+    assert told
+    assert "Liger" not in told
+    assert "loss in chunks" not in told

@@ -194,7 +194,11 @@ def test_instances_of_a_divided_card_serve_apart_and_never_train_together() -> N
 
 
 def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None:
-    asked = tune("qwen2.5-32b", "rtx-4090", 1, method="qlora")
+    free = tune("qwen2.5-32b", "rtx-4090", 1, method="qlora")
+    sure = way(advisor.estimate(free), "adapt attention alone")  # under the next usual tool
+    assert sure.change.endswith("with Unsloth")
+    assert sure.likely_bytes is None
+    asked = tune("qwen2.5-32b", "rtx-4090", 1, method="qlora", software="trl")
     tight = advisor.estimate(asked)
     likely = way(tight, "adapt attention alone")
     assert "--lora-rank 8" in likely.change
@@ -203,7 +207,6 @@ def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None
     assert likely.likely_bytes < likely.usable_bytes < likely.needed_bytes
     assert "may fit, with " in way_out_sentence(likely, tight)
     shorter = {"lora_targets": ["q", "k", "v", "o"], "lora_rank": 8, "sequence_length": 1024}
-    shorter["software"] = "trl"  # typed without it, the next usual tool is planned: it needs less
     hosted = {"layout": (tight.layout.model_dump(mode="json") | {"offload": ["activations"]})}
     again = changed(asked, workload=shorter, **hosted)
     assert again.memory.total_bytes.expected == pytest.approx(likely.likely_bytes)

@@ -12,7 +12,7 @@ from advisor.architecture.presets import load_preset
 from advisor.architecture.titles import short_list
 from advisor.estimate.results import Estimate
 from advisor.planning.fits import request
-from tests.cases import serve
+from tests.cases import serve, tune
 
 pytestmark = pytest.mark.slow
 LISTED = 70
@@ -178,6 +178,39 @@ def same(one: Said, other: Said) -> bool:
     if not one.fits and not other.fits:
         return True
     return one[:4] == other[:4] and one.tpot_ms == pytest.approx(other.tpot_ms, rel=1e-6)
+
+
+TUNED = 4, 5
+"""Settings of fine-tuning, and questions on each."""
+SMALL = ("llama-3.2-3b", "qwen3-4b", "llama-3.1-8b", "qwen3-14b", "gpt-oss-20b")
+TRAINERS = ("rtx-4060", "rtx-3060-12gb", "rtx-5070-ti", "rtx-4090", "l40s", "rx-7900-xtx")
+
+
+def test_every_door_fine_tunes_under_one_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits tells of sequences on the card alone; the others also of its host's memory."""
+    monkeypatch.setattr("advisor.planning.fits.request.short_list", lambda: SMALL)
+    chosen, wrong, tools = random.Random(15), list[tuple[object, ...]](), set[str]()
+    settings = [(chosen.choice(TRAINERS), chosen.choice((2048, 16384))) for _ in range(TUNED[0])]
+    for card, length in settings:
+        models = {one.preset: one for one in advisor.fits(card, context_tokens=length).models}
+        for _ in range(TUNED[1]):
+            model, method = chosen.choice(SMALL), chosen.choice(("lora", "qlora"))
+            work = tune(model, method=method, sequence_length=length, global_batch=1)
+            owned = [{"accelerator": card, "count": 1}]
+            case = work | {"hardware": owned[0], "limits": {"owned": owned}}
+            found = advisor.estimate(case)
+            assert found.software is not None
+            name = found.software.name if found.memory.fits else ""
+            tools.add(name)
+            planned = advisor.recommend(work | {"limits": {"owned": owned}}, brief=True).plans
+            by_search = [one.estimate.software.name for one in planned if one.estimate.software]
+            trained = {fit.method.value: fit for fit in models[model].trained}.get(method)
+            alone = name if not found.layout.offload else ""
+            told = trained.software if trained is not None and trained.fits else ""
+            if [name] * bool(name) != by_search[:1] or alone != told:
+                wrong.append((model, card, method, length, name, by_search, told))
+    assert not wrong, "\n".join(map(str, wrong[:5]))
+    assert {"trl", "unsloth", ""} <= tools
 
 
 @pytest.fixture(scope="module")

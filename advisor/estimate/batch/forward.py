@@ -26,6 +26,7 @@ from advisor.estimate.hardware.kernel_times import (
     matmul_forward,
     recurrence_passes,
 )
+from advisor.estimate.serving.stored_bytes import network_bytes
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
 from advisor.foundation.record import record
@@ -148,7 +149,7 @@ def batch_times(
     latency = shares.total
     memory = calibration.memory
     zero = np.zeros_like(latency)
-    weights = zero + weight_format.bytes_per_parameter * architecture.total_parameters
+    weights = zero + network_bytes(architecture, weight_format)
     one = activation_bytes(run) * run.sequence_length
     activations = zero + local * one
     workspace = zero + memory.workspace_bytes

@@ -57,14 +57,28 @@ def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -
     return own and any(row.stored_bytes is not None for row in model.operators)
 
 
+def network_bytes(model: ModelArchitecture, weight_format: WeightFormat) -> float:
+    """Return the bytes of the weights of a network that does not generate.
+
+    Engines that compute in a format hold all its products in it. A format of weights alone
+    (bitsandbytes) packs Linear layers: convolutions stay at 16 bits.
+    """
+    if weight_format.compute == weight_format.name:
+        return weight_format.bytes_per_parameter * model.total_parameters
+    return _held(model, weight_format)
+
+
+def _held(model: ModelArchitecture, weight_format: WeightFormat) -> float:
+    return sum(
+        row.layers * row.parameters * bytes_per_parameter(row, weight_format, model)
+        for row in model.operators
+    )
+
+
 def mean_bytes_per_parameter(model: ModelArchitecture, weight_format: WeightFormat) -> float:
     """Return the format's bytes per parameter, or the model's mean if its rows differ."""
     if weight_format.mixture:
         return file_bytes(model, weight_format.name) / model.total_parameters
     if not stores_as_published(model, weight_format):
         return weight_format.bytes_per_parameter
-    held = sum(
-        row.layers * row.parameters * bytes_per_parameter(row, weight_format, model)
-        for row in model.operators
-    )
-    return held / model.total_parameters
+    return _held(model, weight_format) / model.total_parameters

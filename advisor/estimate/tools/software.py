@@ -13,26 +13,19 @@ from advisor.errors import InputError
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.serving_formats import Program, Way, hosted_ways, ladder_of, ways_of
+from advisor.estimate.tools.trainers import unlike
 from advisor.estimate.training.defaults import usual
-from advisor.estimate.training.run import TrainingRun, offer_for
+from advisor.estimate.training.run import offer_for
 from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
-from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support
-from advisor.nouns.software.tools import (
-    Status,
-    Tool,
-    known_tools,
-    tool_choice,
-    tool_named,
-    usual_tools,
-)
+from advisor.nouns.software.tools import Tool, known_tools, tool_choice, tool_named, usual_tools
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving, Training
 
@@ -77,6 +70,7 @@ class ToolRules:
     architecture: ModelArchitecture
     duty: Duty
     _chosen: dict[Hashable, Tool | Lack] = field(default_factory=dict)
+    _following: dict[Hashable, tuple[Tool, ...]] = field(default_factory=dict)
     _ways: dict[tuple[Hashable, bool], tuple[Way, ...]] = field(default_factory=dict)
     _formats_of: dict[tuple[str, Hashable], tuple[Way, ...]] = field(default_factory=dict)
 
@@ -110,6 +104,21 @@ class ToolRules:
         if kind not in self._chosen:
             self._chosen[kind] = self._first(card)
         return self._chosen[kind]
+
+    def following(self, card: Accelerator) -> tuple[Tool, ...]:
+        """Return the tools with which to plan a fine-tune that needs too much under the first.
+
+        In the order of trial: those that may need less and are estimated unlike those before.
+        """
+        kind = kind_of(card)
+        if kind not in self._following:
+            first, workload, found = self.choose(card), self.case.workload, list[Tool]()
+            if isinstance(first, Tool) and isinstance(workload, FineTuning):
+                able = self._able(self._candidates(card), card)
+                smaller = (tool.on(card) for tool, _ in able if tool.name in tool_choice().smaller)
+                found = unlike((first, *smaller), workload, self.architecture)[1:]
+            self._following[kind] = tuple(found)
+        return self._following[kind]
 
     def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
         """Return the ways to serve on a card in the order in which a plan tries them.
@@ -197,7 +206,7 @@ class ToolRules:
                 if tool.name not in first and tool.still_does(self.duty)
             )
         for tool in sorted((*usual, *others), key=lambda tool: tool.name != self.asked):
-            if self._allows(tool) and (found := tool.support(card)) is not None:
+            if self._allows(tool.on(card)) and (found := tool.support(card)) is not None:
                 yield tool, found[1]
 
     def _usual(self, card: Accelerator) -> tuple[Tool, ...]:
@@ -237,7 +246,8 @@ class ToolRules:
         model, workload = self.architecture, self.case.workload
         families = tool.families if model.evidence is not Evidence.ASSUMED else ()
         named = self.duty in (Duty.PRETRAIN, Duty.TUNE, Duty.TRAIN_DIFFUSION)
-        if families and named and model.family not in families:
+        unknown = families and model.family not in families
+        if named and (unknown or model.family in tool.without_families):
             return f"does not train {model.family} models"
         if isinstance(workload, Serving):
             return self._unserved(workload, tool, support, card)
@@ -379,21 +389,3 @@ def tool_of(
     """Return the tool that a case uses on a card; None if no tool does the work there."""
     found = ToolRules.of(case, architecture).choose(card, weight_format)
     return found if isinstance(found, Tool) else None
-
-
-def able_tools(
-    tool: Tool, card: Accelerator, layout: ParallelLayout, run: TrainingRun
-) -> tuple[str, ...]:
-    """Return the names of the tools that do a tool's work on a card in a layout."""
-    duties = {duty for duty in tool.does if duty.trains}
-    return tuple(
-        item.name
-        for item in known_tools().values()
-        if item.status is not Status.RETIRED
-        and duties & {*item.does}
-        and (found := item.support(card)) is not None
-        and (offer := run.offer_of(item)) is not None
-        and run.method in (None, *(each for each in offer.methods if found[1].tunes(card, each)))
-        and run.preference in (None, *offer.preference)
-        and not offer.lacking(layout, four_bit=run.four_bit)
-    )

@@ -3,6 +3,7 @@
 from advisor.estimate.serving.unlike import bytes_by_card
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.script import Options
+from advisor.export.training.model_names import launch_models
 from advisor.nouns.hardware import Segment, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS
 
@@ -74,7 +75,10 @@ def _weights(servers: Servers) -> tuple[bool, str]:
     is_file = checkpoint.endswith(".gguf") or checkpoint.startswith((".", "/"))
     if is_file or checkpoint.count("/") != 1:
         return False, checkpoint
-    return True, checkpoint if ":" in checkpoint else f"{checkpoint}:{form}"
+    # The hub finds a file by its format, but for MXFP4; a published name is whole.
+    listed = launch_models().quantized.names.values()
+    whole = ":" in checkpoint or any(checkpoint in formats.values() for formats in listed)
+    return True, checkpoint if whole else f"{checkpoint}:{form}"
 
 
 def _stem(servers: Servers) -> str:

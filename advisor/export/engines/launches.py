@@ -370,6 +370,8 @@ def _check(servers: Servers) -> None:
             wanted=wanted,
             formats=made,
         )
+    if program.whole_layers and (experts := setup.estimate.layout.cpu_expert_layers):
+        raise refusal("experts_stay", value=experts, servers=servers)
     if servers.machines > 1 and (servers.build.alone or not program.joins):
         raise refusal(
             "machines_not_joined", remedy=servers.build.alone or program.alone, servers=servers

@@ -122,6 +122,8 @@ class Program(Noun):
     """Duty -> families that its file serves; empty: all that the tool does."""
     images: bool = False
     """Whether a file states how many images a prompt may have."""
+    whole_layers: bool = False
+    """Whether it moves whole layers to the host's memory, and no experts alone."""
     copies: bool = False
     joins: bool = False
     alone: str = ""
@@ -195,7 +197,7 @@ class Program(Noun):
     def states(self, weight_format: str) -> Weights | None:
         """Return how it is told a weight format; None if it cannot be."""
         if self.reads_gguf and WEIGHT_FORMATS[weight_format].mixture:
-            return Weights(gguf=weight_format.upper())
+            return Weights(gguf=weight_format.upper(), published=True)
         return self.weights.get(weight_format)
 
     def serves(self, card: Accelerator, weight_format: str) -> bool:

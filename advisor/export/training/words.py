@@ -18,7 +18,7 @@ CHATS: Final = re.compile(
 """Parts of a name that publishers give to models with a chat template."""
 BASE: Final = re.compile(r"(^|[-_/.])(base|pt|pretrained)([-_.]|$)", re.IGNORECASE)
 CHATS_UNLESS_BASE: Final = re.compile(
-    r"/(Qwen3|SmolLM3|GLM-[45]|Kimi-K2|NVIDIA-Nemotron-3|DeepSeek-V3|phi-4|c4ai-command|MiniMax-M2|MiMo-V2)",
+    r"/(Qwen3|SmolLM3|GLM-[45]|Kimi-K2|NVIDIA-Nemotron-3|DeepSeek-V[34]|phi-4|c4ai-command|MiniMax-M2|MiMo-V2)",
     re.IGNORECASE,
 )
 """Families whose base models alone say so in their names, or that have none (their pages on

@@ -140,6 +140,8 @@ class ToolChoice(Noun):
     usual: Usual
     """Tools by duty and backend, the usual first. The first that runs counts."""
     sizes: tuple[SizeClass, ...]
+    smaller: tuple[str, ...]
+    """Tools for a fine-tune that needs too much under an earlier one."""
     few: FewUsers
     formats: dict[str, FormatLadder]
     """By engine; ``default`` for the others."""
@@ -147,4 +149,6 @@ class ToolChoice(Noun):
     """Model families that recognise speech."""
     experts: dict[str, tuple[str, ...]]
     """Families of mixtures, by how libraries hold their routed experts."""
+    coarse: tuple[str, ...]
+    """Families that lose more than usual in 4 bits."""
     terms: dict[str, Term]

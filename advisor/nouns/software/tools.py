@@ -95,6 +95,8 @@ class Tool(Noun):
     backends: Annotated[dict[str, Support], Field(min_length=1)]
     families: tuple[str, ...] = ()
     """Model families in the words of ``data/model_families.yaml``; empty: all of its networks."""
+    without_families: tuple[str, ...] = ()
+    """Model families whose layers it does not have, where it trains all others."""
     training: TrainingOffer | None = None
     serving: ServingOffer | None = None
     note: str = ""
@@ -112,7 +114,7 @@ class Tool(Noun):
         kernels = known_tools().get(self.fused_stack or "")
         if not self.fused or kernels is None or kernels.support(card):
             return self
-        return self.changed(fused=())
+        return self.changed(fused=(), fused_stack=None)
 
     def release_on(self, card: Accelerator) -> str:
         """Return the release that runs on a card; empty where its plugin's is not known."""

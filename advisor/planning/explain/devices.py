@@ -13,7 +13,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Advice
 from advisor.planning.search.options import Option, meets_time
-from advisor.planning.search.precisions import search_and_host
+from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import owned_system
 
 LISTED = 3

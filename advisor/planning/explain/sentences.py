@@ -219,7 +219,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         most = "a little more than there is" if most == memory(usable) else most
         fill += f" Tight: measure one step; a run unlike the published ones may take {most}."
     if estimate.software is not None:
-        fill += f" Software: {estimate.software.named}."
+        fill += f" {estimate.software.sentence}"
     if not option.proven:
         fill += f" {UNPROVEN}"
     fill += price_age(estimate)

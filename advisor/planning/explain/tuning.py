@@ -37,7 +37,7 @@ from advisor.nouns.case import Hardware
 from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.software.tools import usual_tools
+from advisor.nouns.software.tools import known_tools, usual_tools
 from advisor.nouns.techniques import Speculation, technique_facts
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -291,11 +291,14 @@ def _best(
 def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
     text, writes = run.architecture.unit is Unit.TOKEN, run.architecture.generates
     eager = run.software == "huggingface" and writes and run.method is not None
-    if eager and placement.accelerator.vendor in LIGER_VENDORS:
+    kernels = known_tools()["liger"].support(placement.accelerator)
+    if eager and kernels and run.method and kernels[1].tunes(placement.accelerator, run.method):
         yield _Change(
             "Liger kernels (--software liger)", replace(run, software="liger", cross_entropy=None)
         )
-    if eager and run.cross_entropy in (None, CrossEntropy.PLAIN) and run.preference is None:
+    chunks = not run.offers or any(CrossEntropy.LINEAR in offer.losses for offer in run.offers)
+    plain = run.cross_entropy in (None, CrossEntropy.PLAIN) and run.preference is None
+    if eager and plain and chunks:
         yield _Change(
             "loss in chunks (--cross-entropy linear)",
             replace(run, cross_entropy=CrossEntropy.LINEAR),

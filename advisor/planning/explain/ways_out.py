@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
@@ -12,7 +12,6 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.fold import fold_adapters
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate, WayOut
-from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.serving_formats import ladder_of, ways_of
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.run import offer_for, resolve_training
@@ -20,7 +19,6 @@ from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
-from advisor.nouns.software.tools import usual_tools
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.other_hardware import (
@@ -145,16 +143,13 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
         if not any(change.title.startswith(way.change) for way in found):
             found.extend(_with_layouts(tight, change, places))
     smaller = list(_smaller_adapters(case, asked.architecture, placement))
-    tries = (
-        way
-        for likely in (False, True)
-        for change in smaller
-        for way in _with_layouts(tight, change, places, likely=likely)
+    likely = (
+        way for change in smaller for way in _with_layouts(tight, change, places, likely=True)
     )
-    found.extend(islice(tries, 1))
+    found.extend(islice(chain(_first_that_fits(tight, smaller), likely), 1))
     hosted = any(way.host_bytes for way in found)  # in what the host has
     for changes in (
-        _other_software(case, placement, asked.architecture),
+        _free_software(case),
         () if hosted else more_host_memory(case, placement, estimate),
         more_cards(case, placement),
         larger_cards(case, placement, asked.catalog),
@@ -204,8 +199,6 @@ def _under(change: Change, before: Estimate, after: Estimate | None) -> str:
     """Return a change in words, with its software where that is another."""
     software = after.software if after else None
     if software is None or before.software is None or software.name == before.software.name:
-        return change.title
-    if software.title in change.title:
         return change.title
     return f"{change.title} with {software.title}"
 
@@ -364,19 +357,9 @@ def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement)
     return tuple(dict.fromkeys(way.weight_format for way in ways))
 
 
-def _other_software(
-    case: Case, placement: Placement, architecture: ModelArchitecture
-) -> Iterator[Change]:
-    """Yield the training without the stated software, or with others: they may hold less."""
-    workload, limits = case.workload, case.limits
-    if isinstance(workload, Serving):
-        return
-    if workload.software is not None:
+def _free_software(case: Case) -> Iterator[Change]:
+    """Yield the training without the stated software: others may hold less."""
+    workload = case.workload
+    if not isinstance(workload, Serving) and workload.software is not None:
         free = case.changed(workload=workload.changed(software=None))
         yield Change("leave the software to the advisor (no --software)", "time", free)
-    elif not limits.software and not limits.frameworks:
-        size = architecture.total_parameters
-        for tool in usual_tools(placement.accelerator, duty_of(workload, architecture), size):
-            if placement.tool is not None and tool.name != placement.tool.name:
-                own = case.changed(workload=workload.changed(software=tool.name))
-                yield Change(f"train with {tool.title} (--software {tool.name})", "time", own)

@@ -1,7 +1,6 @@
 """Which models fit some cards of the catalog, and how fast they run."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import isinf
 from typing import Final
 
@@ -29,21 +28,19 @@ from advisor.foundation.units import GIB, MILLISECOND
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.layout import Offload, ParallelLayout
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.quality import quality_words
-from advisor.nouns.software.tools import known_tools, tool_named
-from advisor.nouns.training_choices import FineTuningMethod
-from advisor.nouns.workload import FineTuning, Serving
+from advisor.nouns.software.tools import known_tools
+from advisor.nouns.workload import Serving
 from advisor.planning.fits.results import Fits, ModelFit, ServedFit, Verdict, raised_bytes
-from advisor.planning.fits.training import TRAINS, Trainer
+from advisor.planning.fits.training import Trainer
 from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.serving_defaults import serving_defaults
-from advisor.planning.stated import best_placement, supported_precision
+from advisor.planning.stated import best_placement
 
 OUTPUT_TOKENS: Final = 256
 """Generated tokens of a request, the default of ``Serving``; the rest is prompt."""
@@ -196,7 +193,7 @@ def fits(
     server = Server(case, catalog, calibration, machines)
     names = list_presets(Unit.TOKEN) if everything else short_list()
     known = [(name, resolve_model(ModelSource(preset=name))) for name in names]
-    trainer = _trainer(case, system.accelerator, catalog, known[0][1])
+    trainer = _trainer(case, system.accelerator, catalog)
     found = {
         preset: _model_fit(preset, architecture, server, trainer, context_tokens, concurrency)
         for preset, architecture in known
@@ -225,32 +222,15 @@ def _order(model: ModelFit) -> tuple[int, float]:
     )
 
 
-def _trainer(case: Case, card: Accelerator, catalog: Catalog, model: ModelArchitecture) -> Trainer:
-    """Return what fine-tunes models on the cards of a case, in the recipes of ``model``."""
+def _trainer(case: Case, card: Accelerator, catalog: Catalog) -> Trainer:
+    """Return what fine-tunes models on the cards of a case."""
     count = case.hardware.count if case.hardware else 1
-    on_cards, hosted = (
-        {
-            method: supported_precision(
-                case.changed(workload=FineTuning(method=method), layout=layout),
-                card,
-                model,
-                tool_named(TRAINS),
-            )
-            for method in FineTuningMethod
-        }
-        for layout in (None, ParallelLayout(data=count, offload=(Offload.OPTIMIZER,)))
-    )
     joined = hardware_systems(card, count, catalog, case, together=count)
     hosts = by_host_memory(joined, case.host, serving=False)
-    if not any(host.host_bytes for host in hosts):  # no offer states its memory: a computer's own
-        own = [replace(system, offers=()) for system in joined]
-        hosts = by_host_memory(own, case.host, serving=False)
     return Trainer(
-        case=case.changed(hardware=None, layout=None),
+        case=case,
         card=card,
         count=count,
-        precisions=on_cards,
-        hosted=hosted,
         host_bytes=max((host.host_share_bytes for host in hosts), default=0.0),
         calibration=on_accelerator(load_calibration(), card),
     )
@@ -289,15 +269,15 @@ def _assumed(
 ) -> Iterator[str]:
     """Yield what holds for all models of the answer."""
     card = trainer.card
-    full, adapters = (
-        recipe_named(trainer.precisions[method]).title
-        for method in (FineTuningMethod.FULL, FineTuningMethod.LORA)
-    )
     yield f"a context of {in_words(context_tokens)} tokens, or the model's longest if shorter"
     yield f"cache in {stored_format(card, 'bf16')}"
     if any(model.served.formats != model.served.weight_format for model in models):
         yield "a smaller cache where the weights name one"
-    yield f"adapters in {adapters}; full training in {full}; adamw, Hugging Face software"
+    if trained := [fit for one in models for fit in one.trained]:
+        full, *adapters = (recipe_named(fit.precision).title for fit in trained[:2])
+        tools = dict.fromkeys(known_tools()[fit.software].title for fit in trained)
+        yield f"adapters in {adapters[0]}; full training in {full}; adamw"
+        yield f"training: the longest sequences of any usual software, mostly {' or '.join(tools)}"
     yield "one training sequence per card at a time"
     if any(fit.longest_hosted > fit.longest_recomputed for one in models for fit in one.trained):
         room = trainer.host_bytes

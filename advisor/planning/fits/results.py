@@ -81,6 +81,9 @@ class TrainedFit(Noun):
 
     method: FineTuningMethod
     precision: str
+    software: str
+    """Name of the first tool that trains a sequence of the asked context; if none does, of the
+    first. The longest sequences are those of any tool that a plan may use."""
     sharding: Sharding
     """Least sharding that reaches the longest sequence with full recomputation."""
     fits: bool

@@ -1,6 +1,6 @@
 """The longest sequences that some cards train, alone and with their host's memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,17 +16,16 @@ from advisor.estimate.training.run import TrainingRun, offer_for, resolve_traini
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.software.tools import tool_named
+from advisor.nouns.software.tools import Tool
 from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
 from advisor.nouns.workload import FineTuning
 from advisor.planning.fits.results import TrainedFit
 from advisor.planning.search.layouts import layout_grid, offered
+from advisor.planning.stated import supported_precision
 
-TRAINS: Final = "trl"
-"""The software that is told for."""
 LENGTHS: Final = (1, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 """Sequence lengths at which training memory is evaluated; between them see :func:`longest`."""
 
@@ -36,11 +35,9 @@ class Trainer:
     """Fine-tunes models on some cards, one sequence per card at a time."""
 
     case: Case
+    """Of another model and method; the hardware counts."""
     card: Accelerator
     count: int
-    precisions: Mapping[FineTuningMethod, str]
-    hosted: Mapping[FineTuningMethod, str]
-    """Recipes where the host's memory holds states."""
     host_bytes: float
     """Memory of a host for each card, the most of any machine; infinite if enough is assumed."""
     calibration: Calibration
@@ -51,22 +48,24 @@ class Trainer:
             return
         for method in FineTuningMethod:
             if method is FineTuningMethod.FULL or takes_adapters(architecture, LORA_TARGETS):
-                case = self.case.changed(workload=FineTuning(method=method))
-                if ToolRules.of(case, architecture).lack(self.card) is None:
-                    yield self._longest(architecture, method, context)
+                workload = FineTuning(method=method)
+                rules = ToolRules.of(self.case.changed(workload=workload), architecture)
+                first = rules.choose(self.card)
+                if isinstance(first, Tool):
+                    tools = (first, *rules.following(self.card))
+                    yield of_any([self._longest(architecture, workload, context, t) for t in tools])
 
     def _longest(
-        self, architecture: ModelArchitecture, method: FineTuningMethod, context: int
+        self, architecture: ModelArchitecture, workload: FineTuning, context: int, tool: Tool
     ) -> TrainedFit:
-        """Return the longest sequences of one method, with and without recomputation."""
+        """Return the longest sequences under one tool, with and without recomputation."""
         levels = (Sharding.DDP,) if self.count == 1 else (Sharding.DDP, Sharding.ZERO3)
         layouts = [
             ParallelLayout(data=self.count, sharding=sharding, recompute=recompute)
             for recompute in (Recompute.NONE, Recompute.FULL)
             for sharding in levels
         ]
-        precision = self.precisions[method]
-        run = self._run(architecture, method, precision)
+        run = self._run(architecture, workload, tool)
         limit = architecture.max_position_embeddings or LENGTHS[-1]
         lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})
         sizes = np.array(lengths, dtype=np.float64)
@@ -81,32 +80,40 @@ class Trainer:
         kept, recomputed = reached[: len(levels)], reached[len(levels) :]
         at_context = needs[lengths.index(context)]
         return TrainedFit(
-            method=method,
-            precision=precision,
+            method=workload.method,
+            precision=run.recipe.name,
+            software=tool.name,
             sharding=levels[int(np.argmax(recomputed))],
             fits=float(at_context.min()) <= usable,
             longest_kept=int(kept.max()),
             longest_recomputed=int(recomputed.max()),
-            longest_hosted=self._hosted(architecture, method, sizes),
+            longest_hosted=self._hosted(architecture, workload, sizes, tool),
             needed_bytes=float(at_context[len(levels) :].min()),
             usable_bytes=usable,
         )
 
     def _run(
-        self, architecture: ModelArchitecture, method: FineTuningMethod, recipe: str
+        self,
+        architecture: ModelArchitecture,
+        workload: FineTuning,
+        tool: Tool,
+        layout: ParallelLayout | None = None,
     ) -> TrainingRun:
-        run = resolve_training(FineTuning(method=method), architecture, recipe_named(recipe))
+        case = self.case.changed(workload=workload, layout=layout)
+        recipe = recipe_named(supported_precision(case, self.card, architecture, tool))
+        run = resolve_training(workload, architecture, recipe, tool)
         # Every rank of a large count needs a sequence.
         return replace(run, global_batch=max(run.global_batch, self.count))
 
     def _hosted(
-        self, architecture: ModelArchitecture, method: FineTuningMethod, lengths: Floats
+        self, architecture: ModelArchitecture, workload: FineTuning, lengths: Floats, tool: Tool
     ) -> int:
         """Return the longest sequence with what the software keeps in the host's memory."""
-        offer = offer_for(tool_named(TRAINS), FineTuning(method=method), architecture)
+        offer = offer_for(tool, workload, architecture)
         if not self.host_bytes or offer is None:
             return 0
-        run = self._run(architecture, method, self.hosted[method])
+        states = ParallelLayout(data=self.count, offload=(Offload.OPTIMIZER,))
+        run = self._run(architecture, workload, tool, states)
         grid = layout_grid(run, [self.count], hosted=True)
         able = offered(grid, offer, four_bit=run.four_bit)[-1]
         recomputed = grid.layouts.take(slice(-grid.rows, None))
@@ -122,6 +129,17 @@ class Trainer:
             most * memory.host / self.host_bytes,
         )
         return int(longest(lengths, shares.reshape(len(lengths), -1), 1.0).max(initial=0.0))
+
+
+def of_any(fits: Sequence[TrainedFit]) -> TrainedFit:
+    """Return the fit under the first tool that holds the context, with the longest of any tool."""
+    farthest = max(fits, key=lambda fit: fit.longest_recomputed)
+    return next((fit for fit in fits if fit.fits), fits[0]).changed(
+        sharding=farthest.sharding,
+        longest_kept=max(fit.longest_kept for fit in fits),
+        longest_recomputed=farthest.longest_recomputed,
+        longest_hosted=max(fit.longest_hosted for fit in fits),
+    )
 
 
 def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:

@@ -1,7 +1,9 @@
 """What a search returns: priced options, lower precisions, and the nearest misses."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.record import record
@@ -35,6 +37,21 @@ class SearchResult:
     """Of each system; empty for serving."""
     lowered: bool = False
     """All options need smaller weights or the host's memory."""
+
+    def followed(self, options: Iterable[Option], other: SearchResult, before: int) -> SearchResult:
+        """Return this result with options of another, whose systems stand behind its own.
+
+        ``before``: how many systems this result has.
+        """
+        behind = tuple(replace(each, system=each.system + before) for each in options)
+        return replace(
+            self,
+            options=self.options + behind,
+            searched=self.searched + other.searched,
+            with_format=self.with_format | other.with_format,
+            runs=self.runs + other.runs if behind else self.runs,
+            prices=[*self.prices, *other.prices],
+        )
 
 
 def keep_least(

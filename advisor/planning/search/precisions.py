@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.resolved_case import ResolvedCase
-from advisor.estimate.tools.software import ToolRules
+from advisor.estimate.tools.trainers import kinds_of
 from advisor.estimate.training.report import model_flops_per_token
 from advisor.estimate.training.run import (
     TrainingRun,
@@ -22,18 +21,15 @@ from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.software.stacks import Work
 from advisor.nouns.software.tools import Tool
-from advisor.nouns.workload import Pretraining, Serving, Training
+from advisor.nouns.workload import Pretraining, Training
 from advisor.planning.search.bound import within_reach
 from advisor.planning.search.found import SearchResult, keep_least
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.options import Miss, Option, Price, priced_options, worth_advising
-from advisor.planning.search.systems import System, by_host_memory, with_host
+from advisor.planning.search.systems import System
 from advisor.planning.search.training import search_training, with_range
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
-
-if TYPE_CHECKING:
-    from advisor.planning.search.tries import Tried
 
 PROVEN_RECIPES = ("bf16_mixed", "fp16_mixed", "fp32")
 """Tried in this order; a card uses the first that it supports."""
@@ -41,48 +37,6 @@ SAMPLE_RECIPES = ("bf16_amp", "fp16_amp", "fp32")
 """The same for networks that take images or samples, which frameworks train in autocast."""
 LOW_PRECISION_RECIPES = ("fp8",)
 """Searched too, but only as advice: the user has to accept the lower precision."""
-
-
-def search_and_host(
-    asked: ResolvedCase,
-    systems: Sequence[System],
-    *,
-    advising: bool = True,
-    rules: ToolRules | None = None,
-    tried: Tried | None = None,
-) -> tuple[Sequence[System], SearchResult]:
-    """Evaluate a case on all systems; if nothing fits, use the hosts' memory too.
-
-    The searched systems, each with its tool, and the result. If the host's memory is used, systems
-    are separate for each host memory size.
-
-    ``advising``: also try lower precisions, as ``alternatives``. ``rules``: of the case, if they
-    are known already.
-    """
-    case, architecture, workload = asked.case, asked.architecture, asked.case.workload
-    rules = rules or ToolRules.of(case, architecture)
-    systems = with_host(systems, case.host)
-    if isinstance(workload, Serving):
-        from advisor.planning.search.served import search_served
-
-        return search_served(asked, workload, systems, rules, advising=advising, tried=tried)
-    systems = equipped(rules, systems)
-    result = search(asked, workload, systems, advising=advising)
-    refused = case.layout and case.layout.states("offload") and not case.layout.offload
-    if result.options or refused or architecture.unit is not Unit.TOKEN:
-        return systems, result
-    parted = by_host_memory(systems, case.host, serving=False)
-    hosted = search(asked, workload, parted, hosted=True, advising=advising)
-    if not hosted.options:
-        return systems, result
-    # Cards that still do not fit show their need without host memory.
-    return parted, replace(hosted, misses=result.misses)
-
-
-def equipped(rules: ToolRules, systems: Sequence[System]) -> list[System]:
-    """Return the systems on which a tool does the work, each with it."""
-    chosen = [(system, rules.choose(system.accelerator)) for system in systems]
-    return [replace(system, tool=tool) for system, tool in chosen if isinstance(tool, Tool)]
 
 
 def proven_recipes(
@@ -203,17 +157,7 @@ def _alike(
             recipes = proven_recipes(
                 workload, architecture, system.tool, asked.case.layout, hosted=hosted
             )
-            runs = [
-                resolve_training(workload, architecture, RECIPES[name], system.tool)
-                for name in recipes
-            ]
-            kinds[tool] = (
-                recipes,
-                *(
-                    (run.software, run.cross_entropy, run.adapts_experts, run.switches)
-                    for run in runs
-                ),
-            )
+            kinds[tool] = recipes, *kinds_of(workload, architecture, system.tool, recipes)
             groups.setdefault(kinds[tool], (recipes, []))
         groups[kinds[tool]][1].append(index)
     return list(groups.values())

@@ -292,20 +292,26 @@ def by_host_memory(systems: Sequence[System], host: Host, *, serving: bool) -> l
     """Split systems by the memory of their machines, for layouts that use it.
 
     What the user states holds for every machine, and what an offer states for its own. Of unknown
-    memory, a machine has the usual one of its platform, and the answer says so; a rented one that
-    trains has none. An accelerator that works in its host's memory has no other memory to use.
+    memory, a machine has the usual one of its platform, and the answer says so; one that trains and
+    is rented has none, if another offer of its card states its own. An accelerator that works in
+    its host's memory has no other memory to use.
     """
     parted = []
+    stating = {
+        system.accelerator.key
+        for system in systems
+        if any(offer.host_memory_bytes for offer in system.offers)
+    }
     for system in systems:
         if system.accelerator.shares_host_memory:
             continue
         usual = system.node.host_memory_bytes
-        unknown = usual if serving else 0.0
+        unknown = usual if serving or system.accelerator.key not in stating else 0.0
         groups: dict[float, list[Offer]] = {}
         for offer in system.offers:
             size = host.memory_bytes or offer.host_memory_bytes or unknown
             groups.setdefault(size, []).append(offer)
-        known = groups or serving or host.memory_bytes
+        known = serving or host.memory_bytes or (groups and system.accelerator.key in stating)
         said = () if known else (f"{usual / GB:,.0f} GB of host memory (--host-memory)",)
         assumptions = (*system.node.assumptions, *said)
         parted += [
