@@ -51,8 +51,7 @@ class Account:
 
     def month_usd(self, use: columns.Use, value: float) -> float:
         """Cost of a use in a month: rent, or power of the work. [USD]"""
-        job = self.problem.jobs[use.job]
-        return value * columns.use_usd(self.problem, job, self.mode(use), use.period, use.slot)
+        return columns.use_usd(self.problem, use, value)
 
     def present(self, period: int) -> float:
         """Present value of a dollar in each month of a period."""
@@ -172,6 +171,17 @@ class Account:
         found: dict[tuple[int, int], float] = {}
         for (supply, period, _), hours in self._hours.items():
             found[supply, period] = found.get((supply, period), 0.0) + hours
+        return found
+
+    @cached_property
+    def worked(self) -> dict[tuple[int, int], float]:
+        """The same without hours in which replicas wait for the busier ones of their curve."""
+        found: dict[tuple[int, int], float] = {}
+        for use, value in self.solution.used():
+            if (supply := self.mode(use).supply) is not None:
+                share = self.problem.jobs[use.job].busy_share(use.slot)
+                hours = share * self.card_hours(use, value)
+                found[supply, use.period] = found.get((supply, use.period), 0.0) + hours
         return found
 
     def use(self, way: Way) -> float:

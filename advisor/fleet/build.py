@@ -205,14 +205,11 @@ def rented_for_less(problem: Problem, place: int, rents: float = 1.0) -> bool:
     supply = problem.supplies[place]
     if supply.way is not Way.COMMIT:
         return False
-    owned = {at for at, item in enumerate(problem.supplies) if item.way is Way.OWNED}
     rate = supply.month_usd / supply.cards / HOURS_PER_MONTH / rents
     for job in problem.jobs:
         modes = [mode for mode in job.modes if mode.supply == place]
         if not modes:
             continue
-        if job.serves and any(mode.supply in owned for mode in job.modes):
-            return False  # to rent beside machines that are there costs a second place
         rentals = [
             mode
             for mode in job.modes

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from itertools import product
 from typing import Any, Final
 
+from advisor.architecture.resolve import resolve_model
 from advisor.fleet.machines import mark
 from advisor.fleet.modes import (
     awaited,
@@ -18,6 +19,7 @@ from advisor.fleet.modes import (
     growth_of,
     hosted_mode,
     levels,
+    quicker,
     rented_replicas,
     rented_runs,
     replica_mode,
@@ -28,7 +30,7 @@ from advisor.fleet.modes import (
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.searches import Searches
 from advisor.fleet.solving.problem import OFFICE, QUIET, Job, Mode, by_slot
-from advisor.fleet.weights import AS_STATED, EIGHT_BIT_SAVES, ServedWay
+from advisor.fleet.weights import AS_STATED, EIGHT_BIT_SAVES, ServedWay, large
 from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.workload import Serving
@@ -124,7 +126,10 @@ class Demand:
             quick = min(alone or there, key=lambda item: (item.time * doubt(item), item.count))
             if not self.coarse and 2 * quick.time * doubt(quick) <= best.time * doubt(best):
                 modes.append(run_mode(place, quick, cards))
-        modes += rented_runs(by_platform(options, systems))
+        rentals = by_platform(options, systems)
+        modes += rented_runs(rentals)
+        if not self.coarse:
+            modes += rented_runs({name: quicker(there) for name, there in rentals.items()})
         if self.searches.means.spot and workload.preemptible and self.searches.rents(workload):
             modes += rented_runs(
                 by_platform(*self.searches.options(workload, kind=PriceKind.SPOT)), "spot "
@@ -164,6 +169,7 @@ class Demand:
         stops = self.searches.means.serverless and self.searches.rents(workload) and least < 1
         stops = stops and workload.case.limits.max_ttft_ms is None
         without: frozenset[str] = frozenset()
+        roomy: set[int | None] = set()
         for level in levels(peak, coarse=self.coarse):
             options, systems = self.searches.options(
                 workload, concurrency=level, way=way, without=without
@@ -171,7 +177,7 @@ class Demand:
             serves = partial(_served, workload, level)
             for place, there in self._by_supply(options, systems).items():
                 alone = [option for option in there if option.count <= self._cards[place]]
-                if alone:
+                if alone := self._as_asked(workload, alone, place, roomy):
                     parts = {id(item): self.searches.part(systems[item.system]) for item in alone}
                     uses = {at: 1 / part.instances for at, part in parts.items() if part}
                     best = min(
@@ -184,7 +190,9 @@ class Demand:
                     same = carried.get((place, mode.cards, mode.detail), level)
                     mode = replace(mode, serves=serves(best) * max(1.0, same / level))
                     by_supply.setdefault(place, []).append(mode)
-            for mode in rented_replicas(by_platform(options, systems), serves):
+            rented = [option for option in options if option.offer is not None]
+            rented = self._as_asked(workload, rented, None, roomy)
+            for mode in rented_replicas(by_platform(rented, systems), serves):
                 by_supply.setdefault(mode.platform, []).append(mode)
             for mode in serverless(options, systems, workload.case, serves) if stops else ():
                 by_supply.setdefault(f"serverless {mode.platform}", []).append(mode)
@@ -192,6 +200,26 @@ class Demand:
                 whole = {place for place, modes in by_supply.items() if modes[-1].cards == 1}
                 without = frozenset(self._marks[place] for place in whole & self._marks.keys())
         return tuple(mode for modes in by_supply.values() for mode in worthwhile(modes))
+
+    def _as_asked(
+        self,
+        workload: FleetWorkload,
+        options: list[Option],
+        place: int | None,
+        roomy: set[int | None],
+    ) -> list[Option]:
+        """Return options without small weights that nobody asked for, where larger ones have room.
+
+        ``roomy``: supplies (None: what is rented) on which they had at some load.
+        """
+        serving = workload.case.workload
+        if self.searches.single or not isinstance(serving, Serving) or serving.weight_format:
+            return options
+        own = resolve_model(workload.case.model).weight_format
+        found = [one for one in options if one.precision == own or large(one.precision)]
+        if found:
+            roomy.add(place)
+        return found if place in roomy else options
 
     def _answer_s(self, workload: FleetWorkload, level: int) -> float | None:
         """Return an answer's time on ``recommend``'s plan; None unless it is the question. [s]"""

@@ -145,6 +145,13 @@ def rented_runs(options: Mapping[str, Sequence[Option]], prefix: str = "") -> It
             )
 
 
+def quicker(options: Sequence[Option]) -> list[Option]:
+    """Return rented runs that take at most half the time of the cheapest."""
+    best = best_option(options, Objective.CHEAPEST)
+    most = 0.0 if best is None else best.time * doubt(best) / 2
+    return [option for option in options if option.time * doubt(option) <= most]
+
+
 def hourly(options: Iterable[Option]) -> list[Option]:
     """Return rentals that can stop when the office closes: not billed by the day or longer."""
     return [item for item in options if item.offer and item.offer.billing.step_s < DAY_S]

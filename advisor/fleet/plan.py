@@ -267,7 +267,7 @@ class _Planned:
             for period, number in enumerate(account.there[place]):
                 if not number:
                     continue
-                hours = account.busy.get((place, period), 0.0) / item.cards / number
+                hours = account.worked.get((place, period), 0.0) / item.cards / number
                 hours = min(hours, HOURS_PER_MONTH)
                 used = number * kept.kwh(item.power_kw, hours) * problem.months[period]
                 kwh += used

@@ -10,6 +10,7 @@ from advisor.fleet.modes import by_concurrency, hosted_mode
 from advisor.fleet.portfolio import FleetWorkload
 from advisor.foundation.dates import current_day
 from advisor.nouns.workload import Serving
+from tests.cases import serve
 
 
 def service(**workload: Any) -> dict[str, Any]:
@@ -203,6 +204,29 @@ def test_an_api_answers_a_rate_whole() -> None:
     assert api is not None
     assert isinstance(held.case.workload, Serving)
     assert held.case.workload.concurrency / api.serves == pytest.approx(360.0)
+
+
+def test_a_service_keeps_its_weights_by_night() -> None:
+    """70 billion parameters in 8 bits fill a card of 96 GB: no half of it holds them in 4 bits."""
+    only = ["desktop-1/rtx-pro-6000-blackwell"]
+    found = plan_fleet(
+        {
+            "means": {"rent": False, "machines": only},
+            "owning": {"months": 12},
+            "workloads": [
+                {
+                    "name": name,
+                    "case": serve(model, concurrency=12, limits={"max_tpot_ms": 80}),
+                    "on_premises": True,
+                }
+                for name, model in (("reports", "llama-3.1-70b"), ("search", "llama-3.1-8b"))
+            ],
+        },
+        alternatives=False,
+    )
+
+    formats = {item.detail for item in found.assignments if item.workload == "reports"}
+    assert formats == {"fp8"}
 
 
 @pytest.mark.parametrize("preset", ["llama-3.1-8b", "llama-3.3-70b"])

@@ -589,6 +589,68 @@ def test_a_second_place_is_paid_like_all_else() -> None:
     )
 
 
+@pytest.mark.parametrize("most", [solver.MANY, 0])
+def test_a_burst_on_top_of_machines_is_rented_for_its_hours(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four of eight requests are there; a quarter of the office hours need the others.
+
+    At 2 USD an hour that is 0.25 x 217.41 x 2 = 108.71 USD a month, 258.71 with the second place.
+    A bought card for them costs 300 USD, and replicas at the mean of all 271.76 and the place.
+    """
+    monkeypatch.setattr(solver, "MANY", most)
+    there = Supply("o", "o", Way.OWNED, cards=1, owned=(1,), most=1)
+    other = Supply("b", "b", Way.BUY, cards=1, month_usd=300.0)
+    job = Job(
+        "service",
+        (
+            Mode(0, "", serves=4.0),
+            Mode(1, "", serves=4.0),
+            Mode(None, "rent", serves=4.0, usd=2.0),
+            Mode(None, "smaller", serves=1.0, usd=0.9),
+        ),
+        load=((8.0, 4.0),),
+        curve=((1.0, 0.5, 0.5, 0.5), (1.0,)),
+    )
+    problem = Problem(jobs=(job,), supplies=(there, other), months=(12,))
+
+    account = Account(problem, solve(problem))
+
+    assert account.lines["rent"] == pytest.approx(12 * 0.25 * OFFICE * 2.0)
+    assert account.total_usd == pytest.approx(12 * (0.25 * OFFICE * 2.0 + 150.0))
+
+
+def test_power_of_machines_follows_a_curve() -> None:
+    """1 USD an hour of work, in a quarter of the office hours and half of the others."""
+    there = Supply("o", "o", Way.OWNED, cards=1, card_hour_usd=1.0, owned=(1,))
+    job = Job(
+        "service",
+        (Mode(0, "", serves=4.0),),
+        load=((4.0, 4.0),),
+        curve=((1.0, 0.0, 0.0, 0.0), (1.0, 0.0)),
+    )
+
+    problem = Problem((job,), (there,), months=(12,))
+    account = Account(problem, solve(problem))
+
+    hours = 0.25 * OFFICE + 0.5 * (HOURS - OFFICE)
+    assert account.lines["power"] == pytest.approx(12 * hours)
+    assert account.worked == pytest.approx({(0, 0): hours})
+    assert account.busy == pytest.approx({(0, 0): HOURS})
+
+
+def test_a_term_at_a_provider_is_a_second_place_too() -> None:
+    there = Supply("o", "o", Way.OWNED, cards=1, card_hour_usd=0.35, owned=(1,))
+    term = Supply("c", "c", Way.COMMIT, cards=1, month_usd=50.0, term_months=12)
+    modes = (Mode(0, "", serves=1.0), Mode(1, "", serves=1.0))
+    problem = Problem(
+        jobs=(Job("service", modes, load=((1.0, 1.0),)),), supplies=(there, term), months=(12,)
+    )
+
+    # 50 and 150 USD a month are less than 255.50 of power.
+    assert Account(problem, solve(problem)).total_usd == pytest.approx(12 * 200.0)
+
+
 def test_runs_of_several_machines_pay_for_their_network() -> None:
     """12 % of eight cards of 30,000 USD beside 314,010 for each server; others do without."""
     server = machine_named("hgx-8/h100-sxm", load_catalog(), load_economy())

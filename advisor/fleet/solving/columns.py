@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from advisor.fleet.solving.covers import SLACK
-from advisor.fleet.solving.problem import SLOT_HOURS, Job, Mode, Problem, Supply
+from advisor.fleet.solving.problem import SLOT_HOURS, Problem, Supply
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 
@@ -30,6 +30,8 @@ class Use(NamedTuple):
     period: int
     slot: int
     """-1 for batch jobs."""
+    above: int = 0
+    """Rented replicas of a curve that serve the load above those of this column."""
 
 
 @record
@@ -150,17 +152,23 @@ def present_usd(problem: Problem, supply: Supply, period: int) -> float:
     )
 
 
-def use_usd(problem: Problem, job: Job, mode: Mode, period: int, slot: int) -> float:
-    """Cost of a whole job, or of one replica in a slot, in a month of a period. [USD/month]"""
-    supply = None if mode.supply is None else problem.supplies[mode.supply]
-    rents = problem.rent_factors
-    factor = rents[period] if rents else 1.0
-    rent = factor * (mode.usd if slot < 0 else job.rent_usd(mode, period, slot))
-    if slot < 0:
-        each = rent if supply is None else mode.cards * mode.hours * supply.card_hour_usd
-        return job.runs[period] * each
-    each = rent if supply is None else mode.cards * supply.card_hour_usd
-    return SLOT_HOURS[slot] * each
+def use_usd(problem: Problem, use: Use, number: float = 1.0) -> float:
+    """Cost of a share of a job, or of replicas in a slot, in a month of a period. [USD/month]"""
+    job = problem.jobs[use.job]
+    mode = job.modes[use.mode]
+    factor = problem.rent_factors[use.period] if problem.rent_factors else 1.0
+    if mode.supply is None:
+        if use.slot < 0:
+            return number * job.runs[use.period] * factor * mode.usd
+        above, all_ = (
+            job.rent_usd(mode, use.period, use.slot, one) if one else 0.0
+            for one in (use.above, use.above + number)
+        )
+        return SLOT_HOURS[use.slot] * factor * (all_ - above)
+    work = number * mode.cards * problem.supplies[mode.supply].card_hour_usd
+    if use.slot < 0:
+        return work * job.runs[use.period] * mode.hours
+    return work * SLOT_HOURS[use.slot] * job.busy_share(use.slot)
 
 
 def most_needed(problem: Problem) -> list[float]:

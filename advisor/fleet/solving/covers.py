@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from advisor.fleet.solving.problem import Job
+from advisor.fleet.solving.problem import Job, ranked_usd
 
 SLACK: Final = 1e-6
 FEW: Final = 8
@@ -27,12 +27,14 @@ def _whole(job: Job) -> bool:
     return all(float(mode.serves).is_integer() for mode in job.modes)
 
 
-def covers(job: Job, platforms: Sequence[str], need: float) -> Iterator[Replicas]:
+def covers(
+    job: Job, platforms: Sequence[str], need: float, curve: tuple[float, ...] = ()
+) -> Iterator[Replicas]:
     """Yield choices of replicas that serve a load.
 
     On each supply, and on demand on each platform, the one of fewest cards or least rent; then, on
     each supply, fewer replicas of its best mode with the rest on demand, on its own platform or on
-    the cheapest. ``platforms``: of the supplies.
+    the cheapest. ``platforms``: of the supplies. ``curve``: loads that rented replicas follow.
     """
     by_supply: dict[int, list[int]] = {}
     rented: dict[str, list[int]] = {}
@@ -47,8 +49,8 @@ def covers(job: Job, platforms: Sequence[str], need: float) -> Iterator[Replicas
         rents[""] = anywhere
     usd = {}
     for name, places in rents.items():
-        if cover := _cover(job, places, need):
-            usd[name] = sum(number * job.modes[at].rent_usd(need) for at, number in cover)
+        if cover := _rented(job, places, need, need, curve):
+            usd[name] = _usd(job, cover, need, curve)
             yield cover
     cheapest = min(usd, key=lambda name: usd[name], default="")
     for supply, places in by_supply.items():
@@ -60,8 +62,28 @@ def covers(job: Job, platforms: Sequence[str], need: float) -> Iterator[Replicas
             rest = need - number * job.modes[best].serves
             if rest > SLACK:
                 for name in beside:
-                    if name in rents and (more := _cover(job, rents[name], rest)):
+                    if name in rents and (more := _rented(job, rents[name], rest, need, curve)):
                         yield ((best, number), *more)
+
+
+def _usd(job: Job, replicas: Replicas, need: float, curve: tuple[float, ...]) -> float:
+    """Price of an hour of rented replicas at the top of a load. [USD/h]"""
+    return sum(
+        float(ranked_usd(job.modes[at], need, curve)[number])
+        if curve
+        else number * job.modes[at].rent_usd(need).item()
+        for at, number in replicas
+    )
+
+
+def _rented(
+    job: Job, places: Sequence[int], rest: float, need: float, curve: tuple[float, ...]
+) -> Replicas:
+    """Return the cheapest replicas on demand for the rest of a load: of one size on a curve."""
+    if not curve:
+        return _cover(job, places, rest)
+    alone = [((at, math.ceil(rest / job.modes[at].serves - SLACK)),) for at in places]
+    return min(alone, key=lambda one: _usd(job, one, need, curve))
 
 
 def _cover(job: Job, places: Sequence[int], need: float) -> Replicas:
@@ -70,7 +92,9 @@ def _cover(job: Job, places: Sequence[int], need: float) -> Replicas:
     Loads that are no whole numbers count in parts of the need; none if it takes too many replicas.
     """
     modes = [job.modes[at] for at in places]
-    prices = [mode.rent_usd(need) if mode.supply is None else float(mode.cards) for mode in modes]
+    prices = [
+        mode.rent_usd(need).item() if mode.supply is None else float(mode.cards) for mode in modes
+    ]
     unit = 1.0 if _whole(job) else need / FINEST
     sizes = tuple(int(mode.serves / unit + SLACK) for mode in modes)
     if not any(sizes):

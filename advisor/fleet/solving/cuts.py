@@ -1,4 +1,4 @@
-"""Rows that every plan of whole machines keeps, and that the relaxed program breaks."""
+"""What columns do and need, and the rows that every plan of whole machines keeps."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.fleet.solving.columns import Column, Cover, Use
+from advisor.fleet.solving.columns import Buy, Column, Cover, Use
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import Problem
 
@@ -45,7 +45,7 @@ def whole_machines(
     for at, (column, parts) in enumerate(columns):
         if not parts:
             continue
-        job, _, period, slot = parts[0][0]
+        job, _, period, slot, _ = parts[0][0]
         for supply, machines in _machines(problem, column, parts):
             key = supply, period, job, slot
             if key not in places:
@@ -75,3 +75,36 @@ def _machines(problem: Problem, column: Column, parts: Uses) -> Iterator[tuple[i
                 held[mode.supply] = held.get(mode.supply, 0.0) + number * mode.cards
         for supply, cards in held.items():
             yield supply, float(math.ceil(cards / problem.supplies[supply].cards - SLACK))
+
+
+def groups_of(uses: Iterable[Uses]) -> NDArray[np.int64]:
+    """Return the number of the job, period and slot whose work each column does; -1 for no work."""
+    known: dict[tuple[int, int, int], int] = {}
+    works = (
+        (parts[0][0].job, parts[0][0].period, parts[0][0].slot) if parts else () for parts in uses
+    )
+    return np.array([known.setdefault(work, len(known)) if work else -1 for work in works])
+
+
+def needs_of(
+    problem: Problem, columns: Iterable[tuple[Column, Uses]], first_modes: Sequence[int]
+) -> Any:
+    """Return which supplies and modes each column needs, as a sparse matrix.
+
+    ``first_modes``: place of the first mode of each job behind the supplies, and the end.
+    """
+    from scipy.sparse import csr_array
+
+    pairs: list[tuple[int, int]] = []
+    number = 0
+    for at, (column, parts) in enumerate(columns):
+        number = at + 1
+        if isinstance(column, Buy):
+            pairs.append((at, column.supply))
+        for use, _ in parts:
+            pairs.append((at, first_modes[use.job] + use.mode))
+            supply = problem.jobs[use.job].modes[use.mode].supply
+            if supply is not None:
+                pairs.append((at, supply))
+    rows, places = np.array(pairs, dtype=int).reshape(-1, 2).T
+    return csr_array((np.ones(len(pairs)), (rows, places)), shape=(number, first_modes[-1]))

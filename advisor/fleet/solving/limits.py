@@ -80,9 +80,7 @@ def _cash_rows(
         for at, parts in enumerate(uses):
             for use, number in parts:
                 if use.period in periods:
-                    job = problem.jobs[use.job]
-                    month = use_usd(problem, job, job.modes[use.mode], use.period, use.slot)
-                    paid_for = number * month * problem.months[use.period]
+                    paid_for = use_usd(problem, use, number) * problem.months[use.period]
                     terms[at] = terms.get(at, 0.0) + paid_for
         for key, at in places.items():
             if isinstance(key, Stand) and key.supply is None and key.period in periods:

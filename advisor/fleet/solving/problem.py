@@ -99,20 +99,20 @@ class Pauses(NamedTuple):
     start_s: float
     """Until a stopped one answers, billed."""
 
-    def on_share(self, load: float) -> float:
+    def on_share(self, load: Floats | float) -> Floats:
         r"""Return the share of the hours in which it is billed, with ``load`` requests in flight.
 
         Requests arrive at random at the rate :math:`r`. It runs while one is in flight or
         was within ``kept_s``: on average :math:`(e^{r (t + k)} - 1) / r + s`, then
         :math:`1 / r` of nothing.
 
-        >>> round(Pauses(answer_s=10, kept_s=60, start_s=0).on_share(0.01), 3)
+        >>> round(float(Pauses(answer_s=10, kept_s=60, start_s=0).on_share(0.01)), 3)
         0.068
         """
         rate = load / self.answer_s
         # Beyond this exponent it never stops.
-        awake = math.exp(min(50.0, rate * (self.answer_s + self.kept_s)))
-        return 1 - 1 / (awake + rate * self.start_s)
+        awake = np.exp(np.minimum(50.0, rate * (self.answer_s + self.kept_s)))
+        return np.asarray(1 - 1 / (awake + rate * self.start_s))
 
 
 @record
@@ -152,14 +152,14 @@ class Mode:
     detail: str = ""
     """Precision, layout or offer, in words."""
 
-    def rent_usd(self, load: float) -> float:
+    def rent_usd(self, load: Floats | float) -> Floats:
         """Price of an hour of one replica where all of them serve ``load``. [USD/h]
 
         A hosted model bills the requests, of which less than one may be in flight.
         """
         if self.hosted:
-            return self.usd * min(1.0, load / self.serves)
-        return self.usd * (1.0 if self.pauses is None else self.pauses.on_share(load))
+            return np.asarray(self.usd * np.minimum(1.0, load / self.serves))
+        return self.usd * (np.ones(1) if self.pauses is None else self.pauses.on_share(load))
 
 
 @record
@@ -189,21 +189,22 @@ class Job:
         """Whether it is a service."""
         return bool(self.load)
 
-    def rent_usd(self, mode: Mode, period: int, slot: int) -> float:
-        """Price of an hour of one rented replica of those that a slot needs. [USD/h]
+    def busy_share(self, slot: int) -> float:
+        """Share of a slot's hours in which the replicas that hold its load work, on average."""
+        curve = self.curve[slot] if slot >= 0 else ()
+        return sum(curve) / len(curve) if curve else 1.0
 
-        With a curve, an autoscaler keeps as many as each hour needs, and one at least. The last
-        replicas run less than the first; each counts with the mean of all.
+    def rent_usd(self, mode: Mode, period: int, slot: int, number: float = 1.0) -> float:
+        """Price of an hour of so many rented replicas at the top of a slot's load. [USD/h]
+
+        With a curve, an autoscaler keeps as many as each hour needs. The first of them serves the
+        busiest hours alone; the one at the bottom of the load, where no machine is, all hours.
         """
-        need = self.load[period][slot]
-        curve = self.curve[slot]
+        need, curve = self.load[period][slot], self.curve[slot]
         if not curve or not need:
-            return mode.rent_usd(need)
-        bills = [
-            max(1, math.ceil(need * share / mode.serves)) * mode.rent_usd(need * share)
-            for share in curve
-        ]
-        return sum(bills) / len(bills) / math.ceil(need / mode.serves)
+            return number * float(mode.rent_usd(need).item())
+        total = ranked_usd(mode, need, curve)
+        return float(np.interp(number, np.arange(len(total)), total))
 
     def fills(self, mode: Mode, period: int, most: float) -> float:
         """Return the share of the hours of machines that runs may fill, ``most`` at most.
@@ -234,6 +235,23 @@ class Limits:
     usd_per_year: float | None = None
     kinds: int | None = None
     """Of machines that are bought. It adds columns: no program is shared with other problems."""
+
+
+@lru_cache(maxsize=20_000)
+def ranked_usd(mode: Mode, need: float, curve: tuple[float, ...]) -> Floats:
+    """Mean price of an hour of none, one, two, ... rented replicas at the top of a load. [USD/h]
+
+    ``curve``: load of each hour over ``need``, the busiest.
+
+    >>> two = Mode(supply=None, title="", serves=1.0, usd=3.0)
+    >>> ranked_usd(two, 2.0, (1.0, 0.5, 0.5)).tolist()
+    [0.0, 1.0, 4.0]
+    """
+    below = mode.serves * np.arange(math.ceil(need / mode.serves - 1e-9))[::-1, None]
+    load = np.clip(need * np.array(curve) - below, 0.0, mode.serves)
+    runs = (load > 0) | (below == 0)
+    each = (runs * mode.rent_usd(load)).mean(axis=1)
+    return np.concatenate([[0.0], np.cumsum(each)])
 
 
 @lru_cache(maxsize=20_000)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final, Self
 
 import numpy as np
@@ -27,13 +27,15 @@ from advisor.fleet.solving.columns import (
     uses_of,
 )
 from advisor.fleet.solving.covers import SLACK, Replicas, coverable, covers
-from advisor.fleet.solving.cuts import whole_machines
+from advisor.fleet.solving.cuts import groups_of, needs_of, whole_machines
 from advisor.fleet.solving.limits import limit_rows
 from advisor.fleet.solving.problem import OFFICE, QUIET, SLOT_HOURS, Mode, Problem, Way
 from advisor.foundation.units import HOURS_PER_MONTH
 
 Floats = NDArray[np.float64]
 
+RANKS: Final = 8
+"""Steps in which the price of rented replicas rises, from the one of the busiest hours on."""
 BROKEN: Final = 1e-3
 """By how much a row must be broken, in machines."""
 
@@ -69,8 +71,8 @@ class Program:
         """Purchases of each supply with their place."""
         self.loads: list[int] = []
         """Rows of work that has to be done."""
-        self._choices: dict[tuple[int, float], tuple[Replicas, ...]] = {}
-        """Good choices of replicas by job and load."""
+        self._choices: dict[tuple[int, float, int], tuple[Replicas, ...]] = {}
+        """Good choices of replicas by job, load, and the slot whose curve it follows."""
         self._months = [
             months * problem.period_factor(period) for period, months in enumerate(problem.months)
         ]
@@ -130,37 +132,13 @@ class Program:
     @cached_property
     def groups(self) -> NDArray[np.int64]:
         """Number of the job, period and slot whose work each column does; -1 for no work."""
-        known: dict[tuple[int, int, int], int] = {}
-        return np.array(
-            [
-                known.setdefault(
-                    (parts[0][0].job, parts[0][0].period, parts[0][0].slot), len(known)
-                )
-                if parts
-                else -1
-                for parts in self.uses
-            ]
-        )
+        return groups_of(self.uses)
 
     @cached_property
     def needs(self) -> Any:
         """Which supplies and modes each column needs, as a sparse matrix."""
-        from scipy.sparse import csr_array
-
-        problem = self.problem
-        first = self._first_modes
-        pairs: list[tuple[int, int]] = []
-        for at, column in enumerate(self.columns):
-            if isinstance(column, Buy):
-                pairs.append((at, column.supply))
-            for use, _ in self.uses[at]:
-                pairs.append((at, first[use.job] + use.mode))
-                supply = problem.jobs[use.job].modes[use.mode].supply
-                if supply is not None:
-                    pairs.append((at, supply))
-        rows, places = np.array(pairs, dtype=int).reshape(-1, 2).T
-        shape = len(self.columns), first[-1]
-        return csr_array((np.ones(len(pairs)), (rows, places)), shape=shape)
+        columns = zip(self.columns, self.uses, strict=True)
+        return needs_of(self.problem, columns, self._first_modes)
 
     def priced(self) -> Self:
         """Return the program that costs nothing but the price of its machines."""
@@ -284,40 +262,62 @@ class Program:
                 rented = [
                     place
                     for place in range(first, len(self.columns))
-                    if any(job.modes[use.mode].supply is None for use, _ in self.uses[place])
+                    if any(self._elsewhere(job.modes[use.mode]) for use, _ in self.uses[place])
                 ]
                 if at_home and rented:
                     usd = AWAY_USD_PER_MONTH * self._months[period]
                     self._stand(Stand(index, None, period), rented, usd)
         return max((abs(cost) for cost in self.cost), default=0.0)
 
-    def use_usd(self, use: Use) -> float:
+    def _elsewhere(self, mode: Mode) -> bool:
+        """Whether a provider's machines do it, for an hour or for a term."""
+        return mode.supply is None or self.problem.supplies[mode.supply].way is Way.COMMIT
+
+    def use_usd(self, use: Use, number: float = 1.0) -> float:
         """Present cost of a use over its period, without its machines. [USD]"""
-        job = self.problem.jobs[use.job]
-        each = use_usd(self.problem, job, job.modes[use.mode], use.period, use.slot)
-        return each * self._months[use.period]
+        return use_usd(self.problem, use, number) * self._months[use.period]
 
     def _uses(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for the replicas or the runs of each mode; return what each serves."""
         job, terms = self.problem.jobs[index], {}
+        firsts: dict[int, float] = {}
         for at, mode in enumerate(job.modes):
             # What one replica serves beyond the load is of no use.
             serves = min(mode.serves, need) if job.serves else 1.0
-            upper = math.ceil(need / serves - SLACK) if job.serves and need else 1.0
-            use = Use(index, at, period, slot)
-            terms[self.column(use, self.use_usd(use), upper, whole=job.serves)] = serves
+            upper = math.ceil(need / serves - SLACK) if job.serves and need else 1
+            ranked = upper > 1 and mode.supply is None and bool(job.curve[slot])
+            steps = (
+                [0, *np.unique(np.geomspace(1, upper, RANKS).astype(int))] if ranked else [0, upper]
+            )
+            places = []
+            for above, last in pairwise(map(int, steps)):
+                use = Use(index, at, period, slot, above)
+                each = (
+                    self.use_usd(use, last - above) / (last - above)
+                    if ranked
+                    else self.use_usd(use)
+                )
+                places.append(self.column(use, each, last - above, whole=job.serves))
+                terms[places[-1]] = serves
+            if ranked:
+                firsts[places[0]] = 1.0
+                rest = dict.fromkeys(places[1:], 1.0)
+                self.row({**rest, places[0]: 1.0 - upper}, -math.inf, 0.0)
+        if len(firsts) > 1:  # rentals of two kinds would both serve the busiest hours alone
+            self.row(firsts, -math.inf, 1.0)
         return terms
 
     def _covers(self, index: int, period: int, slot: int, need: float) -> dict[int, float]:
         """Add a column for each good choice of replicas that serves the whole load."""
         job, terms = self.problem.jobs[index], {}
-        each = [self.use_usd(Use(index, at, period, slot)) for at in range(len(job.modes))]
-        if (index, need) not in self._choices:
+        curve = job.curve[slot]
+        key = index, need, slot if curve else -1
+        if key not in self._choices:
             platforms = [supply.platform for supply in self.problem.supplies]
-            self._choices[index, need] = tuple(dict.fromkeys(covers(job, platforms, need)))
-        for replicas in self._choices[index, need]:
-            usd = sum(count * each[at] for at, count in replicas)
+            self._choices[key] = tuple(dict.fromkeys(covers(job, platforms, need, curve)))
+        for replicas in self._choices[key]:
             cover = Cover(index, period, slot, replicas)
+            usd = sum(self.use_usd(use, number) for use, number in cover.uses)
             terms[self.column(cover, usd, 1.0, whole=True)] = need
         return terms
 
@@ -381,8 +381,14 @@ class Program:
     def _stand(self, key: Stand, places: Iterable[int], usd: float) -> int:
         """Add a column that is 1 if any of some columns of a service is used; return its place."""
         stands = self.column(key, usd, 1.0, whole=True)
+        covers: dict[int, dict[int, float]] = {}
         for place in places:
-            self.row({place: 1.0, stands: -self.most[place]}, -math.inf, 0.0)
+            if isinstance(column := self.columns[place], Cover):  # a load is served once
+                covers.setdefault(column.slot, {stands: -1.0})[place] = 1.0
+            else:
+                self.row({place: 1.0, stands: -self.most[place]}, -math.inf, 0.0)
+        for terms in covers.values():
+            self.row(terms, -math.inf, 0.0)
         return stands
 
     def _add_group(self, key: Use, mode: Mode, owned: float, there: Mapping[int, float]) -> None:

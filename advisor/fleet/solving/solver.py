@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.fleet.solving.columns import Buy, Column, Solution, uses_of
+from advisor.fleet.solving.columns import Buy, Column, Solution, Use, uses_of
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.limits import THOUSAND
 from advisor.fleet.solving.problem import SLOT_HOURS, Problem
@@ -351,6 +351,7 @@ def _solution(program: Program, found: _Found, bound: float) -> Solution:
         if (value := found.values[place]) > SLACK:
             one = float(round(value) if program.integral[place] else value)
             for key, number in uses_of(column) or ((column, 1),):
-                values[key] = values.get(key, 0.0) + number * one
+                same = key._replace(above=0) if isinstance(key, Use) else key
+                values[same] = values.get(same, 0.0) + number * one
     gap = (found.cost - bound) / found.cost if found.cost > SLACK else 0.0
     return Solution(values, True, min(1.0, max(0.0, gap)), found.timed_out)
