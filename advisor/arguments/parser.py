@@ -12,7 +12,8 @@ import sys
 from functools import cache
 from types import SimpleNamespace
 
-from advisor.errors import AdvisorError, CatalogError, InputError
+from advisor.errors import AdvisorError, CatalogError
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_file
 
 TYPE_CHECKING = False  # its module takes long to import
@@ -132,12 +133,7 @@ def bounded(argv: Sequence[str] | None) -> Sequence[str]:
     """
     given = sys.argv[1:] if argv is None else argv
     if len(given) > MAX_ARGUMENTS:
-        raise InputError(
-            "there are too many arguments",
-            value=f"{len(given):,}",
-            allowed=f"up to {MAX_ARGUMENTS:,}",
-            remedy="Put lists into a case file.",
-        )
+        raise refusal("too_many_arguments", value=f"{len(given):,}", most=MAX_ARGUMENTS)
     return given
 
 

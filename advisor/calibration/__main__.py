@@ -29,6 +29,7 @@ from advisor.catalog.constants import FITTED
 from advisor.errors import InputError
 from advisor.foundation.files.writing import write_whole
 from advisor.foundation.names import check_known
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 
 
@@ -115,20 +116,10 @@ def add_rows(source: Path, table: str) -> int:
     for row in rows:
         unknown = sorted(row.keys() - set(columns))
         if unknown:
-            raise InputError(
-                f"{table} has no such column",
-                value=", ".join(unknown),
-                allowed=", ".join(columns),
-                remedy="Rename or remove it.",
-            )
+            raise refusal("unknown_columns", table=table, value=", ".join(unknown), allowed=columns)
         name = row.get("id", "")
         if not name or name in taken or not row.get("source"):
-            raise InputError(
-                "a row needs an id that the table lacks, and its source",
-                value=f"id {name!r}, source {row.get('source', '')!r}",
-                allowed="a new id; repository, commit and file, or page and date",
-                remedy="Correct the row.",
-            )
+            raise refusal("row_without_id", value=f"id {name!r}, source {row.get('source', '')!r}")
         taken.add(name)
     added = StringIO()
     csv.DictWriter(added, columns, restval="", lineterminator="\n").writerows(rows)

@@ -11,6 +11,7 @@ from advisor.errors import InputError
 from advisor.foundation.files.reading import is_file, is_folder
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_amount
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, case_inputs
 from advisor.nouns.case_files import MAX_CASE_BYTES, case_text, parse_case, read_case
 from advisor.nouns.inputs import Declared, Task
@@ -90,13 +91,7 @@ def case_mapping(
     _check_companions(arguments, options, case)
     named = "accelerator" in _section(case, "hardware") or "owned" in _section(case, "limits")
     if arguments.command == "estimate" and not named:
-        raise InputError(
-            "the hardware is missing",
-            value=None,
-            allowed="a case file with hardware, --accelerator or --owned",
-            remedy="Add --accelerator h100-sxm --count 8, or use recommend.",
-            field="hardware.accelerator",
-        )
+        raise refusal("no_hardware")
     return case
 
 
@@ -145,26 +140,14 @@ def _check_companions(
     chosen = arguments.command == "own" and "accelerator" in _section(case, "hardware")
     given = arguments.budget if chosen and "budget_usd" not in _section(case, "owning") else None
     if given is not None:
-        raise InputError(
-            "--budget chooses hardware, and yours is given",
-            value=given,
-            allowed="without --accelerator, or with --buy-budget",
-            remedy="Drop --budget, or name no hardware.",
-            field=BUDGET,
-        )
+        raise refusal("budget_beside_hardware", value=given, field=BUDGET)
     spot = arguments.command == "own" or _section(case, "limits").get("price_kind") == "spot"
     if arguments.interruptions is not None and not spot:
         _refuse(case_inputs()[INTERRUPTIONS], "--spot", arguments.interruptions)
 
 
 def _refuse(item: Declared, other: str, given: object) -> None:
-    raise InputError(
-        f"{item.told.flag} does nothing without {other}",
-        value=given,
-        allowed="both options, or neither",
-        remedy=f"Add {other}, or drop {item.told.flag}.",
-        field=item.path,
-    )
+    raise refusal("option_alone", flag=item.told.flag, other=other, value=given, field=item.path)
 
 
 def _section(case: Mapping[str, object], name: str) -> dict[str, object]:

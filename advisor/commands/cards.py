@@ -5,21 +5,15 @@ from argparse import Namespace
 
 import advisor
 from advisor.commands.answering import answered
-from advisor.errors import InputError
 from advisor.foundation.parsing import parse_count, parse_length
+from advisor.foundation.refusals import refusal
 from advisor.terminal.streams import print_content
 
 
 def fits(arguments: Namespace) -> None:
     """Show the models that some cards can serve and train."""
     if arguments.accelerator is None:
-        raise InputError(
-            "the accelerator is missing",
-            value=None,
-            allowed="--accelerator with a key of the catalog",
-            remedy="Add --accelerator rtx-4090.",
-            field="--accelerator",
-        )
+        raise refusal("no_accelerator")
     found = advisor.fits(
         arguments.accelerator,
         count=parse_count(arguments.count or "1", field="--count"),

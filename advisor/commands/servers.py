@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from advisor.errors import InputError
 from advisor.foundation.parsing import parse_count
+from advisor.foundation.refusals import refusal
 from advisor.terminal.streams import complain
 
 MAX_PORT: Final = 65_535
@@ -20,9 +20,7 @@ CATALOG_FILES: Final = "GPU_ADVISOR_CATALOG"
 def _count(text: str, *, field: str, most: int, remedy: str) -> int:
     count = parse_count(text, field=field)
     if count > most:
-        raise InputError(
-            f"{field} is too large", value=count, allowed=f"1 to {most}", remedy=remedy, field=field
-        )
+        raise refusal("number_too_large", field=field, value=count, most=most, remedy=remedy)
     return count
 
 
@@ -63,12 +61,7 @@ def _extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"the extra {name!r} is not installed",
-            value=error.name,
-            allowed=f"an environment with the extra {name!r}",
-            remedy=f"Run: pip install 'gpu-advisor[{name}]'",
-        ) from None
+        raise refusal("extra_missing", name=name, value=error.name) from None
 
 
 def web(arguments: Namespace) -> None:

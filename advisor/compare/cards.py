@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.errors import InputError
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator, Offer, PriceKind, SoftwareSupport
 from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
 from advisor.planning.spot import upper_factor
@@ -51,12 +51,11 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
     names = [item.key for item in accelerators]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated or not 1 <= len(names) <= MAX_CARDS:
-        raise InputError(
-            "the cards cannot be compared",
+        raise refusal(
+            "not_comparable",
             value=f"{repeated} twice" if repeated else f"{len(names)} cards",
-            allowed=f"1 to {MAX_CARDS} different cards",
+            most=MAX_CARDS,
             remedy="Name each card once." if repeated else "Name fewer cards.",
-            field="accelerators",
         )
     return compare_all(names, catalog)
 

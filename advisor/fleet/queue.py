@@ -46,7 +46,7 @@ def waiting(
     try:
         import simpy
     except ImportError:
-        raise refusal("no_simpy") from None
+        raise refusal("extra_missing", name="fleet", value="simpy", field="--queue") from None
     problem, found, month = account.problem, [], account.problem.starts[period]
     runs: dict[int, list[tuple[Use, float]]] = {}
     held = [0.0] * len(problem.supplies)

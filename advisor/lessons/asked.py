@@ -9,6 +9,7 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import Serving
@@ -34,12 +35,7 @@ class Asked:
         """The best plan; without limits of time, money and latency where none meets them."""
         plans = self.recommendation.plans or self._unlimited.plans
         if not plans:
-            raise InputError(
-                "no accelerator of your list does this work",
-                value=self.recommendation.answer,
-                allowed="a case that has a plan",
-                remedy="Choose a smaller model, QLoRA or fewer bits for the weights.",
-            )
+            raise refusal("nothing_to_teach", value=self.recommendation.answer)
         return plans[0].estimate
 
     @cached_property

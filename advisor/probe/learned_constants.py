@@ -11,8 +11,8 @@ from advisor.calibration.fitting.robust import Floats, errors, fit_log_times, qu
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.equations.roofline import matmul_time_s
-from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator, Confidence, Provenance, Segment
 from advisor.nouns.limits import MeasuredMachine, OwnedHardware
 from advisor.nouns.software.efficiency import Calibration
@@ -73,13 +73,7 @@ def owned_hardware(
         for accelerator in (measured_accelerator(each, catalog, date=report.created[:10]),)
     )
     if not found:
-        raise InputError(
-            "the report has no device that can be used for planning",
-            value="; ".join(report.problems) or "no measurement",
-            allowed="a device with at least one matrix product and a memory bandwidth",
-            remedy="Run the probe again and let it finish.",
-            field="limits.owned",
-        )
+        raise refusal("report_without_device", value="; ".join(report.problems) or "no measurement")
     return found
 
 

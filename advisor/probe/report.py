@@ -11,12 +11,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from advisor.errors import InputError
 from advisor.foundation import names
 from advisor.foundation.files.reading import read_file, too_large
 from advisor.foundation.formatting import duration, measured_rate, memory, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+from advisor.foundation.refusals import refusal
 
 MAX_REPORT_BYTES: Final = 2_000_000
 MAX_DEVICES: Final = 64
@@ -275,12 +275,11 @@ def parse_report(content: bytes) -> ProbeReport:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         wrong = f"{where}: {first['msg']}" if where else first["msg"]
-        raise InputError(
-            f"the file is no report of the probe ({wrong})",
+        raise refusal(
+            "no_report_of_probe",
+            wrong=wrong,
             value=first["input"] if not isinstance(first["input"], dict | bytes) else "a file",
             allowed=allowed,
-            remedy="Run the probe again with this version.",
-            field="report",
         ) from None
 
 

@@ -30,6 +30,7 @@ from advisor.errors import (
 from advisor.foundation.concurrency.sharing import Shelf
 from advisor.foundation.files.structured import NotPlainError, read_json
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case_files import MAX_CASE_BYTES
 from advisor.services.questions import Door, asked, doors
 
@@ -219,12 +220,7 @@ def _question(door: Door, body: bytes) -> Noun:
         content = read_json(body.decode("utf-8"))
     except (NotPlainError, UnicodeDecodeError) as error:
         reason = error.what if isinstance(error, NotPlainError) else "it is not UTF-8"
-        raise InputError(
-            f"the body is not plain JSON ({reason})",
-            value=body[:60],
-            allowed="a JSON object in UTF-8",
-            remedy="Send the question as JSON.",
-        ) from None
+        raise refusal("body_not_json", reason=reason, value=body[:60]) from None
     return asked(door, content)
 
 

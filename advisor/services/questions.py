@@ -10,9 +10,9 @@ from advisor import api
 from advisor.catalog import Catalog
 from advisor.compare import Comparison, compare_cards
 from advisor.compare.cards import MAX_CARDS
-from advisor.errors import InputError
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 
@@ -159,10 +159,5 @@ def asked(door: Door, content: object) -> Noun:
     would be downloaded.
     """
     if not isinstance(content, Mapping):
-        raise InputError(
-            "the question is no object",
-            value=content,
-            allowed="a JSON object",
-            remedy='Send e.g. {"model": {"preset": "llama-3.1-8b"}, "workload": {...}}.',
-        )
+        raise refusal("question_no_object", value=content)
     return load_sent(door.question, content)

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from advisor import __version__
 from advisor.catalog import Catalog
-from advisor.errors import InputError, TransferError
+from advisor.errors import TransferError
+from advisor.foundation.refusals import refusal
 from advisor.sweeps.crew import Answered, Chunk, lost
 from advisor.sweeps.rows import Row, answer_rows
 
@@ -52,13 +53,7 @@ def dask_address(text: str) -> str:
     except ValueError:  # UnicodeError among them
         usable = False
     if not usable:
-        raise InputError(
-            "the cluster has no usable address",
-            value=text,
-            allowed="dask://HOST:PORT of a Dask scheduler; tls://HOST:PORT with TLS",
-            remedy="Copy the scheduler's address, e.g. dask://127.0.0.1:8786.",
-            field="--on",
-        )
+        raise refusal("cluster_address", value=text)
     scheme = "tls" if parts.scheme == "tls" else "tcp"
     host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
     return f"{scheme}://{host}:{parts.port}"
@@ -134,11 +129,5 @@ def _library() -> Any:
     try:
         import distributed
     except ImportError:
-        raise InputError(
-            "Dask is not installed",
-            value="distributed",
-            allowed="an environment with the extra 'dask'",
-            remedy="Run: pip install 'gpu-advisor[dask]'",
-            field="--on",
-        ) from None
+        raise refusal("extra_missing", name="dask", value="distributed", field="--on") from None
     return distributed

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from advisor.errors import InputError
 from advisor.foundation.names import MAX_NAME, printable
+from advisor.foundation.refusals import refusal
 from advisor.sweeps.questions import (
     MAX_COLUMNS,
     MAX_FIELDS,
@@ -114,13 +115,7 @@ def _place(path: str, value: object, grid: Grid) -> None:
             if grid.count > MAX_ROWS:
                 raise _too_many("has too many combinations", MAX_ROWS, field=path)
         else:
-            raise InputError(
-                f"{path} has no values",
-                value=[],
-                allowed="a value, a list of values or a range",
-                remedy="Give at least one value, or leave the field out.",
-                field=path,
-            )
+            raise refusal("field_without_values", path=path, value=[], field=path)
     elif isinstance(value, Mapping) and ENDS <= set(value) <= ENDS | set(STEPS):
         grid.axes[path] = _range(path, value, most=MAX_ROWS // max(1, grid.count))
     elif isinstance(value, Mapping) and value:
@@ -165,13 +160,7 @@ def _number(path: str, name: str, value: object) -> float:
             number = float(value)
     if math.isfinite(number):
         return value if isinstance(value, int) and abs(value) < 1 << 53 else number
-    raise InputError(
-        f"{name} of a range is no number",
-        value=value,
-        allowed="a finite number",
-        remedy="Correct the range.",
-        field=path,
-    )
+    raise refusal("range_without_number", name=name, value=value, field=path)
 
 
 def _no_range(path: str, given: Mapping[str, object], allowed: str) -> InputError:

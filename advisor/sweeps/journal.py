@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from advisor.errors import InputError, TransferError
+from advisor.errors import TransferError
 from advisor.foundation.files.reading import opened
 from advisor.foundation.files.structured import NotPlainError, read_json
+from advisor.foundation.refusals import refusal
 from advisor.sweeps.rows import Row, as_text
 
 SUFFIX: Final = ".partial"
@@ -48,13 +49,7 @@ class Journal:
         ):
             head = stream.readline(MAX_HEAD)
             if not head.endswith(b"\n") or _parsed(head) != self.sweep:
-                raise InputError(
-                    "an unfinished sweep of other cases, prices or version is in the way",
-                    value=str(self.path),
-                    allowed="the same grid or table, catalog and version as before",
-                    remedy=DELETE,
-                    field="--output",
-                )
+                raise refusal("sweep_in_the_way", value=str(self.path), remedy=DELETE)
             end = stream.tell()
             while (line := stream.readline(MAX_LINE)).endswith(b"\n"):
                 number = line.split(b" ", 1)[0]
@@ -95,13 +90,7 @@ class Journal:
         stream.seek(self.places[number])
         rows = _parsed(stream.readline(MAX_LINE).partition(b" ")[2])
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise InputError(
-                "an unfinished sweep is damaged",
-                value=str(self.path),
-                allowed="the file as the sweep wrote it",
-                remedy=DELETE,
-                field="--output",
-            )
+            raise refusal("sweep_damaged", value=str(self.path), remedy=DELETE)
         return rows
 
     def remove(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from advisor.errors import InputError
 from advisor.foundation.names import visible
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, case_inputs
 
 MAX_ROWS: Final = 1_000_000
@@ -75,15 +76,12 @@ def check_column(name: str) -> str:
     fields = case_inputs()
     if name in LABELS or name in fields or (name in Case.model_fields and name != "objective"):
         return name
-    raise InputError(
-        "a column is no field of a case",
+    raise refusal(
+        "column_no_field",
         value=name,
-        allowed=", ".join(
-            [*LABELS, *(path for path in fields if path.partition(".")[0] == first)]
-            if first in Case.model_fields
-            else [*LABELS, "and fields such as model.preset, workload.kind, hardware.count"]
-        ),
-        remedy="Rename or remove the column; 'gpu-advisor schema' prints all fields.",
+        allowed=[*LABELS, *(path for path in fields if path.partition(".")[0] == first)]
+        if first in Case.model_fields
+        else [*LABELS, "and fields such as model.preset, workload.kind, hardware.count"],
         field=name,
     )
 

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from advisor import __version__
 from advisor.catalog import Catalog, load_catalog
-from advisor.errors import InputError
 from advisor.export.quoting import csv_cell
 from advisor.foundation.concurrency.processes import usable_cores
 from advisor.foundation.files.reading import is_file
 from advisor.foundation.files.writing import rewritten
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case_files import read_case
 from advisor.sweeps.crew import Chunk, Crew, LocalCrew, here
 from advisor.sweeps.grid import read_grid
@@ -208,22 +208,10 @@ def _prepared(
 
 def _crew(rows: int, workers: int | None, on: str | None) -> Crew:
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
-        raise InputError(
-            "the number of workers is not usable",
-            value=workers,
-            allowed=f"1 to {MAX_WORKERS}",
-            remedy="Leave it out for one on each core.",
-            field="--workers",
-        )
+        raise refusal("workers_out_of_range", value=workers, most=MAX_WORKERS)
     if on is not None:
         if workers is not None:
-            raise InputError(
-                "the cluster has its own workers",
-                value=workers,
-                allowed="either a number of workers or a cluster",
-                remedy="Leave one of them out.",
-                field="--workers",
-            )
+            raise refusal("workers_beside_cluster", value=workers)
         from advisor.sweeps.dask_crew import DaskCrew
 
         return DaskCrew(on)
@@ -249,35 +237,17 @@ def questions_of(source: object) -> Questions:
         from advisor.sweeps.tables import FrameTable
 
         return FrameTable(pa.Table.from_pandas(source, preserve_index=False))
-    raise InputError(
-        "a sweep takes a grid or a table",
-        value=source if isinstance(source, str) else str(source),
-        allowed="a grid as .yaml or .json, or cases as .csv or .parquet",
-        remedy="Name such a file; docs/sweeps.md shows one of each.",
-        field="GRID",
-    )
+    raise refusal("no_sweep", value=source if isinstance(source, str) else str(source))
 
 
 def _check_output(path: Path, source: object) -> None:
     """Refuse a name of no known format, and a path where a folder, a device or the source is."""
     if path.suffix.lower() not in FORMATS:
-        raise InputError(
-            "the result has no known format",
-            value=str(path),
-            allowed="a file whose name ends in .parquet or .csv",
-            remedy="Name it results.parquet.",
-            field="--output",
-        )
+        raise refusal("result_format", value=str(path))
     named = Path(source) if isinstance(source, str | Path) else None
     own = named is not None and is_file(named) and is_file(path) and path.samefile(named)
     if own or (os.path.exists(path) and not is_file(path)):  # noqa: PTH110 - a name may be too long for Path.exists
-        raise InputError(
-            "the result cannot replace what is there",
-            value=str(path),
-            allowed="a new file, or an older file that is not the table itself",
-            remedy="Name another file.",
-            field="--output",
-        )
+        raise refusal("result_in_the_way", value=str(path))
 
 
 def schema_of(inputs: Sequence[str]) -> pa.Schema:

@@ -19,6 +19,7 @@ from advisor.errors import InputError
 from advisor.foundation.files.reading import opened, too_large
 from advisor.foundation.files.structured import NotPlainError, read_yaml
 from advisor.foundation.files.tables import MAX_ROW, LongRowError, csv_rows
+from advisor.foundation.refusals import refusal
 from advisor.sweeps.questions import (
     LABELS,
     MAX_COLUMNS,
@@ -77,25 +78,14 @@ def _checked(names: list[str]) -> tuple[str, ...]:
         )
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise InputError(
-            "the table has a column twice",
-            value=twice[0],
-            allowed="each column once",
-            remedy="Remove one of them.",
-            field=twice[0],
-        )
+        raise refusal("column_twice", value=twice[0], field=twice[0])
     return tuple(map(check_column, names))
 
 
 def _counted(rows: int) -> int:
     """Return the number of rows, if a sweep takes so many."""
     if rows > MAX_ROWS:
-        raise InputError(
-            "the table has too many rows",
-            value=f"more than {MAX_ROWS:,}",
-            allowed=f"up to {MAX_ROWS:,}",
-            remedy="Split the table.",
-        )
+        raise refusal("too_many_rows", value=f"more than {MAX_ROWS:,}", most=MAX_ROWS)
     return rows
 
 

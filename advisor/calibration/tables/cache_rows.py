@@ -19,7 +19,7 @@ from advisor.calibration.tables.reading import (
     shipped_rows,
     unpredicted,
 )
-from advisor.errors import AdvisorError, InputError
+from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import UNPADDED, padded_widths
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, cached_bytes_per_sequence
@@ -29,6 +29,7 @@ from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GIB
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Interval
@@ -208,13 +209,7 @@ def _device_bytes(row: Row, engine: Engine) -> float:
     if not cell(row, "accelerator"):
         if reported:
             return reported
-        raise InputError(
-            "the row tells neither the accelerator nor its memory",
-            value=None,
-            allowed="reported_device_memory_gib or accelerator",
-            remedy="Fill one of the two.",
-            field="reported_device_memory_gib",
-        )
+        raise refusal("row_without_memory")
     seen = engine.accelerator(row).memory_reported_bytes - engine.calibration.serving.driver_bytes
     # Some logs round up to the marketed memory.
     return reported if 0 < reported < seen + engine.calibration.serving.driver_bytes else seen

@@ -21,6 +21,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.sample import SIZES
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.efficiency import Calibration
 
@@ -54,13 +55,7 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
             return found
     family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:
-        raise InputError(
-            "the row's family is not built yet",
-            value=family,
-            allowed=", ".join(SUPPORTED_FAMILIES),
-            remedy="Leave the row out or wait for that family.",
-            field="family",
-        )
+        raise refusal("row_of_another_family", value=family, allowed=SUPPORTED_FAMILIES)
     built = architecture_from_config(_shape_config(row), name=cell(row, "model") or "unnamed")
     stated = number(row, "parameters")
     if stated is not None and not stated / SHAPE_MISFIT < built.total_parameters < (
@@ -131,20 +126,11 @@ def _shape_config(row: Row) -> dict[str, Any]:
     required = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
     missing = [name for name in (*required, "intermediate_size") if number(row, name) is None]
     if missing == [*required, "intermediate_size"]:
-        raise InputError(
-            "the row's model is neither a preset nor in the folder of configurations",
-            value=cell(row, "architecture_key") or cell(row, "model"),
-            allowed="a preset, DIR/<key>.json, or shape columns",
-            remedy="Give --configs with its config.json, or fill the shape columns.",
-            field="architecture_key",
+        raise refusal(
+            "row_of_unknown_model", value=cell(row, "architecture_key") or cell(row, "model")
         )
     if missing:
-        raise InputError(
-            "the row lacks shape columns",
-            value=", ".join(missing),
-            allowed="all of the transformer's shape",
-            remedy="Fill the columns or give --configs.",
-        )
+        raise refusal("row_without_shape", value=", ".join(missing))
     gated = flag(row, "gated_mlp")
     learned = flag(row, "learned_positions")
     config: dict[str, Any] = {name: integer(row, name, 0) for name in required}

@@ -25,7 +25,6 @@ from advisor.catalog.usual_machines import usual_machines
 from advisor.equations.serving.bursts import in_step_wait_s, start_burst_s
 from advisor.equations.serving.queueing import gamma_quantile
 from advisor.equations.serving.shared_steps import token_time_variance
-from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format, padded_widths
 from advisor.estimate.serving.arrivals import BenchmarkTimes, burst_times
@@ -34,6 +33,7 @@ from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -301,12 +301,7 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
     # The run ran, so the expected memory counts, not its upper bound.
     held = float(serving_capacity(deployment.served, load, layout, *memory).expected_concurrency[0])
     if held < 1:
-        raise InputError(
-            "not even one request fits the row's accelerators",
-            value=cell(row, "accelerator"),
-            allowed="weights and one request's cache within the memory",
-            remedy="Correct the row.",
-        )
+        raise refusal("row_without_room", value=cell(row, "accelerator"))
     if kind == BURST:
         return load
     return replace(load, concurrency=np.array([min(held, float(UNLIMITED))]))

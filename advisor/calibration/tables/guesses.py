@@ -12,9 +12,9 @@ from typing import Final
 from pydantic import Field
 
 from advisor.calibration.tables.reading import Row, cell, choice, number
-from advisor.errors import InputError
 from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.precision import GGUF_ENGINE, KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 
@@ -53,12 +53,10 @@ def weight_format(row: Row) -> WeightFormat:
     if bits is None and name.startswith("exl2_"):
         bits = number({"bits": name.removeprefix("exl2_")}, "bits")
     if bits is None or bits <= 0:
-        raise InputError(
-            "the row's weight_precision has no known size",
+        raise refusal(
+            "row_of_unknown_format",
             value=name,
-            allowed=", ".join((*table_words().weight_formats, f"{GGUF}q4_k_m and the like")),
-            remedy="Fill weight_bits_per_parameter.",
-            field="weight_precision",
+            allowed=(*table_words().weight_formats, f"{GGUF}q4_k_m and the like"),
         )
     common = number(row, "common_bits_per_parameter")
     return WeightFormat(

@@ -16,6 +16,7 @@ from advisor.foundation.data_records import LARGEST, read_cells, read_record
 from advisor.foundation.files.reading import read_file
 from advisor.foundation.names import visible
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 
 MEASUREMENTS = "measurements"
@@ -50,7 +51,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
             remedy=remedy,
         ) from None
     if not rows:
-        raise InputError("the table has no rows", value=str(path), allowed="rows", remedy=remedy)
+        raise refusal("table_without_rows", value=str(path), remedy=remedy)
     return rows
 
 
@@ -87,12 +88,7 @@ def _rows(text: str, remedy: str) -> list[dict[str, str]]:
     reader = csv.DictReader(StringIO(text, newline=""))
     columns = len(reader.fieldnames or ())
     if columns > MAX_COLUMNS:
-        raise InputError(
-            "the table has too many columns",
-            value=columns,
-            allowed=f"up to {MAX_COLUMNS}",
-            remedy=remedy,
-        )
+        raise refusal("table_too_wide", value=columns, most=MAX_COLUMNS, remedy=remedy)
     # Few commas are inside quotes; without quotes, a line is a row.
     lines = 0 if '"' in text else text.count("\n")
     cells = max(text.count(","), lines * columns)
@@ -103,11 +99,8 @@ def _rows(text: str, remedy: str) -> list[dict[str, str]]:
             return rows
         rows.append(row)
         cells = max(cells, len(rows) * columns)
-    raise InputError(
-        "the table has too many cells",
-        value=f"more than {MAX_CELLS:,}",
-        allowed=f"up to {MAX_CELLS:,}",
-        remedy=remedy,
+    raise refusal(
+        "table_too_large", value=f"more than {MAX_CELLS:,}", most=MAX_CELLS, remedy=remedy
     )
 
 
@@ -241,11 +234,11 @@ def built(noun: type[Built], fields: Mapping[str, object]) -> Built:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = str(first["loc"][0]) if first["loc"] else "row"
-        raise InputError(
-            f"the row's {place} is not usable",
+        raise refusal(
+            "row_not_usable",
+            place=place,
             value=fields.get(place, first["input"]),
             allowed=first.get("ctx", {}).get("expected")
             or first["msg"].removeprefix("Value error, "),
-            remedy="Correct the cell, or leave it empty.",
             field=place,
         ) from None

@@ -8,11 +8,11 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import node_for
-from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import training_time
+from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, most_chunks
 from advisor.nouns.software.efficiency import Calibration
@@ -99,12 +99,7 @@ def _told(row: Row, architecture: ModelArchitecture, recompute: Recompute) -> Pa
     tensor = integer(row, "tensor", min(8, max(1, -(-count // batch))))
     data = integer(row, "data", max(1, count // (tensor * pipeline * context)))
     if count != data * tensor * pipeline * context:
-        raise InputError(
-            "the row's layout does not divide its accelerators",
-            value=f"{count} / {tensor * pipeline * context}",
-            allowed="a whole number",
-            remedy="Correct the row.",
-        )
+        raise refusal("row_layout_uneven", value=f"{count} / {tensor * pipeline * context}")
     micro_batch = integer(row, "micro_batch", 1)
     if pipeline > 1 and micro_batch * data >= batch:
         # A pipeline gets one part per stage: the row states the batch of a rank.

@@ -38,7 +38,6 @@ from advisor.calibration.tables.reading import (
     unusable,
 )
 from advisor.catalog.nodes import node_for
-from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_interval, batch_times, image_kernels
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
@@ -48,6 +47,7 @@ from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.queue import queued
 from advisor.foundation.quantities import Range
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -78,13 +78,7 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
         raise unusable(what, row, QUANTITY, "images per second", remedy)
     architecture = engine.architecture(row)
     if architecture.unit is not Unit.IMAGE:
-        raise InputError(
-            "the row's model takes no images",
-            value=architecture.name,
-            allowed="a network that takes images",
-            remedy="Correct the row's kind or model.",
-            field="model",
-        )
+        raise refusal("row_without_images", value=architecture.name)
     stack = choice(row, "software", known_stacks())
     kind = "eager" if stack.eager else "compiled"
     tool = known_tools().get(cell(row, "engine"))
@@ -164,12 +158,7 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
         load = row_load(row, kind, deployment, engine)
         times = benchmark_times(deployment, load, engine.calibration, kind)
     if not np.isfinite(times.whole_s[0]):
-        raise InputError(
-            "the row's layout needs a link or a format that its hardware lacks",
-            value=cell(row, "accelerator"),
-            allowed="groups within one node, or nodes joined by a network",
-            remedy="Correct the row.",
-        )
+        raise refusal("row_without_link", value=cell(row, "accelerator"))
     found = _quantities(load, times, deployment, engine, kind)
     routing = "experts" if deployment.routed else "dense"
     return [

@@ -22,7 +22,6 @@ from advisor.calibration.tables.reading import (
 )
 from advisor.calibration.tables.row_layouts import row_node, settled_layout
 from advisor.catalog.nodes import node_for
-from advisor.errors import InputError
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.sample import LOADING_FIELDS, SIZES
 from advisor.estimate.training.memory_report import describe_memory
@@ -30,6 +29,7 @@ from advisor.estimate.training.report import GUESSED_TIME, describe_time
 from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Range
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GIB, HOUR_S
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import recipe_named
@@ -117,11 +117,10 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
         if (measured := positive(row, name))
     ]
     if not results and outcome not in OUTCOMES[1:]:
-        raise InputError(
-            "the row has no measured quantity that the engine predicts",
+        raise refusal(
+            "row_without_quantity",
             value=f"{quantity}, outcome {outcome}",
-            allowed=", ".join((*TIME_QUANTITIES, "peak_memory_gib")),
-            remedy="Leave the row out.",
+            allowed=(*TIME_QUANTITIES, "peak_memory_gib"),
         )
     return results
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from advisor.errors import InputError, ProbeError
+from advisor.errors import ProbeError
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import MIB
 from advisor.probe.report import Condition, Device, DeviceKind
 
@@ -192,13 +193,7 @@ def read_smi(text: str) -> tuple[Device, ...]:
     text = text[:MAX_CHARACTERS]
     names, states = list(NAMED.finditer(text)), list(STATED.finditer(text))
     if not names or len(names) != len(states):
-        raise InputError(
-            "the text contains no card",
-            value=text[:60],
-            allowed="the table that 'nvidia-smi' prints without options",
-            remedy="Paste it whole, from the first line to the last.",
-            field="nvidia_smi",
-        )
+        raise refusal("no_card_in_text", value=text[:60])
     driver = DRIVER.search(text)
     return tuple(
         Device(

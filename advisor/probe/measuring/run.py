@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from advisor.catalog import Catalog, load_catalog
-from advisor.errors import InputError, ProbeError
+from advisor.errors import ProbeError
 from advisor.foundation.formatting import memory, percent
 from advisor.foundation.names import check_known
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.probe.devices.backend import Backend, UnsupportedError
 from advisor.probe.devices.detect import Found, Library, find_devices
 from advisor.probe.devices.match import catalog_key
@@ -281,11 +282,5 @@ def _limit(value: float | None, default: float, most: float, field: str) -> floa
     if value is None:
         return default
     if not 0 < value <= most:
-        raise InputError(
-            f"{field} is out of bounds",
-            value=value,
-            allowed=f"more than 0, at most {most:.4g}",
-            remedy="Give another limit, or leave it out.",
-            field=field,
-        )
+        raise refusal("limit_out_of_bounds", field=field, value=value, most=most)
     return float(value)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Network, Reads, Task
@@ -63,10 +64,10 @@ def _task(workload: Mapping[str, Any]) -> str:
     for task in Task:
         if all(workload.get(name) == value for name, value in task.workload.items()):
             return task.value
-    raise InputError(
-        "the page has no such work",
+    raise refusal(
+        "page_without_work",
         value=workload.get("method") or workload["kind"],
-        allowed=", ".join(task.label for task in Task),
+        allowed=[task.label for task in Task],
         remedy=REMEDY,
     )
 
@@ -78,10 +79,9 @@ def _model(model: Mapping[str, Any]) -> dict[str, str]:
         return {"model": FROM_CONFIG, "config": json.dumps(config, indent=1)}
     if size := model.get("parameters"):
         return {"model": FROM_COUNT, "parameters": f"{size:.15g}"}
-    raise InputError(
-        "the page has no such model",
+    raise refusal(
+        "page_without_model",
         value=", ".join(name for name, value in model.items() if value),
-        allowed="a preset, a config.json or a number of parameters",
         remedy=REMEDY,
     )
 

@@ -10,6 +10,7 @@ import yaml
 
 from advisor import api, charts, frames
 from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 from advisor.foundation.rounding import round_significant
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
@@ -218,13 +219,7 @@ def _portfolio(asked: Inputs, values: Mapping[str, Any]) -> api.Portfolio:
 def _checked(content: Mapping[str, Any]) -> api.Portfolio:
     portfolio = load_sent(api.Portfolio, content)
     if len(portfolio.workloads) > MOST_WORKLOADS:
-        raise InputError(
-            "the portfolio has too many workloads for a page",
-            value=len(portfolio.workloads),
-            allowed=f"up to {MOST_WORKLOADS}",
-            remedy="Plan it on your machine: gpu-advisor fleet portfolio.yaml",
-            field="workloads",
-        )
+        raise refusal("portfolio_too_long", value=len(portfolio.workloads), most=MOST_WORKLOADS)
     return portfolio
 
 

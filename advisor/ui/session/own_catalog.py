@@ -11,6 +11,7 @@ from advisor import api
 from advisor.errors import InputError
 from advisor.foundation.formatting import percent
 from advisor.foundation.names import display_name
+from advisor.foundation.refusals import refusal
 
 Upload = tuple[str, bytes]
 """Name and content of a file."""
@@ -48,12 +49,7 @@ def add(name: str, content: bytes) -> None:
     before = held()
     others = tuple(item for item in before if item[0] != name)
     if len(others) >= MOST_FILES:
-        raise InputError(
-            "the session has its files",
-            value=len(others) + 1,
-            allowed=f"up to {MOST_FILES}",
-            remedy="Remove one, or join them.",
-        )
+        raise refusal("too_many_files", value=len(others) + 1, most=MOST_FILES)
     st.session_state[KEY] = (*others, (name, content))
     try:
         api.load_catalog()

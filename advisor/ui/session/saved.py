@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 import streamlit as st
 
 from advisor import api
-from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 from advisor.ui.forms.asked import question_words
@@ -53,12 +53,7 @@ def take_case(content: bytes) -> str:
     page = state.page()
     known = links.decode(page, links.encode(page, asdict(inputs) | {"config": ""}))
     if known.corrections:
-        raise InputError(
-            "the case names what this page does not know",
-            value=" ".join(known.corrections),
-            allowed="cards and providers of the catalog",
-            remedy="Correct the case, or add your own offers and cards on the page Catalog.",
-        )
+        raise refusal("case_of_other_catalog", value=" ".join(known.corrections))
     state.take(asdict(inputs))
     owned = {item.accelerator: item for item in case.limits.owned if item.measured}
     if owned:
