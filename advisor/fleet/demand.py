@@ -158,7 +158,8 @@ class Demand:
         """
         by_supply: dict[int | str, list[Mode]] = {}
         carried: dict[tuple[int, float, str], int] = {}
-        way = self._way(workload, levels(peak, coarse=self.coarse))
+        loads = levels(peak, coarse=self.coarse, even=self.searches.single)
+        way = self._way(workload, loads)
         for level in (math.ceil(peak * times) for times in MORE if self.growing):
             options, systems = self.searches.options(workload, concurrency=level, way=way)
             for place, there in self._by_supply(options, systems).items():
@@ -170,7 +171,7 @@ class Demand:
         stops = stops and workload.case.limits.max_ttft_ms is None
         without: frozenset[str] = frozenset()
         roomy: set[int | None] = set()
-        for level in levels(peak, coarse=self.coarse):
+        for level in loads:
             options, systems = self.searches.options(
                 workload, concurrency=level, way=way, without=without
             )

@@ -29,6 +29,8 @@ MODES_KEPT: Final = 3
 """Sizes of a replica that a plan may choose from, on one kind of machine."""
 LEVELS, STEP = 5, 2
 """Sizes of a replica that are tried: the peak load, its half, and so on."""
+MOST_EVEN: Final = 6
+"""Most equal replicas that share the peak load of one question."""
 COARSE_LEVELS, COARSE_STEP = 2, 4
 """The same in large portfolios, so that their plan stays within its time."""
 AWAITED_H: Final = 72.0
@@ -46,16 +48,21 @@ def token_s(limits: Constraints) -> float:
     return (limits.max_tpot_ms or serving_defaults().patience.token_ms) * MILLISECOND
 
 
-def levels(peak: float, *, coarse: bool = False) -> list[int]:
+def levels(peak: float, *, coarse: bool = False, even: bool = False) -> list[int]:
     """Return the loads of a replica to try, the largest first.
 
+    ``even``: those of equal replicas.
+
+    >>> levels(12.0, even=True)
+    [12, 6, 4, 3, 2]
     >>> levels(12.0)
     [12, 6, 3, 2, 1]
     >>> levels(12.0, coarse=True)
     [12, 3]
     """
     number, step = (COARSE_LEVELS, COARSE_STEP) if coarse else (LEVELS, STEP)
-    sizes = (math.ceil(peak / step**power - 1e-9) for power in range(number))
+    parts = range(1, MOST_EVEN + 1) if even else (step**power for power in range(number))
+    sizes = (math.ceil(peak / part - 1e-9) for part in parts)
     return list(dict.fromkeys(max(1, size) for size in sizes))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from advisor.architecture.resolve import resolve_model
 from advisor.catalog import Catalog
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.software import ToolRules, for_few
@@ -74,7 +75,8 @@ class Searches:
         ``also``: the way of the next search, which shares this one. ``without``: machines that
         need no search.
         """
-        case, limits = _asked(workload.case, kind, concurrency), workload.case.limits
+        rate = self._rate(workload, concurrency)
+        case, limits = _asked(workload.case, kind, concurrency, rate), workload.case.limits
         if limits.deadline_hours is not None and limits.deadline_hours <= HOURS_PER_MONTH:
             # What is late is left out below: runs that differ in this alone are searched once.
             case = case.changed(limits=case.limits.changed(deadline_hours=None))
@@ -97,6 +99,19 @@ class Searches:
             self._found[key] = self._asked.options(self._rules_of(self._asked.asked, way), way)
         options, searched = self._found[key]
         return [item for item in options if meets_time(item, limits)], searched
+
+    def _rate(self, workload: FleetWorkload, concurrency: int | None) -> float | None:
+        """Return the rate of so many requests in flight of the one question that was asked.
+
+        Ranges then go through the queue, as ``recommend`` judges them; this takes longer. None
+        where they stay in flight. [requests/s]
+        """
+        serving, pace = workload.case.workload, workload.output_per_s
+        if not self.single or concurrency is None or pace is None:
+            return None
+        if not isinstance(serving, Serving) or not resolve_model(workload.case.model).generates:
+            return None
+        return concurrency * pace / serving.output_tokens
 
     def _rules_of(self, asked: ResolvedCase, way: ServedWay) -> tuple[ToolRules, ...]:
         """Return what a case asks of its software: the same whatever its load and its lengths.
@@ -178,12 +193,18 @@ def _unasked(option: Option) -> bool:
     return large(option.precision) and not option.layout.host_options
 
 
-def _asked(case: Case, kind: PriceKind, concurrency: int | None) -> Case:
+def _asked(
+    case: Case, kind: PriceKind, concurrency: int | None, requests_per_s: float | None = None
+) -> Case:
     update: dict[str, object] = {}
     if kind is not case.limits.price_kind:
         update["limits"] = case.limits.changed(price_kind=kind)
     if concurrency is not None:
         most = min(case.limits.max_accelerators, MOST_PER_REPLICA)
         update["limits"] = case.limits.changed(max_accelerators=most)
-        update["workload"] = case.workload.changed(concurrency=concurrency)
+        update["workload"] = (
+            case.workload.changed(concurrency=concurrency)
+            if requests_per_s is None
+            else case.workload.changed(requests_per_s=requests_per_s)
+        )
     return case.changed(**update) if update else case
