@@ -93,8 +93,8 @@ def test_owned_cards_have_energy_and_no_rent() -> None:
 
 
 def test_unknown_power_is_unknown_energy() -> None:
-    """Google publishes no power of a TPU v5e."""
-    found = served("tpu-v5e")
+    """AWS publishes no power of an Inferentia2."""
+    found = served("inferentia2")
     assert found.energy_kwh is None
     assert found.carbon_kg is None
     assert not {"energy", "carbon"} & {term.name for term in found.terms}
