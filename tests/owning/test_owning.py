@@ -350,8 +350,8 @@ def test_a_budget_buys_no_more_for_the_comparison_than_a_rate_of_requests_needs(
 def test_a_student_buys_a_used_card_before_a_platform_with_fewer_tools() -> None:
     """950 USD for a used 3090 and 1,418.75 for the rest; after its three years it is worth nothing.
 
-    QLoRA of 24B holds 14 GB of weights and what a step needs (Unsloth asks for 18 GB): new CUDA cards
-    of 24 GB cost over 2,500 with their computer. One of 14B trains on a new card of 16 GB.
+    QLoRA of 24B holds 14 GB of weights and what a step needs (Unsloth asks for 18 GB): new CUDA
+    cards of 24 GB cost over 2,500 with their computer. 14B trains on a new card of 16 GB.
     """
     found = own(
         model={"preset": "mistral-small-24b"},
