@@ -47,6 +47,7 @@ def test_blanks_and_hyphens_do_not_count(name: str, key: str) -> None:
         ("B580", "arc-b580"),
         ("v5e", "tpu-v5e"),
         ("A100 40GB PCIe", "a100-pcie-40gb"),
+        ("h100-sxm-80gb", "h100-sxm"),
     ],
 )
 def test_a_part_of_a_name_is_enough_where_it_means_one_card(name: str, key: str) -> None:
