@@ -266,8 +266,7 @@ class WayOut(Noun):
     change: str
     """The change, as an instruction."""
     sacrifice: str
-    """The sacrifice: ``time`` | ``load`` | ``numerics`` | ``method`` | ``lengths`` | ``host``
-    | ``cards``."""
+    """``time`` | ``load`` | ``numerics`` | ``method`` | ``lengths`` | ``host`` | ``cards``."""
     needed_bytes: float
     """High end of the total after the change. [bytes]"""
     usable_bytes: float
