@@ -170,7 +170,7 @@ class Demand:
         stops = self.searches.means.serverless and self.searches.rents(workload) and least < 1
         stops = stops and workload.case.limits.max_ttft_ms is None
         without: frozenset[str] = frozenset()
-        roomy: set[int | None] = set()
+        own, roomy = self._published(workload), set[int | None]()
         for level in loads:
             options, systems = self.searches.options(
                 workload, concurrency=level, way=way, without=without
@@ -178,7 +178,7 @@ class Demand:
             serves = partial(_served, workload, level)
             for place, there in self._by_supply(options, systems).items():
                 alone = [option for option in there if option.count <= self._cards[place]]
-                if alone := self._as_asked(workload, alone, place, roomy):
+                if alone := _as_asked(own, alone, place, roomy):
                     parts = {id(item): self.searches.part(systems[item.system]) for item in alone}
                     uses = {at: 1 / part.instances for at, part in parts.items() if part}
                     best = min(
@@ -192,7 +192,7 @@ class Demand:
                     mode = replace(mode, serves=serves(best) * max(1.0, same / level))
                     by_supply.setdefault(place, []).append(mode)
             rented = [option for option in options if option.offer is not None]
-            rented = self._as_asked(workload, rented, None, roomy)
+            rented = _as_asked(own, rented, None, roomy)
             for mode in rented_replicas(by_platform(rented, systems), serves):
                 by_supply.setdefault(mode.platform, []).append(mode)
             for mode in serverless(options, systems, workload.case, serves) if stops else ():
@@ -202,25 +202,12 @@ class Demand:
                 without = frozenset(self._marks[place] for place in whole & self._marks.keys())
         return tuple(mode for modes in by_supply.values() for mode in worthwhile(modes))
 
-    def _as_asked(
-        self,
-        workload: FleetWorkload,
-        options: list[Option],
-        place: int | None,
-        roomy: set[int | None],
-    ) -> list[Option]:
-        """Return options without small weights that nobody asked for, where larger ones have room.
-
-        ``roomy``: supplies (None: what is rented) on which they had at some load.
-        """
+    def _published(self, workload: FleetWorkload) -> str | None:
+        """Return the format of a model's weights; None where a plan may take any."""
         serving = workload.case.workload
         if self.searches.single or not isinstance(serving, Serving) or serving.weight_format:
-            return options
-        own = resolve_model(workload.case.model).weight_format
-        found = [one for one in options if one.precision == own or large(one.precision)]
-        if found:
-            roomy.add(place)
-        return found if place in roomy else options
+            return None
+        return resolve_model(workload.case.model).weight_format
 
     def _answer_s(self, workload: FleetWorkload, level: int) -> float | None:
         """Return an answer's time on ``recommend``'s plan; None unless it is the question. [s]"""
@@ -297,6 +284,20 @@ class Demand:
         """Cards of one machine of each supply."""
         there = {place: machine.row.cards for place, machine in self.searches.machines}
         return there | {place: offer.accelerators for place, offer in self.committed}
+
+
+def _as_asked(
+    own: str | None, options: list[Option], place: int | None, roomy: set[int | None]
+) -> list[Option]:
+    """Return options without small weights that nobody asked for, where larger ones have room.
+
+    ``own``: the published format; None: any. ``roomy``: supplies (None: what is rented) on which
+    they had room at some load.
+    """
+    found = [one for one in options if own is None or one.precision == own or large(one.precision)]
+    if found:
+        roomy.add(place)
+    return found if place in roomy else options
 
 
 def _served(workload: FleetWorkload, level: int, option: Option) -> float:

@@ -34,9 +34,9 @@ BOUNDS = (
     Bound("memory_lora", "peak_total", 31, 0.5, 2, 0.5),
     Bound("training_runs", "tokens_per_s_per_accelerator", 376, 8, 24, 2),
     # TPU slices over their network are no longer 48 to 88 % slow, which balanced the bias.
-    Bound("training_runs_2", "tokens_per_s_per_accelerator", 21, 10, 19, 6),
+    Bound("training_runs_2", "tokens_per_s_per_accelerator", 21, 10, 19, 5.8),
     # Whisper on Gaudi 2 and 3 is predicted up to five times too fast.
-    Bound("training_runs_2", "samples_per_s", 54, 20, 120, 4),
+    Bound("training_runs_2", "samples_per_s", 54, 20, 119, 4),
     Bound("training_runs_2", "step_time_s", 27, 13, 60, 9),
     Bound("training_runs_2", "peak_memory_gib", 5, 11.5, 12, 6),
     Bound("training_runs_2", "wall_hours", 10, 6, 8, 2),
@@ -62,7 +62,7 @@ BOUNDS = (
     Bound("doubtful_loads", "total_output_tokens_per_s", 29, 70, 110, 65),
     Bound("loaded_runs", "tpot_ms", 39, 18.5, 48, 4.5),
     # Equal prompts of Gemma on one RTX 3090 share a cache that is counted once for each request.
-    Bound("loaded_runs", "ttft_ms", 70, 24, 60, 16.5),
+    Bound("loaded_runs", "ttft_ms", 70, 24, 58, 16.3),
     Bound("loaded_runs", "latency_ms", 11, 9, 10, 3),
     Bound("serving_vision", "images_per_s", 168, 13, 38, 5),
     Bound("serving_detectors", "images_per_s", 35, 5, 11, 2),
@@ -196,14 +196,14 @@ SPEEDS = {
     "A100": (253, 6.5, 22, 3, 8),
     "H100": (183, 10, 28, 3, 12),
     "V100": (63, 10, 21.5, 3, 10),
-    "Blackwell": (180, 10.5, 20, 3, 11.5),
+    "Blackwell": (180, 10.5, 20, 2.7, 11.5),
     "dense models": (348, 7.5, 18.5, 2, 8),
     "mixtures of experts": (122, 17, 35, 3, 16.5),
     "adapters": (85, 8.5, 18, 2, 9.5),
     "full fine-tuning": (52, 12, 38, 3, 13),
     "convolutional networks": (73, 11, 17.5, 6.5, 11.5),
     "detection": (36, 8, 22, 4, 9),
-    "encoders": (23, 8, 21.5, 4, 8.5),
+    "encoders": (23, 8, 21.3, 4, 8.5),
 }
 
 
