@@ -3,6 +3,7 @@
 import re
 from difflib import get_close_matches
 from functools import cache, lru_cache, partial
+from itertools import combinations
 from typing import Annotated
 
 from pydantic import Field
@@ -16,6 +17,7 @@ from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 
 FILE = "model_presets.yaml"
+_SIZE = re.compile(r"[\d.]+[bm]")
 Fields = tuple[tuple[str, object], ...]
 """Fields of a model's config with their values."""
 
@@ -127,11 +129,31 @@ def hub_ids_beside(name: str) -> tuple[str, ...]:
 def find_preset(name: str) -> str | None:
     """Return the preset of a name, a hub id or ``org__name``; None if there is none.
 
-    >>> find_preset("Llama 3.1 8B"), find_preset("llama3.1:8b")
-    ('llama-3.1-8b', 'llama-3.1-8b')
+    A part of a name with its size is enough where one preset has the fewest other words.
+
+    >>> find_preset("Llama 3.1 8B"), find_preset("llama3.1:8b"), find_preset("qwen3-30b")
+    ('llama-3.1-8b', 'llama-3.1-8b', 'qwen3-30b-a3b')
+    >>> find_preset("llama-70b")  # more than one
     """
     spelled = name.strip().lower()
-    return _names().get(spelled) or _compact_names().get(_compact(spelled))
+    found = _names().get(spelled) or _compact_names().get(_compact(spelled))
+    return found or _by_part(_compact(spelled))
+
+
+@cache
+def _by_part(spelled: str) -> str | None:
+    """Return the one preset whose name, without the fewest of its words, is a compact name."""
+    left_out: dict[int, list[str]] = {}
+    for name in _load().presets:
+        words = name.split("-")
+        for kept in range(2, len(words)):
+            if any(
+                "".join(some) == spelled and any(map(_SIZE.fullmatch, some))
+                for some in combinations(words, kept)
+            ):
+                left_out.setdefault(len(words) - kept, []).append(name)
+    best = left_out[min(left_out)] if left_out else []
+    return best[0] if len(best) == 1 else None
 
 
 def listed_hub_id(name: str) -> str | None:

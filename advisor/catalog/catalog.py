@@ -94,7 +94,7 @@ _SIZE: Final = re.compile(r"\d+gb")
 
 
 def _words(name: str) -> list[str]:
-    return re.findall("[^-_ ]+", re.sub(r"(?<=\d) gb\b", "gb", name))
+    return re.findall("[^-_ (),]+", re.sub(r"(?<=\d) gb\b", "gb", name))
 
 
 def _compact(name: str) -> str:
@@ -129,7 +129,8 @@ class Catalog(Noun):
 
         Upper and lower case are the same; blanks and hyphens do not count: "RTX 4090" is rtx-4090.
 
-        A part of a name with its number is enough where it means one card: "4090", "m4 max". Keys
+        A part of a name, its number or two words, is enough where it means one card: "4090",
+        "orin nano". Keys
         joined by ``+`` are unlike cards of one computer. Raises InputError if no accelerator, or
         more than one (h100), has this name. The message suggests the nearest ones.
         """
@@ -240,7 +241,7 @@ class Catalog(Noun):
         """
         words = set(_words(name))
         numbers = (word for word in words if re.search(r"\d", word) and not _SIZE.fullmatch(word))
-        if not any(len(word) > 1 for word in numbers):
+        if not any(len(word) > 1 for word in numbers) and len(words) < 2:
             return None
         found: dict[tuple[int, int], list[Accelerator]] = {}
         for item in self.accelerators:

@@ -13,7 +13,7 @@ from advisor.nouns.hardware import JOIN
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.advice import advise, late_advice
-from advisor.planning.explain.devices import buying_advice, devices_to_buy
+from advisor.planning.explain.devices import as_your_own, buying_advice, devices_to_buy, unrented
 from advisor.planning.explain.rejections import REQUESTS_UNIT
 from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence, title
 from advisor.planning.placed import explained
@@ -49,6 +49,12 @@ def recommend(
         found = in_pools(asked, recommend(plain, beside=beside, brief=brief))
         on_sentence(found.answer)
         return found.changed(case=case)
+    if own := as_your_own(asked):
+        before = unrented([catalog.accelerator(key) for key in case.limits.accelerators])
+        found = recommend(
+            own, on_sentence=lambda text: on_sentence(before + text), beside=beside, brief=brief
+        )
+        return found.changed(case=case, answer=before + found.answer)
     searched = Searched.of(asked)
     best = best_option(searched.feasible, case.objective)
     if best is not None:

@@ -82,6 +82,24 @@ def test_published_weight_formats(name: str, stored: str) -> None:
     assert load_preset(name).weight_format == stored
 
 
+@pytest.mark.parametrize(
+    ("asked", "preset"),
+    [  # as Ollama's library and people write them
+        ("qwen3:30b", "qwen3-30b-a3b"),
+        ("qwen3-coder-480b", "qwen3-coder-480b-a35b"),
+        ("deepseek-r1:70b", "deepseek-r1-distill-llama-70b"),
+        ("gemma4:26b", "gemma-4-26b-a4b"),
+        ("llama-70b", None),  # several generations
+        ("some-org/qwen3-30b", None),
+        ("30b", None),
+    ],
+)
+def test_a_part_of_a_name_with_its_size_is_enough_where_it_means_one_model(
+    asked: str, preset: str | None
+) -> None:
+    assert find_preset(asked) == preset
+
+
 def test_unknown_names_get_the_nearest() -> None:
     with pytest.raises(InputError, match=r"llama-3\.1-8b") as caught:
         load_preset("llama-3.1-8")

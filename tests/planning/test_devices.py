@@ -51,3 +51,21 @@ def test_the_advice_names_devices_for_few_users_alone() -> None:
     [few] = [item for item in answer("qwen3-14b", 1).advice if item.code == "device-to-buy"]
     assert "months of the rent" in few.message
     assert "device-to-buy" not in {item.code for item in answer("qwen3-14b", 8).advice}
+
+
+@pytest.mark.parametrize("card", ["apple-m4-max", "jetson-orin-nano-super"])
+def test_a_named_device_that_nobody_rents_is_planned_as_an_owned_one(card: str) -> None:
+    found = answer("llama-3.2-3b", 1, accelerators=(card,))
+    owned = answer("llama-3.2-3b", 1, owned=[{"accelerator": card}])
+    known = advisor.load_catalog().accelerator(card)
+    assert found.answer == (
+        f"No provider in the catalog rents {known.name}, sold for about "
+        f"${known.purchase_usd:,.0f}. With one of your own: {owned.answer}"
+    )
+    assert found.plans[0].estimate == owned.plans[0].estimate
+    assert found.case.limits.accelerators == (card,)
+
+
+def test_a_named_card_that_somebody_rents_is_rented() -> None:
+    found = answer("llama-3.2-3b", 1, accelerators=("apple-m4-max", "rtx-4090"))
+    assert found.answer.startswith("Rent 1x NVIDIA GeForce RTX 4090")

@@ -8,7 +8,8 @@ from advisor.estimate.tools.software import for_few
 from advisor.foundation.formatting import milliseconds, money
 from advisor.foundation.rounding import trimmed
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.hardware import Accelerator, PriceKind, Segment
+from advisor.nouns.limits import OwnedHardware
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Advice
@@ -47,6 +48,26 @@ def devices_to_buy(asked: PricedCase) -> dict[str, Option]:
     systems, result = search_and_host(asked, devices, advising=False)
     slowest_first = sorted((*result.options, *result.smaller), key=lambda option: -option.time)
     return {systems[option.system].accelerator.key: option for option in slowest_first}
+
+
+def as_your_own(asked: PricedCase) -> PricedCase | None:
+    """Return the case with one of each named card as owned, if nobody rents any of them."""
+    limits, catalog = asked.case.limits, asked.catalog
+    cards = [catalog.accelerator(key) for key in limits.accelerators]
+    renting = limits.providers or limits.regions or limits.price_kind is PriceKind.SPOT
+    if not cards or limits.owned or renting or any(catalog.offers_for(card.key) for card in cards):
+        return None
+    owned = tuple(OwnedHardware(accelerator=card.key) for card in cards)
+    return asked.of(asked.case.changed(limits=limits.changed(accelerators=(), owned=owned)))
+
+
+def unrented(cards: Sequence[Accelerator]) -> str:
+    """Return that nobody rents these cards, and what they sell for."""
+    names = [
+        card.name + (f", sold for about {money(card.purchase_usd)}" if card.purchase_usd else "")
+        for card in cards
+    ]
+    return f"No provider in the catalog rents {' or '.join(names)}. With one of your own: "
 
 
 def buying_advice(
