@@ -146,12 +146,12 @@ def _by_part(spelled: str) -> str | None:
     left_out: dict[int, list[str]] = {}
     for name in _load().presets:
         words = name.split("-")
-        for kept in range(2, len(words)):
+        for number in range(2, len(words)):
             if any(
                 "".join(some) == spelled and any(map(_SIZE.fullmatch, some))
-                for some in combinations(words, kept)
+                for some in combinations(words, number)
             ):
-                left_out.setdefault(len(words) - kept, []).append(name)
+                left_out.setdefault(len(words) - number, []).append(name)
     best = left_out[min(left_out)] if left_out else []
     return best[0] if len(best) == 1 else None
 

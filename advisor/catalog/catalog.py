@@ -130,9 +130,8 @@ class Catalog(Noun):
         Upper and lower case are the same; blanks and hyphens do not count: "RTX 4090" is rtx-4090.
 
         A part of a name, its number or two words, is enough where it means one card: "4090",
-        "orin nano". Keys
-        joined by ``+`` are unlike cards of one computer. Raises InputError if no accelerator, or
-        more than one (h100), has this name. The message suggests the nearest ones.
+        "orin nano". Keys joined by ``+`` are unlike cards of one computer. Raises InputError if no
+        accelerator, or more than one (h100), has this name. The message suggests the nearest ones.
         """
         wanted = key.casefold().strip()
         found = self._by_name.get(wanted) or self._by_compact_name.get(_compact(wanted))
