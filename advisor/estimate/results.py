@@ -194,6 +194,8 @@ class ServingEstimate(Noun):
     """Unit of the output: a token, an image, or a sample (a whole sequence)."""
     images_per_s: Range | None = None
     """Whole deployment, for networks that take images. [images/s]"""
+    cameras: Range | None = None
+    """Whole deployment: cameras of the stated frames per second."""
     sound_s_per_s: Range | None = None
     """Whole deployment, for networks that recognise speech: times real time. [s/s]"""
     replicas: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
@@ -60,9 +61,11 @@ def test_more_cameras_than_are_carried_are_told(cameras: int, warned: bool) -> N
     workload = {"kind": "serving", "concurrency": cameras, "frames_per_s": 25}
     limits = {"owned": [{"accelerator": "t4"}]}
     case = {"model": {"preset": "yolo11s"}, "workload": workload, "limits": limits}
-    told = [item for item in advisor.recommend(case).advice if item.code == "cameras"]
+    found = advisor.recommend(case)
+    told = [item for item in found.advice if item.code == "cameras"]
     assert bool(told) is warned
     assert all(item.severity == "warning" and "1600" in item.message for item in told)
+    assert re.search(r"T4.*: carries \d+ cameras \(\d+–\d+\), ", found.answer)
 
 
 def test_frames_of_text_are_refused() -> None:

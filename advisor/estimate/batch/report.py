@@ -38,15 +38,18 @@ MOST_STREAMS = 2000
 
 def camera_notes(workload: Serving, serving: ServingEstimate) -> Iterator[str]:
     """Yield how many cameras the hardware carries; nothing where no camera is stated."""
-    frames, rate = workload.frames_per_s, serving.images_per_s
-    if frames is None or rate is None:
+    frames, cameras = workload.frames_per_s, serving.cameras
+    if frames is None or cameras is None:
         return
-    low, expected, high = (int(value / frames) for value in (rate.low, rate.expected, rate.high))
-    if not high:
+    if cameras.high < 1:
         yield f"one camera of {frames:g} frames/s is more than the hardware carries"
         return
-    said = f"the hardware carries {expected:,} cameras ({low:,}–{high:,}) of {frames:g} frames/s"
+    low, said = (
+        int(cameras.low),
+        f"the hardware carries {counted_cameras(cameras)} of {frames:g} frames/s",
+    )
     # A replica serves its share of the cameras; frames of a batch wait for each other.
+    low = int(cameras.low)
     each, service_s = low // serving.replicas, serving.tpot_ms.high * MILLISECOND
     if workload.concurrency == serving.replicas and 1 <= each <= MOST_STREAMS:
         tail = _tail(each, 1.0 / (frames * service_s)) * service_s / MILLISECOND
@@ -56,6 +59,12 @@ def camera_notes(workload: Serving, serving: ServingEstimate) -> Iterator[str]:
     elif workload.concurrency > serving.replicas:
         said += "; latency is stated for batches of one (--concurrency 1)"
     yield f"{said}; decoding and resizing of frames left out"
+
+
+def counted_cameras(cameras: Range) -> str:
+    """Return whole cameras with their range."""
+    low, expected, high = (int(each) for each in (cameras.low, cameras.expected, cameras.high))
+    return f"{expected:,} cameras ({low:,}–{high:,})"
 
 
 def _tail(streams: int, period: float) -> float:
@@ -129,6 +138,7 @@ def describe_batch(
             max_context_tokens=architecture.max_position_embeddings or 1,
             unit=unit,
             images_per_s=most_per_s if unit is Unit.IMAGE else None,
+            cameras=most_per_s.scaled(1 / workload.frames_per_s) if workload.frames_per_s else None,
             replicas=layout.data,
             bound_by=bound_by,
             terms=time_terms("batch_time", shares),

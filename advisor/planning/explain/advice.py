@@ -5,6 +5,7 @@ from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.catalog import PriceState
+from advisor.estimate.batch.report import counted_cameras
 from advisor.estimate.configuration import encoders_beside
 from advisor.estimate.results import Estimate
 from advisor.estimate.terms import shape_widening
@@ -188,15 +189,14 @@ def _cameras(estimate: Estimate, case: Case) -> Iterator[Advice]:
     workload, serving = case.workload, estimate.serving
     if not isinstance(workload, Serving) or workload.frames_per_s is None or serving is None:
         return
-    rate, cameras, asked = serving.images_per_s, workload.concurrency, workload.requests_per_s
-    if rate is None or asked is not None or rate.low >= cameras * workload.frames_per_s:
+    carried, cameras = serving.cameras, workload.concurrency
+    if carried is None or workload.requests_per_s is not None or carried.low >= cameras:
         return
-    carried = (int(each / workload.frames_per_s) for each in (rate.expected, rate.low, rate.high))
     yield _warning(
         "cameras",
-        "The hardware carries {} cameras ({}–{}), ".format(*carried)
-        + f"not {cameras:,} of {workload.frames_per_s:g} frames/s. To plan for {cameras:,}, ask "
-        f"for --requests-per-second {cameras * workload.frames_per_s:g}.",
+        f"The hardware carries {counted_cameras(carried)}, not {cameras:,} of "
+        f"{workload.frames_per_s:g} frames/s. To plan for {cameras:,}, ask for "
+        f"--requests-per-second {cameras * workload.frames_per_s:g}.",
     )
 
 

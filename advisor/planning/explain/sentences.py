@@ -5,6 +5,7 @@ from math import ceil
 from typing import Final
 
 from advisor.architecture.table.model import Unit
+from advisor.estimate.batch.report import counted_cameras
 from advisor.estimate.results import Estimate, ServingEstimate, StepTime, WayOut
 from advisor.foundation.formatting import (
     Value,
@@ -243,7 +244,8 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     else:
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         after = f", {output}" if serving.arrivals is None else _tail(serving)
-        text = f"{start}: {first} {serving.timed}{after}"
+        carried = f"carries {counted_cameras(serving.cameras)}, " if serving.cameras else ""
+        text = f"{start}: {carried}{first} {serving.timed}{after}"
     if serving.sound_s_per_s is not None and serving.arrivals is None:  # else the stated rate
         text += f", {rate(serving.sound_s_per_s, 'x real time', with_range=True)}"
     if rent is not None:
