@@ -291,7 +291,7 @@ def why(
     if largest is not None and total > 0:
         share = percent(largest.value / total)
         part = lowered(largest.title)
-        text += f". The largest part of the time, {share}, goes to {part}"
+        text += f"; the largest single part of the time, {share}, is {part}"
     text += "."
     if runner_up is None:
         return (
