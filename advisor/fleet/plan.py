@@ -22,14 +22,14 @@ from advisor.fleet.queue import waiting
 from advisor.fleet.reasons import machine_reasons
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
-from advisor.fleet.sentences import answer
+from advisor.fleet.sentences import answer, years
 from advisor.fleet.sizing import Tell
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
 from advisor.fleet.solving.solver import Programs
 from advisor.fleet.supplies import Upkeep
 from advisor.fleet.weights import EIGHT_BIT_SAVES
 from advisor.foundation import cents
-from advisor.foundation.formatting import duration, percent
+from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.software.quality import quality_words
 from advisor.nouns.workload import Serving
@@ -88,7 +88,8 @@ def plan_fleet(
     chosen = cheapest(chosen, ways)
     feasible = chosen.solution.feasible
     if not feasible:
-        chosen = replace(most_work(whole, portfolio.means), obstacles=obstacles(whole, programs))
+        freed = (*obstacles(whole, programs), *_renting(asked, catalog))
+        chosen = replace(most_work(whole, portfolio.means), obstacles=freed)
     built, found = replace(built, problem=chosen.problem), chosen.solution
     tell(SOLVED, "Comparing other ways")
     planned = _Planned(asked, portfolio, built, Account(built.problem, found), economy, chosen)
@@ -112,6 +113,16 @@ def plan_fleet(
     if queue:
         more["waiting"] = planned.waiting()
     return plan.changed(**more)
+
+
+def _renting(asked: Portfolio, catalog: Catalog) -> Iterator[str]:
+    """Yield that all work could be done with rented cards too, where the portfolio allows none."""
+    if asked.means.rent or len(asked.workloads) > FEW:
+        return
+    means = asked.means.changed(rent=True)
+    plan = plan_fleet(asked.changed(means=means), catalog=catalog, alternatives=False)
+    if plan.feasible:
+        yield f"rented cards too ({money(plan.total_usd)} over {years(plan.horizon_months)})"
 
 
 @dataclass(frozen=True)

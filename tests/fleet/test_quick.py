@@ -17,11 +17,14 @@ def test_at_home_two_cards_of_16_gb_or_one_of_24_hold_the_work() -> None:
     assert machine.cards == 2 or "3090" in machine.title or "4000" in machine.title
 
 
-def test_too_little_money_at_home_names_what_is_left_out() -> None:
-    plan = plan_fleet(quick_portfolio("home", budget_usd=1200), alternatives=False)
+def test_too_little_money_at_home_names_what_is_left_out_and_what_renting_costs() -> None:
+    asked = quick_portfolio("home", budget_usd=1200)
+    plan = plan_fleet(asked, alternatives=False)
 
     assert not plan.feasible
     assert "chat with Qwen3 32B" in plan.sentence
+    rented = plan_fleet(asked.changed(means=asked.means.changed(rent=True)), alternatives=False)
+    assert f"or with rented cards too (${rented.total_usd:,.0f} over 3 years)." in plan.sentence
 
 
 def test_a_lab_buys_machines_and_learns_how_far_its_budget_goes() -> None:
