@@ -140,7 +140,7 @@ def find_preset(name: str) -> str | None:
     return found or _by_part(_compact(spelled))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _by_part(spelled: str) -> str | None:
     """Return the one preset whose name, without the fewest of its words, is a compact name."""
     left_out: dict[int, list[str]] = {}
