@@ -27,6 +27,11 @@ class Speculation(Labelled):
     NGRAM = "ngram", "N-grams of the prompt"
     MTP = "mtp", "The model's own heads (MTP)"
 
+    @property
+    def ready(self) -> bool:
+        """Whether it drafts with what the model or the hub has, not with a checkpoint to choose."""
+        return self in (Speculation.EAGLE3, Speculation.NGRAM, Speculation.MTP)
+
 
 class TextKind(Labelled):
     """Kinds of text, which drafts hit more or less often."""

@@ -476,7 +476,16 @@ def test_llama_cpp_states_the_shares_of_unlike_cards(stubs: Stubs) -> None:
                 "--speculative-num-draft-tokens": "3",
             },
         ),
-        ("llama-cpp", {"-b": "4096", "-ub": "4096"}),
+        (
+            "llama-cpp",
+            {
+                "-b": "4096",
+                "-ub": "4096",
+                "--spec-type": "ngram-simple",
+                "--spec-draft-n-max": "3",
+                "--spec-ngram-simple-size-m": "3",
+            },
+        ),
     ],
 )
 def test_techniques_that_a_case_states_are_in_its_file(
@@ -488,13 +497,20 @@ def test_techniques_that_a_case_states_are_in_its_file(
     [server] = servers(text, to, stubs)
     check_documented(server)
     assert options.items() <= server.options.items()
-    # llama.cpp's file drafts nothing, says so, and expects what it then takes.
-    plain = {**case, "workload": {**case["workload"]}}
-    for field in ("speculation", "draft_tokens"):
-        plain["workload"].pop(field)
-    left_out = expectation(text) == expectation(advisor.export(plain, to).content)
-    assert left_out is (to == "llama-cpp")
-    assert ("Nothing is drafted" in text) is left_out
+    assert "Nothing is drafted" not in text
+
+
+def test_llama_cpp_drafts_with_the_models_own_heads_and_with_no_others(stubs: Stubs) -> None:
+    case = case_of("qwen3.6-27b", "rtx-5090", 1)
+    case["workload"] |= {"speculation": "mtp"}
+    [server] = servers(advisor.export(case, "llama-cpp").content, "llama-cpp", stubs)
+    check_documented(server)
+    assert {"--spec-type": "draft-mtp", "--spec-draft-n-max": "2"}.items() <= server.options.items()
+    # Heads of EAGLE-3 have to be converted for it first.
+    case = case_of("llama-3.3-70b", "h100-sxm", 1)
+    case["workload"] |= {"speculation": "eagle3"}
+    with pytest.raises(advisor.InputError, match="no speculative decoding by EAGLE-3"):
+        advisor.export(case, "llama-cpp")
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,24 @@ def test_servers_are_offered_drafts_that_exist_for_the_model(preset: str, heads:
     assert any("--prefix-hits" in text for text in told) is bool(heads)
 
 
+@pytest.mark.parametrize(
+    ("preset", "drafts"),
+    # llama.cpp drafts with a checkpoint's own heads (common/arg.cpp of build 10513, draft-mtp);
+    # heads of EAGLE-3 on the hub are files of vLLM and SGLang.
+    [("qwen3.6-27b", {"mtp"}), ("llama-3.1-8b", set())],
+)
+def test_a_tool_is_offered_the_drafts_that_it_can_be_told(preset: str, drafts: set[str]) -> None:
+    case = {
+        "model": {"preset": preset},
+        "workload": {"kind": "serving", "concurrency": 1},
+        "limits": {"owned": [{"accelerator": "rtx-5090"}]},
+    }
+    found = advisor.recommend(case)
+    assert "llama.cpp" in found.answer
+    told = " ".join(item.message for item in found.advice)
+    assert set(re.findall(r"\(--speculation (\w+)\)", told)) == drafts
+
+
 def test_only_the_first_plans_assumptions_stand_beside_it() -> None:
     case = {
         "model": {"preset": "llama-3.1-8b"},

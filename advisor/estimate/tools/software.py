@@ -261,13 +261,16 @@ class ToolRules:
             name = workload.weight_format or own
             return f"does not serve {name} weights there"
         offer, pools = tool.serving or ServingOffer(), workload.disaggregated
-        layout = self.case.layout
+        layout, method = self.case.layout, workload.speculation
         few = tool.name in tool_choice().few.tools and self.asked is None
         splits = few and self.duty is Duty.GENERATE and layout is not None and layout.tensor > 1
         lacks = {
             "divides no model over unlike cards": isinstance(card, UnlikeCards)
             and not offer.unlike_cards,
             "serves no adapters beside a model": workload.adapters and not offer.adapters,
+            f"offers no speculative decoding by {method and method.label}": method is not None
+            and method.ready
+            and not tool.drafts(card, method),
             "searches over no beams": workload.beam_size > 1 and not offer.beams,
             "has no prefill and decode pools there": pools and card.vendor not in offer.pools,
             "keeps no layers in the host's memory": self._states_layout

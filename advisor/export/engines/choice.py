@@ -233,7 +233,7 @@ def _techniques(
         else "",
     }
     headless = lacks.get(method, "") if method else ""
-    if method and (headless or program.backend(card) not in program.drafts.get(method, ())):
+    if method and (headless or not program.tool.drafts(card, method)):
         update = dict.fromkeys(("speculation", "draft_tokens", "acceptance", "text_kind"))
         own = method in (Speculation.NGRAM, Speculation.MTP)
         why = f"{program.title} lacks that here" if own else "a case names no weights for them"

@@ -228,6 +228,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "heads_drafted": lambda one: drafted(one.workload) + 1,
     "image_size": lambda one: one.setup.model.sample and one.setup.model.sample.image_size,
     "in_turn": in_turn,
+    "looked_up": lambda _: LOOKED_UP,
     "images": lambda one: _where(
         one.workload.images_per_request, json.dumps({"image": one.workload.images_per_request})
     ),

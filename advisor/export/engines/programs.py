@@ -106,8 +106,6 @@ class Program(Noun):
     """Weight format -> the format that the program takes in its place."""
     cache: dict[str, str]
     """Format of keys and values -> the option's value; empty: the program's own 16 bits."""
-    drafts: dict[Speculation, tuple[str, ...]] = Field(default_factory=dict)
-    """Way to draft without a second checkpoint -> backends on which a file may ask for it."""
     extras: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
     """Duty -> packages that it takes beside the image."""
     most: int = 1024

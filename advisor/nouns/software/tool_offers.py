@@ -12,6 +12,7 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.stacks import DEGREES, Degree
+from advisor.nouns.techniques import Speculation
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
@@ -276,6 +277,8 @@ class ServingOffer(Noun):
     """Whether requests of several LoRA adapters share a server."""
     pools: tuple[str, ...] = ()
     """Vendors on whose cards one server reads prompts for another, which writes the answers."""
+    drafts: dict[Speculation, tuple[str, ...]] = Field(default_factory=dict)
+    """Way to draft without a checkpoint of one's own -> backends on which it does."""
     beams: bool = False
     """Whether its decoder tries several texts beside each other."""
     at_once: dict[str, PositiveInt] = Field(default_factory=dict)

@@ -23,6 +23,7 @@ from advisor.nouns.precision import PrecisionRecipe
 from advisor.nouns.software.stacks import Degree
 from advisor.nouns.software.tool_choice import Duty, ToolChoice, Words
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
+from advisor.nouns.techniques import Speculation
 from advisor.nouns.training_choices import FineTuningMethod, Preference
 
 TOOLS: Final = "tools.yaml"
@@ -167,6 +168,11 @@ class Tool(Noun):
         if family in self.fused:
             return self.fused_stack
         return (master and self.stack_with_master) or self.stack
+
+    def drafts(self, card: Accelerator, method: Speculation) -> bool:
+        """Whether it drafts this way on a card, without a checkpoint of one's own."""
+        backend, _ = self.support(card) or ("", Support())
+        return self.serving is not None and backend in self.serving.drafts.get(method, ())
 
     @by_identity(4096)
     def divides(self, card: Accelerator, degree: Degree) -> bool:

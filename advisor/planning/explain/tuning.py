@@ -38,7 +38,7 @@ from advisor.nouns.layout import Offload, Recompute
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.tools import known_tools, usual_tools
-from advisor.nouns.techniques import Speculation, technique_facts
+from advisor.nouns.techniques import Speculation, TextKind, technique_facts
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
@@ -55,6 +55,8 @@ LONG_PROMPT: Final = 256
 LARGE_STEP: Final = 2048
 """Prompt tokens of one step that are offered where an engine reads fewer: ``-b`` of llama.cpp,
 whose ``-ub`` is 512 (tools/server/README.md of ggml-org/llama.cpp at 00dc8057)."""
+REPEATING: Final = (TextKind.SUMMARY, TextKind.RAG)
+"""Texts that repeat their prompts. n-grams draft little else (data/serving_techniques.yaml)."""
 WORTH: Final = 0.95
 """A technique is told if a time falls to this share of it."""
 
@@ -88,7 +90,7 @@ def served_improvements(
     told = []
     duty = duty_of(workload, architecture)
     engine = constants_of(asked.calibration, placement.tool, placement.accelerator, duty).serving
-    for title, update in _offers(workload, architecture, engine):
+    for title, update in _offers(workload, architecture, engine, placement):
         own = asked.case.changed(workload=workload.changed(**update))
         changed = estimate_configuration(asked.of(own), placement)
         after_first, after_token, after_output = speeds(changed)
@@ -129,7 +131,7 @@ def _faster_tools(
 
 
 def _offers(
-    workload: Serving, architecture: ModelArchitecture, engine: ServingFacts
+    workload: Serving, architecture: ModelArchitecture, engine: ServingFacts, placement: Placement
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     longest = min(LARGE_STEP, workload.input_tokens)
     if workload.step_tokens is None and engine.batched_tokens < longest:
@@ -143,14 +145,18 @@ def _offers(
             f"prompts of which {percent(HIT_SHARE)} are cached (--prefix-hits {HIT_SHARE:.0%})",
             {"prefix_hit_share": HIT_SHARE},
         )
-    if workload.speculation is None:
-        published = next(iter(heads_of(architecture).values()), None)
-        methods = {Speculation.NGRAM: ""}
+    tool = placement.tool
+    if workload.speculation is None and tool is not None:
+        methods = dict[Speculation, str]()
         if architecture.prediction_layers:
-            methods = {Speculation.MTP: ""} | methods
-        elif published is not None:
-            methods = {Speculation.EAGLE3: f", {published}"} | methods
+            methods[Speculation.MTP] = ""
+        elif published := heads_of(architecture).get(tool.name):
+            methods[Speculation.EAGLE3] = f", {published}"
+        if workload.text_kind in REPEATING:
+            methods[Speculation.NGRAM] = ""
         for method, heads in methods.items():
+            if not tool.drafts(placement.accelerator, method):
+                continue
             title = technique_facts().speculation[method].title
             yield (
                 f"speculative decoding with {title}{heads} (--speculation {method})",
