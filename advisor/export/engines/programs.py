@@ -25,7 +25,6 @@ from advisor.nouns.software.stacks import Degree
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tool_offers import numbers
 from advisor.nouns.software.tools import Tool, known_tools
-from advisor.nouns.techniques import Speculation
 
 FILE: Final = "serving_programs.yaml"
 
