@@ -157,6 +157,8 @@ def capital_usd(
 def residual_share(*, months: Number, life_years: Number) -> Number:
     r"""Residual value relative to the price, falling in a straight line to zero. [fraction]
 
+    The first sale costs what a year does: nobody pays a new machine's price for a used one.
+
     Parameters
     ----------
     months : float or ndarray
@@ -166,14 +168,17 @@ def residual_share(*, months: Number, life_years: Number) -> Number:
 
     Notes
     -----
-    .. math:: s = \max\left(0,\; 1 - \frac{T}{12\,L}\right)
+    .. math:: s = \max\left(0,\; 1 - \frac{\max(T, 12)}{12\,L}\right)
 
     Examples
     --------
     >>> round(float(residual_share(months=36, life_years=5.0)), 3)
     0.4
+    >>> round(float(residual_share(months=3, life_years=5.0)), 3)
+    0.8
     """
-    share: Number = np.maximum(0.0, 1 - months / (MONTHS_PER_YEAR * life_years))
+    aged = np.maximum(months, MONTHS_PER_YEAR)
+    share: Number = np.maximum(0.0, 1 - aged / (MONTHS_PER_YEAR * life_years))
     return share
 
 

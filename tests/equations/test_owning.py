@@ -36,7 +36,7 @@ def test_arrays_and_scalars_agree() -> None:
         assert np.asarray(many)[index] == pytest.approx(one, rel=1e-12)
     assert np.asarray(many)[0] == 0
     shares = residual_share(months=months, life_years=2.0)
-    assert np.asarray(shares).tolist() == [1.0, 0.5, 0.0]
+    assert np.asarray(shares).tolist() == [0.5, 0.5, 0.0]  # the first sale costs a year
 
 
 def test_money_of_the_future_is_worth_less() -> None:
