@@ -1,7 +1,5 @@
 """Finds a shape for a parameter count: a published dense model, scaled to fit."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from math import log, sqrt
 from typing import Final, NamedTuple
@@ -105,6 +103,51 @@ def whole_shape(parameters: float, known: AssumedShape | None = None) -> Assumed
         intermediate_size=shape.feed_forward[0].width,
         vocab_size=shape.vocab_size,
     )
+
+
+def _size(shape: TransformerShape) -> int:
+    return sum(op.layers * op.parameters for op in shape.rows())
+
+
+class _Frame(NamedTuple):
+    """A shape without depth and feed-forward width."""
+
+    published: PublishedModel
+    hidden: int
+    heads: int
+    groups: int
+    head_dim: int
+    vocab: int
+
+    def shape(self, layers: int, width: int) -> TransformerShape:
+        """Return the complete shape."""
+        plain = not self.published.gated
+        attention = AttentionShape(
+            windows=(WindowLayers(layers=layers),),
+            heads=self.heads,
+            key_value_heads=self.groups,
+            head_dim=self.head_dim,
+            value_head_dim=self.head_dim,
+            input_bias=plain,
+            output_bias=plain,
+            rotary=not plain,
+        )
+        feed_forward = FeedForwardShape(
+            layers=layers,
+            width=width,
+            gated=not plain,
+            activation="gelu" if plain else "silu",
+            bias=plain,
+        )
+        return TransformerShape(
+            hidden_size=self.hidden,
+            vocab_size=self.vocab,
+            attention=(attention,),
+            feed_forward=(feed_forward,),
+            norm=Norm(kind=NormKind.LAYER, bias=True) if plain else Norm(),
+            tied=self.published.tied,
+            positions=self.published.positions if plain else 0,
+        )
 
 
 def _shaped(parameters: float, known: AssumedShape) -> tuple[int, PublishedModel, TransformerShape]:
@@ -256,48 +299,3 @@ def _heads(wanted: float, groups: int) -> int:
     """Return a number of heads that tensor parallelism and the query groups divide well."""
     step = groups * -(-(8 if wanted >= 24 else 4 if wanted >= 8 else 1) // groups)
     return max(step, round(wanted / step) * step)
-
-
-def _size(shape: TransformerShape) -> int:
-    return sum(op.layers * op.parameters for op in shape.rows())
-
-
-class _Frame(NamedTuple):
-    """A shape without depth and feed-forward width."""
-
-    published: PublishedModel
-    hidden: int
-    heads: int
-    groups: int
-    head_dim: int
-    vocab: int
-
-    def shape(self, layers: int, width: int) -> TransformerShape:
-        """Return the complete shape."""
-        plain = not self.published.gated
-        attention = AttentionShape(
-            windows=(WindowLayers(layers=layers),),
-            heads=self.heads,
-            key_value_heads=self.groups,
-            head_dim=self.head_dim,
-            value_head_dim=self.head_dim,
-            input_bias=plain,
-            output_bias=plain,
-            rotary=not plain,
-        )
-        feed_forward = FeedForwardShape(
-            layers=layers,
-            width=width,
-            gated=not plain,
-            activation="gelu" if plain else "silu",
-            bias=plain,
-        )
-        return TransformerShape(
-            hidden_size=self.hidden,
-            vocab_size=self.vocab,
-            attention=(attention,),
-            feed_forward=(feed_forward,),
-            norm=Norm(kind=NormKind.LAYER, bias=True) if plain else Norm(),
-            tied=self.published.tied,
-            positions=self.published.positions if plain else 0,
-        )

@@ -5,9 +5,8 @@ from functools import cache
 from typing import Final
 
 from advisor.architecture.presets import first_hub_id, list_presets
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 
 FILE: Final = "model_titles.yaml"
 SIZE: Final = re.compile(r"(a?)(\d+(?:\.\d+)?)([bm])")
@@ -22,9 +21,7 @@ class _Titles(Noun):
     sizes: dict[str, int]
 
 
-@cache
-def _titles() -> _Titles:
-    return read_record(data_path(FILE), _Titles)
+_titles = shipped(FILE, _Titles)
 
 
 def model_title(preset: str) -> str:

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from advisor.catalog.files.checks import check_order
 from advisor.catalog.records import IsoDate, Record, Text
-from advisor.errors import InputError
 from advisor.foundation import names
 from advisor.foundation.data_records import read_table
+from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Confidence
 
@@ -73,11 +73,6 @@ def api_named(name: str, known: Sequence[ApiPrice]) -> ApiPrice:
         return found[0]
     titles = {item.name.casefold(): item.name for item in found or known}
     near = list(titles) if found else get_close_matches(wanted, titles, n=3, cutoff=0.4)
-    raise InputError(
-        "several providers offer this model" if found else "no such hosted model in the table",
-        value=name,
-        allowed="provider/model of data/api_prices.csv"
-        + (f"; nearest: {', '.join(titles[item] for item in near)}" if near else ""),
-        remedy="Name one, or state its prices (--api-price, --api-input-price).",
-        field="renting.api",
-    )
+    nearest = f"; nearest: {', '.join(titles[item] for item in near)}" if near else ""
+    fault = "several providers offer this model" if found else "no such hosted model in the table"
+    raise refusal("no_hosted_model", value=name, fault=fault, nearest=nearest)

@@ -1,11 +1,9 @@
 """The catalog: accelerators, offers and the sources behind them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable, Sequence
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Annotated, Any, Final, Self, TypeVar, cast
 
 from pydantic import Field
@@ -13,10 +11,9 @@ from pydantic import Field
 from advisor.catalog.api_prices import ApiPrice
 from advisor.catalog.files.quotes import converted
 from advisor.errors import InputError
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.refusals import refusal
-from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import (
     JOIN,
@@ -167,7 +164,7 @@ class Catalog(Noun):
         """Return the software that an accelerator needs; None if the catalog has no entry."""
         return self.software.get(accelerator.compute_capability or "")
 
-    def at_rate(self, currency: str, usd: float) -> Catalog:
+    def at_rate(self, currency: str, usd: float) -> Self:
         """Return the catalog with the prices of a currency (EUR) at a new rate. [USD for one unit]
 
         Raises InputError if no offer is quoted in that currency, or the rate is no possible one.
@@ -281,9 +278,7 @@ class Catalog(Noun):
         return {key: tuple(offers) for key, offers in groups.items()}
 
 
-@cache
-def _facts() -> UnlikeFacts:
-    return read_record(data_path("unlike_cards.yaml"), UnlikeFacts)
+_facts = shipped("unlike_cards.yaml", UnlikeFacts)
 
 
 def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:

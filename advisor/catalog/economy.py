@@ -1,12 +1,10 @@
 """Money outside the catalog: tariffs and carbon by place, billing, commitments, owning defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -143,7 +141,7 @@ class Default(Record):
     confidence: Confidence
 
     @model_validator(mode="after")
-    def _in_order(self) -> Default:
+    def _in_order(self) -> Self:
         told = f"{self.low:g}, {self.expected:g}, {self.high:g}"
         if not self.low <= self.expected <= self.high:
             raise ValueError(f"Give low <= expected <= high, not {told}")

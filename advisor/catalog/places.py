@@ -8,8 +8,7 @@ from typing import Final, Literal
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.records import Key, Record, Text
 from advisor.errors import InputError
-from advisor.foundation.data_records import read_record
-from advisor.foundation.resources import data_path
+from advisor.foundation.data_records import shipped
 
 MOST_NEAR: Final = 6
 """Similar names shown beside one that no offer has."""
@@ -89,9 +88,7 @@ def _is_like(part: str, shape: str) -> bool:
     return longer and part.startswith(first) and part.endswith(last)
 
 
-@cache
-def _places() -> _Places:
-    return read_record(data_path("places.yaml"), _Places)
+_places = shipped("places.yaml", _Places)
 
 
 def _names_of(catalog: Catalog, kind: str) -> dict[str, str]:

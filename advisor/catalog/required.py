@@ -1,12 +1,9 @@
 """Names that the data files must hold: ``data/required.yaml``."""
 
-from functools import cache
-
 from pydantic import Field
 
 from advisor.catalog.records import Record
-from advisor.foundation.data_records import read_record
-from advisor.foundation.resources import data_path
+from advisor.foundation.data_records import shipped
 
 Names = frozenset[str]
 
@@ -30,7 +27,5 @@ class Required(Record):
     """Groups of each field of ``owning_defaults.csv``."""
 
 
-@cache
-def required() -> Required:
-    """Return the names."""
-    return read_record(data_path("required.yaml"), Required)
+required = shipped("required.yaml", Required)
+"""Returns the names."""

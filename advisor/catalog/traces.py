@@ -17,6 +17,7 @@ from advisor.foundation.files.reading import opened, too_large
 from advisor.foundation.files.structured import NotPlainError, read_json
 from advisor.foundation.files.tables import LongRowError, csv_rows, text_lines
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
 
@@ -185,10 +186,5 @@ def _length(tokens: NDArray[np.float64]) -> tuple[int, int]:
 
 
 def _unknown(path: Path, what: str) -> InputError:
-    return InputError(
-        "the demand is not a table that this program reads",
-        value=f"{path.name}: {what}",
-        allowed=ALLOWED,
-        remedy=REMEDY,
-        field=FIELD,
-    )
+    value = f"{path.name}: {what}"
+    return refusal("no_demand_table", value=value, allowed=ALLOWED, remedy=REMEDY, field=FIELD)

@@ -1,11 +1,9 @@
 """What is assumed of a card's machine where no source states it: ``data/usual_machines.yaml``."""
 
-from functools import cache
 from typing import Literal
 
 from advisor.catalog.records import Count, Gigabits, Gigabytes, Record, Text
-from advisor.foundation.data_records import read_record
-from advisor.foundation.resources import data_path
+from advisor.foundation.data_records import shipped
 from advisor.foundation.units import GB, GIB
 from advisor.nouns.hardware import Accelerator, Segment
 
@@ -98,7 +96,5 @@ class UsualMachines(Record):
         return accelerator.segment is Segment.CPU and large
 
 
-@cache
-def usual_machines() -> UsualMachines:
-    """Return the assumptions."""
-    return read_record(data_path("usual_machines.yaml"), UsualMachines)
+usual_machines = shipped("usual_machines.yaml", UsualMachines)
+"""Returns the assumptions."""

@@ -1,16 +1,14 @@
 """Portfolios of the common questions, each from three inputs."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
 from advisor.fleet.portfolio import Portfolio
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.nouns.case_files import load_as
 
 FILE: Final = "common_questions.yaml"
@@ -33,10 +31,8 @@ class _Questions(Noun):
     """A portfolio of two workloads."""
 
 
-@cache
-def common_questions() -> _Questions:
-    """Read the file; ``CatalogError`` if it is damaged."""
-    return read_record(data_path(FILE), _Questions)
+common_questions = shipped(FILE, _Questions)
+"""Reads the file; ``CatalogError`` if it is damaged."""
 
 
 def example_portfolio() -> str:

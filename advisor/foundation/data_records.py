@@ -11,6 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from math import log10
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
@@ -19,6 +20,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from advisor.errors import CatalogError
 from advisor.foundation.data_files import kept, read_text, read_yaml
+from advisor.foundation.resources import data_path
 
 T = TypeVar("T")
 R = TypeVar("R", bound=BaseModel)
@@ -51,6 +53,11 @@ def read_record(path: Path, record: type[R], *, under: str = "") -> R:
         return checked(record.model_validate, whole, file=path.name)
 
     return kept(f"{path.stem}_{record.__name__}", read, path)
+
+
+def shipped(name: str, record: type[R]) -> Callable[[], R]:
+    """Return the function that reads a file of the data folder as one record, once."""
+    return cache(lambda: read_record(data_path(name), record))
 
 
 def read_json(path: Path) -> object:

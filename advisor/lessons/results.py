@@ -1,6 +1,6 @@
 """What a lesson holds: a question, its answer in sentences, and bars to draw."""
 
-from __future__ import annotations
+from typing import Self
 
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
@@ -26,7 +26,7 @@ class Bar(Noun):
         *,
         scale: float = 1.0,
         chosen: bool = False,
-    ) -> Bar:
+    ) -> Self:
         """Return a bar; ``scale`` divides the value into the chart's unit."""
         span = value if isinstance(value, Range) else Range.exact(value)
         drawn = Range(

@@ -1,12 +1,12 @@
 """Vision towers of models that read images in their prompts: published facts."""
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked, read_record
+from advisor.foundation.data_records import checked, shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -72,10 +72,8 @@ class _TowerFile(Noun):
     towers: tuple[VisionTower, ...]
 
 
-@cache
-def vision_towers() -> _TowerFile:
-    """Return the towers with published facts."""
-    return read_record(data_path(VISION_TOWERS), _TowerFile)
+vision_towers = shipped(VISION_TOWERS, _TowerFile)
+"""Returns the towers with published facts."""
 
 
 @lru_cache(maxsize=128)  # every estimate of a served model asks

@@ -4,13 +4,11 @@ The names, with their real bits per element, are rows of ``data/number_formats.j
 """
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Final
 
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.refusals import refusal
-from advisor.foundation.resources import data_path
 from advisor.foundation.units import BITS_PER_BYTE
 
 
@@ -84,9 +82,6 @@ class PrecisionRecipe(Noun):
         return self.element_bytes == FORMAT_BYTES["fp32"]
 
 
-NAME: Final = "number_formats.json"
-
-
 class NumberFormats(Noun):
     """Content of the file."""
 
@@ -138,11 +133,8 @@ def _stored(file: NumberFormats) -> Iterator[WeightFormat]:
         )
 
 
-@cache
-def number_formats() -> NumberFormats:
-    """Read the file."""
-    return read_record(data_path(NAME), NumberFormats)
-
+number_formats = shipped("number_formats.json", NumberFormats)
+"""Reads the file."""
 
 FORMAT_BYTES: Final = number_formats().bytes
 """Bytes of one element without scales. [bytes]"""

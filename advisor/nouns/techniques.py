@@ -1,20 +1,16 @@
 """Techniques of serving: what a case may state of them, and their published gains."""
 
-from functools import cache
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.formatting import percent
 from advisor.foundation.names import HubId
 from advisor.foundation.noun import Noun
 from advisor.foundation.refusals import refusal
-from advisor.foundation.resources import data_path
 from advisor.nouns.images import ImageWork
 from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
-
-TECHNIQUES: Final = "serving_techniques.yaml"
 
 
 class Speculation(Labelled):
@@ -192,10 +188,8 @@ class TechniqueFacts(Noun):
     pools: PoolFacts
 
 
-@cache
-def technique_facts() -> TechniqueFacts:
-    """Return what is published of the techniques."""
-    return read_record(data_path(TECHNIQUES), TechniqueFacts)
+technique_facts = shipped("serving_techniques.yaml", TechniqueFacts)
+"""Returns what is published of the techniques."""
 
 
 def in_words(stated: Techniques) -> str:

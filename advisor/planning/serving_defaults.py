@@ -1,14 +1,12 @@
 """What a served model is held to where a case leaves it open: ``data/serving_defaults.yaml``."""
 
-from functools import cache
 from typing import Annotated, Final
 
 from pydantic import Field
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import GB, MILLISECOND
 from advisor.nouns.case import Case
@@ -51,10 +49,8 @@ class ServingDefaults(Noun):
     start: Start
 
 
-@cache
-def serving_defaults() -> ServingDefaults:
-    """Return the defaults."""
-    return read_record(data_path("serving_defaults.yaml"), ServingDefaults)
+serving_defaults = shipped("serving_defaults.yaml", ServingDefaults)
+"""Returns the defaults."""
 
 
 def at_reading_speed(case: Case, architecture: ModelArchitecture) -> Case:

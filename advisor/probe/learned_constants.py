@@ -1,13 +1,14 @@
 """Turns a report into the kernel constants of the measured machine, for use in estimates."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from advisor.calibration.fitting.kernel_tables import kernel_fits
-from advisor.calibration.fitting.robust import Floats, errors, fit_log_times, quality, rounded
+from advisor.calibration.fitting.robust import fit_curve, quality, rounded
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.equations.roofline import matmul_time_s
@@ -176,28 +177,12 @@ def _curve(
     m, n, k = (np.array([float(getattr(row, name)) for row in rows]) for name in ("m", "n", "k"))
     moved = np.array([operand_and_result_bytes(row.format, row.m, row.n, row.k) for row in rows])
 
-    def times(values: Floats) -> Floats:
-        overhead_s, compute, bandwidth, half_tiles, half_depth = (float(x) for x in values)
-        return np.asarray(
-            matmul_time_s(
-                flops=2.0 * m * n * k,
-                moved_bytes=moved,
-                output_elements=m * n,
-                depth=k,
-                peak_flops_per_s=peaks,
-                bandwidth_bytes_per_s=accelerator.memory_bandwidth_bytes_per_s,
-                overhead_s=overhead_s,
-                compute=compute,
-                bandwidth=bandwidth,
-                half_tiles=half_tiles,
-                half_depth=half_depth,
-            )
-        )
-
-    constants = kernel_fits().curves["matmul"]
-    found = fit_log_times(times, measured, constants)
-    values = np.array([rounded(float(value)) for value in found.values])
-    names = (item.name for item in constants)
-    curve = MatmulEfficiency(**dict(zip(names, values.tolist(), strict=True)))
-    fit = quality(errors(times(values), measured), fit=found)
-    return curve.changed(fit=fit)
+    sizes = {"flops": 2.0 * m * n * k, "moved_bytes": moved, "output_elements": m * n, "depth": k}
+    predict = partial(
+        matmul_time_s,
+        **sizes,
+        peak_flops_per_s=peaks,
+        bandwidth_bytes_per_s=accelerator.memory_bandwidth_bytes_per_s,
+    )
+    found = fit_curve(predict, measured, kernel_fits().curves["matmul"])
+    return MatmulEfficiency(**found.values, fit=quality(found.errors, fit=found.fit))

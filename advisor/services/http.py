@@ -40,8 +40,12 @@ WAITING: Final = 32
 """Questions that may wait for a free worker."""
 
 
-class BusyError(AdvisorError):
-    """More questions wait than the service takes."""
+class RefusedError(AdvisorError):
+    """A request that the service does not answer, with its HTTP status."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Work:
@@ -64,7 +68,7 @@ class Work:
     def answer(self, door: Door, question: Noun) -> Future[str]:
         """Return the future answer as JSON text.
 
-        Raises ``BusyError`` if as many are under way as the service takes.
+        Raises ``RefusedError`` if as many are under way as the service takes.
         """
         place = self._place(door, question)
         kept = self._shelf.find(place)
@@ -78,7 +82,7 @@ class Work:
                 return self._running[place]
             if len(self._running) >= self._most:
                 busy = f"{len(self._running)} questions are under way. Ask again in a few seconds."
-                raise BusyError(busy)
+                raise RefusedError(busy, status=BUSY)
             # Registered first: a quick answer must find itself there when it ends.
             future = self._running[place] = self._pool.submit(self._computed, place, door, question)
             self._asked[future] = 1
@@ -208,9 +212,11 @@ async def _body(request: Request) -> bytes:
             async for part in request.stream():
                 content += part
                 if len(content) > MAX_CASE_BYTES:
-                    raise _TooLargeError
+                    most = f"the body is too large; allowed: up to {MAX_CASE_BYTES:,} bytes"
+                    raise RefusedError(most, status=TOO_LARGE)
     except TimeoutError:
-        raise _SlowError from None
+        slow = f"the body did not arrive within {READ_S:g} s. Send it again."
+        raise RefusedError(slow, status=SLOW) from None
     return bytes(content)
 
 
@@ -222,19 +228,6 @@ def _question(door: Door, body: bytes) -> Noun:
         reason = error.what if isinstance(error, NotPlainError) else "it is not UTF-8"
         raise refusal("body_not_json", reason=reason, value=body[:60]) from None
     return asked(door, content)
-
-
-class _TooLargeError(AdvisorError):
-    def __init__(self) -> None:
-        super().__init__(f"the body is too large; allowed: up to {MAX_CASE_BYTES:,} bytes")
-
-
-class _SlowError(AdvisorError):
-    def __init__(self) -> None:
-        super().__init__(f"the body did not arrive within {READ_S:g} s. Send it again.")
-
-
-STATUSES: Final = {_TooLargeError: TOO_LARGE, _SlowError: SLOW, BusyError: BUSY}
 
 
 def create_app(*, timeout_s: float = TIMEOUT_S) -> FastAPI:
@@ -289,8 +282,8 @@ async def _answered(work: Work, door: Door, request: Request, timeout_s: float) 
         text = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(found)), timeout_s)
     except InputError as error:
         return _refused(error)
-    except (_TooLargeError, _SlowError, BusyError, CatalogError, ResourceError) as error:
-        return _problem(STATUSES.get(type(error), DEFECT), error)
+    except (RefusedError, CatalogError, ResourceError) as error:
+        return _problem(getattr(error, "status", DEFECT), error)
     except TimeoutError:
         if found is not None:
             work.leave(found)

@@ -87,13 +87,7 @@ def read_grid(content: Mapping[str, Any]) -> Grid:
 
 
 def _too_many(what: str, most: int, *, field: str = "") -> InputError:
-    return InputError(
-        f"the grid {what}",
-        value=f"more than {most:,}",
-        allowed=f"up to {most:,}",
-        remedy="Give fewer of them, or split the sweep.",
-        field=field,
-    )
+    return refusal("grid_too_large", fault=what, most=most, field=field)
 
 
 def _place(path: str, value: object, grid: Grid) -> None:
@@ -164,10 +158,4 @@ def _number(path: str, name: str, value: object) -> float:
 
 
 def _no_range(path: str, given: Mapping[str, object], allowed: str) -> InputError:
-    return InputError(
-        f"{path} is no range",
-        value=dict(given),
-        allowed=allowed,
-        remedy="Write {from: 1024, to: 8192, factor: 2} or {from: 1, to: 8, step: 1}.",
-        field=path,
-    )
+    return refusal("no_range", value=dict(given), allowed=allowed, field=path)

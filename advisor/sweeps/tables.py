@@ -70,12 +70,8 @@ def _meant(name: str, value: object) -> object:
 
 def _checked(names: list[str]) -> tuple[str, ...]:
     if not names or len(names) > MAX_COLUMNS:
-        raise InputError(
-            "the table has no columns" if not names else "the table has too many columns",
-            value=f"{len(names):,}",
-            allowed=f"1 to {MAX_COLUMNS}",
-            remedy=REMEDY,
-        )
+        many, value = "too many" if names else "no", f"{len(names):,}"
+        raise refusal("table_columns", value=value, many=many, most=MAX_COLUMNS, remedy=REMEDY)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise refusal("column_twice", value=twice[0], field=twice[0])
@@ -126,18 +122,11 @@ class CsvTable(_FileTable):
         """Yield every row's question."""
         for row in islice(filter(None, self._rows()), 1, None):
             if len(row) > len(self.columns):
-                yield Question({}, self._too_long(row))
+                most, value = len(self.columns), f"{len(row):,}"
+                yield Question({}, refusal("row_too_long", value=value, most=most))
             else:
                 cells = zip(self.columns, map(str.strip, row), strict=False)
                 yield row_question(dict(cells))
-
-    def _too_long(self, row: list[str]) -> InputError:
-        return InputError(
-            "the row has more cells than the table has columns",
-            value=f"{len(row):,}",
-            allowed=f"up to {len(self.columns)}",
-            remedy="Put cells that hold a comma in quotes.",
-        )
 
     def _rows(self) -> Iterator[list[str]]:
         with _opened(self.path) as stream:

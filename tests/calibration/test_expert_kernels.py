@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.calibration.fitting.expert_kernels import fit_experts
 from advisor.calibration.fitting.kernel_tables import FOLDER, Experts, read_kernel_tables
+from advisor.calibration.fitting.kernels import fit_experts
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.loader import load_catalog
 from advisor.foundation.resources import data_path

@@ -71,6 +71,7 @@ from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import technique_facts
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.probe.checks.training_check import check_models
+from advisor.probe.measuring.plan import probe_sizes
 
 YAML = """\
 sources:
@@ -382,6 +383,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "kernel_facts.yaml": kernel_facts,
     "curve_words.yaml": curve_words,
     "check_models.yaml": check_models,
+    "probe_sizes.yaml": probe_sizes,
     "measurement_tables.yaml": measurement_tables,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),
     "model_families.yaml": lambda: (

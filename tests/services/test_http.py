@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 import advisor
 from advisor.errors import InputError
 from advisor.services import http
-from advisor.services.http import BusyError, Work
+from advisor.services.http import RefusedError, Work
 from advisor.services.questions import doors
 from benchmarks.replicas import free_port, running
 from tests.cases import tune
@@ -197,7 +197,7 @@ def test_equal_questions_are_computed_once_and_others_wait_within_bounds() -> No
     assert started.acquire(timeout=30)
     again = work.answer(door, question)
     other = work.answer(door, advisor.load_case(CASE | {"objective": "fastest"}))
-    with pytest.raises(BusyError, match="2 questions are under way"):
+    with pytest.raises(RefusedError, match="2 questions are under way"):
         work.answer(door, advisor.load_case(CASE | {"objective": "best_value"}))
     go.set()
 

@@ -1,22 +1,18 @@
 """Reads a Hugging Face ``config.json``. Every value has bounds, and errors name the field."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Final, NoReturn
 
 from advisor.errors import InputError
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.files.structured import MAX_VALUES, NotPlainError, read_json
 from advisor.foundation.names import printable
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 
 MAX_CONFIG_BYTES: Final = 2_500_000
 MAX_DEPTH: Final = 40
 BYTES_PER_VALUE: Final = 10
 """Fewest bytes of text per value, on average over a file. It bounds the memory of the values."""
-
-FILE: Final = "config_fields.json"
 
 
 class FieldFacts(Noun):
@@ -36,11 +32,8 @@ class FieldFacts(Noun):
     """Of models without a published class to compare: the table follows the fields' names."""
 
 
-@cache
-def field_facts() -> FieldFacts:
-    """Read the file."""
-    return read_record(data_path(FILE), FieldFacts)
-
+field_facts = shipped("config_fields.json", FieldFacts)
+"""Reads the file."""
 
 ALIASES: Final = field_facts().aliases
 """Other spellings of fields in older configurations."""
@@ -298,10 +291,5 @@ def _size(raw: bytes) -> str:
 
 
 def _refuse(what: str, value: object, allowed: str) -> NoReturn:
-    raise InputError(
-        what,
-        value=value,
-        allowed=allowed,
-        remedy="Paste the whole config.json of the model's page.",
-        field="model.config",
-    )
+    remedy = "Paste the whole config.json of the model's page."
+    raise InputError(what, value=value, allowed=allowed, remedy=remedy, field="model.config")

@@ -1,7 +1,5 @@
 """Builds the operator table from a Hugging Face ``config.json``, or from its text tower."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final
@@ -137,7 +135,8 @@ def architecture_from_config(
         trimmed = (note,)
     published = text if "quantization_config" in text else config
     stored, rounded = weight_format(published)
-    shown = name or _published_name(fields) or kind or "pasted config"
+    path = fields.text("_name_or_path", "").strip().rstrip("/")
+    shown = name or path.rpartition("/")[2] or kind or "pasted config"
     positions = fields.optional_count("max_position_embeddings")
     facts: dict[str, Any] = {
         "name": display_name(shown, field="the model's name"),
@@ -190,12 +189,6 @@ def _shape(family: Family, fields: ConfigFields, towers: tuple[Tower, ...]) -> N
     if isinstance(shape, TransformerShape):
         return shape.changed(towers=towers)
     return shape
-
-
-def _published_name(fields: ConfigFields) -> str:
-    """Return the last part of the path in the configuration's name."""
-    path = fields.text("_name_or_path", "").strip().rstrip("/")
-    return path.rpartition("/")[2]
 
 
 def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, ...]:

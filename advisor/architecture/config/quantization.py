@@ -1,15 +1,11 @@
 """Reads from ``quantization_config`` how a published checkpoint stores its weights."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Final
 
 from advisor.architecture.config.fields import ConfigFields
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
-
-FILE: Final = "quantization.json"
 
 
 class QuantizationFacts(Noun):
@@ -35,11 +31,8 @@ class QuantizationFacts(Noun):
     stacks: frozenset[str]
 
 
-@cache
-def quantization_facts() -> QuantizationFacts:
-    """Read what quantised checkpoints call their formats and modules."""
-    return read_record(data_path(FILE), QuantizationFacts)
-
+quantization_facts = shipped("quantization.json", QuantizationFacts)
+"""Reads what quantised checkpoints call their formats and modules."""
 
 NARROW_BITS: Final = 4
 """Widths that no engine serves count as 4 bits up to this width, and as 8 bits above it."""

@@ -50,12 +50,8 @@ def stages(fields: ConfigFields) -> tuple[tuple[int, int], ...]:
     widths, counts = stage_counts(fields, "hidden_sizes"), stage_counts(fields, "depths")
     most = LIMITS["num_hidden_layers"]
     if len(widths) != len(counts) or max(counts) > most:
-        fields.fail(
-            "config fields hidden_sizes and depths have different lengths",
-            "depths",
-            list(counts),
-            f"{len(widths)} numbers up to {most:,}",
-        )
+        what = "config fields hidden_sizes and depths have different lengths"
+        fields.fail(what, "depths", list(counts), f"{len(widths)} numbers up to {most:,}")
     return tuple(zip(widths, counts, strict=True))
 
 

@@ -92,12 +92,9 @@ def minimax_m3(fields: ConfigFields) -> TransformerShape:
     listed = fields.counts("moe_layer_freq", maximum=1)
     routed = parts.sparse_layers(fields, sum(listed) if listed else layers)
     if sparse > layers or routed > layers:
-        fields.fail(
-            "config field moe_layer_freq or sparse_attention_freq does not match the layers",
-            "moe_layer_freq",
-            f"{max(sparse, routed)} layers",
-            f"lists of {layers} values",
-        )
+        what = "config field moe_layer_freq or sparse_attention_freq does not match the layers"
+        found = f"{max(sparse, routed)} layers"
+        fields.fail(what, "moe_layer_freq", found, f"lists of {layers} values")
     full = parts.attention_shape(fields, layers=layers - sparse, query_key_norm="head")
     indexer = _block_indexer(fields, nested, sparse) if sparse else None
     picking = parts.attention_shape(fields, layers=sparse, query_key_norm="head", indexer=indexer)

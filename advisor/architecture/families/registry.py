@@ -1,7 +1,5 @@
 """How to read each ``model_type``, and which are refused, from ``data/model_families.yaml``."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
@@ -12,9 +10,8 @@ from pydantic import Field, model_validator
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import DecoderSettings, decoder_of
 from advisor.architecture.table.model import Network, Unit
-from advisor.foundation.data_records import checked, read_record, refuse
+from advisor.foundation.data_records import checked, refuse, shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 
 FILE = "model_families.yaml"
 
@@ -102,6 +99,4 @@ def named_type(fields: ConfigFields) -> str:
     return fields.text("model_type", fields.text("_class_name", "")).lower()
 
 
-@cache
-def _file() -> _FamilyFile:
-    return read_record(data_path(FILE), _FamilyFile)
+_file = shipped(FILE, _FamilyFile)

@@ -1,11 +1,9 @@
 """State of the layer compiler: the current tensor, its kept copies, and the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 from advisor.architecture.table.operators import (
     Operator,
@@ -51,21 +49,10 @@ class Signal:
         """Number of elements in one sample."""
         return self.width * self.positions
 
-    def fresh(
-        self,
-        *,
-        width: int | None = None,
-        grid: tuple[int, ...] | None = None,
-        form: SavedFormat | None = None,
-        gradient: bool = True,
-    ) -> Signal:
-        """Return a new tensor like this one, without kept copies."""
-        return Signal(
-            width=self.width if width is None else width,
-            grid=self.grid if grid is None else grid,
-            format=self.format if form is None else form,
-            gradient=gradient,
-        )
+    def fresh(self, *, form: SavedFormat | None = None, **sizes: Any) -> Self:
+        """Return a new tensor like this one but for format and ``sizes``, without kept copies."""
+        changed: dict[str, Any] = {"kept": set(), "gradient": True, **sizes}
+        return replace(self, format=form or self.format, **changed)
 
 
 @dataclass(slots=True)
@@ -115,9 +102,8 @@ class Build:
     def put(self, signal: Signal) -> None:
         """Set the input of the next layer."""
         if signal.elements > MAX_ELEMENTS:
-            self.fail(
-                "a layer makes a tensor that no memory can hold", f"{signal.elements:.3g} elements"
-            )
+            found = f"{signal.elements:.3g} elements"
+            self.fail("a layer makes a tensor that no memory can hold", found)
         self.signal = signal
 
     def saved_signal(self, name: str) -> Signal:
@@ -236,10 +222,5 @@ class Build:
 
     def fail(self, what: str, value: object, allowed: str = "less") -> NoReturn:
         """Refuse the stack."""
-        raise InputError(
-            what,
-            value=value,
-            allowed=allowed,
-            remedy="Correct the layer, or the size of the input.",
-            field=FIELD,
-        )
+        remedy = "Correct the layer, or the size of the input."
+        raise InputError(what, value=value, allowed=allowed, remedy=remedy, field=FIELD)

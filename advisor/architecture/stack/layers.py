@@ -5,8 +5,6 @@ Presets and users' own stacks are lists of layers. The input of a list determine
 flow between them. Widths are channels of an image or features of a token.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,16 +4,13 @@ A quantised tensor is stored in blocks along its first dimension: a few scales, 
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
-
-FILE: Final = "gguf.yaml"
 
 
 class GgmlType(Noun):
@@ -93,11 +90,8 @@ class GgufFacts(Noun):
         return next(item for item in self.types.values() if item.name == name)
 
 
-@cache
-def gguf_facts() -> GgufFacts:
-    """Return what llama.cpp's files can hold."""
-    return read_record(data_path(FILE), GgufFacts)
-
+gguf_facts = shipped("gguf.yaml", GgufFacts)
+"""Returns what llama.cpp's files can hold."""
 
 GROUPED: Final = 4
 """From this many query heads per key-value head on, the value projection gets more bits."""

@@ -89,11 +89,8 @@ class _Cursor:
         if self.position > self.size:
             refuse("the GGUF file is truncated", f"{self.size:,} bytes", "a complete .gguf file")
         if self.position > MAX_HEADER_BYTES:
-            refuse(
-                "the GGUF header is too large",
-                f"over {MAX_HEADER_BYTES:,} bytes",
-                f"at most {MAX_HEADER_BYTES:,} bytes",
-            )
+            most = f"{MAX_HEADER_BYTES:,} bytes"
+            refuse("the GGUF header is too large", f"over {most}", f"at most {most}")
 
     def take(self, count: int) -> bytes:
         self._advance(count)
@@ -134,11 +131,8 @@ class _Cursor:
     def skip_strings(self, count: int) -> None:
         self._strings += count
         if self._strings > MAX_STRINGS:
-            refuse(
-                "the GGUF metadata holds too many strings",
-                self._strings,
-                f"at most {MAX_STRINGS:,}",
-            )
+            most = f"at most {MAX_STRINGS:,}"
+            refuse("the GGUF metadata holds too many strings", self._strings, most)
         for _ in range(count):
             if length := self.u64():
                 self.skip(length)

@@ -10,7 +10,7 @@ of heads (unless a norm per head exists) or how many experts a token visits.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from advisor.architecture.config.fields import load_config_text
 from advisor.architecture.weights.tensor_table import (
@@ -27,6 +27,7 @@ from advisor.architecture.weights.tensor_table import (
 )
 from advisor.foundation.files.reading import is_file
 from advisor.foundation.files.structured import NotPlainError, read_json
+from advisor.foundation.refusals import refusal
 
 LIKELY_HEAD_DIMS: Final = (128, 64)
 """Head dimensions of published Llama-like models. From 3B parameters on, 128 is the usual one."""
@@ -35,17 +36,12 @@ _EMBEDDING: Final = "embed_tokens.weight"
 _BUFFERS: Final = ".rotary_emb.inv_freq"
 _BLOCK: Final = re.compile(r"layers\.(\d{1,5})\.(.+)")
 _PLAIN: Final = frozenset(
-    {
-        "self_attn.q_proj.weight",
-        "self_attn.k_proj.weight",
-        "self_attn.v_proj.weight",
-        "self_attn.o_proj.weight",
-        "mlp.gate_proj.weight",
-        "mlp.up_proj.weight",
-        "mlp.down_proj.weight",
-        "input_layernorm.weight",
-        "post_attention_layernorm.weight",
-    }
+    f"{name}.weight"
+    for name in (
+        *(f"self_attn.{name}_proj" for name in ("q", "k", "v", "o")),
+        *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
+        *("input_layernorm", "post_attention_layernorm"),
+    )
 )
 _BIASES: Final = frozenset(f"self_attn.{name}_proj.bias" for name in "qkv")
 _NORMS: Final = frozenset({"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
@@ -63,13 +59,8 @@ def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str
     block, layers = _first_block(shapes, prefix)
     kind = _KNOWN.get(frozenset(block))
     if kind is None:
-        extra = sorted(frozenset(block) ^ _PLAIN)
-        refuse(
-            "the tensors alone do not tell this architecture",
-            ", ".join(extra[:4]) or "other tensors",
-            "the tensors of Llama, Qwen 2 or Qwen 3",
-            _REMEDY,
-        )
+        extra = ", ".join(sorted(frozenset(block) ^ _PLAIN)[:4]) or "other tensors"
+        _untold(extra, "the tensors of Llama, Qwen 2 or Qwen 3")
     vocabulary, hidden = _matrix(shapes, prefix + _EMBEDDING)
     queries, _ = _matrix(block, "self_attn.q_proj.weight")
     keys, _ = _matrix(block, "self_attn.k_proj.weight")
@@ -97,13 +88,12 @@ def parameter_count(table: TensorTable) -> int:
 def _prefix(shapes: Mapping[str, tuple[int, ...]]) -> str:
     found = [name for name in shapes if name == _EMBEDDING or name.endswith("." + _EMBEDDING)]
     if len(found) != 1:
-        refuse(
-            "the tensors alone do not tell this architecture",
-            f"{len(found)} tensors named {_EMBEDDING}",
-            "the tensors of a Llama-like model",
-            _REMEDY,
-        )
+        _untold(f"{len(found)} tensors named {_EMBEDDING}", "the tensors of a Llama-like model")
     return found[0].removesuffix(_EMBEDDING)
+
+
+def _untold(value: str, allowed: str) -> NoReturn:
+    refuse("the tensors alone do not tell this architecture", value, allowed, _REMEDY)
 
 
 def _first_block(
@@ -116,12 +106,7 @@ def _first_block(
         if match is not None:
             blocks.setdefault(int(match[1]), {})[match[2]] = shape
     if sorted(blocks) != list(range(len(blocks))) or not blocks:
-        refuse(
-            "the tensors are not those of a whole model",
-            f"layers {sorted(blocks)[:8]}",
-            "layers 0, 1, 2 and so on",
-            "Give the index file of all parts, or the model's config.json.",
-        )
+        raise refusal("layers_missing", value=f"layers {sorted(blocks)[:8]}")
     if any(block != blocks[0] for block in blocks.values()):
         refuse("the layers differ from each other", len(blocks), "layers that are alike", _REMEDY)
     return blocks[0], len(blocks)
@@ -144,12 +129,7 @@ def _head_dim(
         if size and queries % size == 0 and keys % size == 0 and 0 < keys <= queries:
             note = f"heads of {size} assumed (shapes do not show them); cache and FLOPs are exact"
             return size, () if norm is not None else (note,)
-    return refuse(
-        "the shapes do not show the width of a head",
-        (queries, keys),
-        "projections that heads of 128 or 64 divide",
-        _REMEDY,
-    )
+    raise refusal("heads_unknown", value=(queries, keys), remedy=_REMEDY)
 
 
 MAX_HEADER_BYTES: Final = 20_000_000
@@ -196,11 +176,8 @@ def read_safetensors(path: Path) -> TensorTable:
         if len(prefix) < PREFIX or length > size - PREFIX:
             refuse("the safetensors file is truncated", f"{size:,} bytes", _WANTED)
         if length > MAX_HEADER_BYTES:
-            refuse(
-                "the safetensors header is too large",
-                f"{length:,} bytes",
-                f"at most {MAX_HEADER_BYTES:,} bytes",
-            )
+            most = f"at most {MAX_HEADER_BYTES:,} bytes"
+            refuse("the safetensors header is too large", f"{length:,} bytes", most)
         text = _decoded(stream.read(length))
     tensors = _tensors(_parsed(text), data_bytes=size - PREFIX - length)
     return TensorTable(tensors)

@@ -25,6 +25,7 @@ from advisor.errors import UnsupportedArchitectureError
 from advisor.foundation.files.reading import is_file
 from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB
 
 ROUTED_THROUGHOUT: Final = frozenset({"gpt_oss", "minimax_m2", "mixtral"})
@@ -111,12 +112,7 @@ def _uniform(key: str, value: Value) -> Value:
     if not isinstance(value, tuple):
         return value
     if len(set(value)) != 1:
-        refuse(
-            f"{key} differs between layers, which is not supported",
-            value[:8],
-            "one value",
-            "Give the config.json of the model that it was converted from.",
-        )
+        raise refusal("gguf_layers_differ", value=value[:8], key=key)
     return value[0]
 
 
@@ -166,11 +162,8 @@ def _latent(
         f"{family}.attention.key_length_mla", metadata.get(f"{family}.attention.key_length")
     )
     if not isinstance(rope, int) or not isinstance(key, int):
-        refuse(
-            "the GGUF metadata has no usable rope.dimension_count and key length",
-            (rope, key),
-            "whole numbers",
-        )
+        what = "the GGUF metadata has no usable rope.dimension_count and key length"
+        refuse(what, (rope, key), "whole numbers")
     config["qk_rope_head_dim"] = rope
     config["qk_nope_head_dim"] = key - rope
     config["v_head_dim"] = metadata.get(
@@ -247,21 +240,14 @@ def _whole_gguf(path: Path) -> GgufHeader:
         return header
     match = _PART.fullmatch(path.name)
     if match is None or int(match[3]) != parts or parts > 1000:
-        refuse(
-            "the GGUF file is one of several parts, but its name does not show the others",
-            path.name,
-            f"a name like model-00001-of-{parts:05}.gguf" if parts <= 1000 else "up to 1000 parts",
-            "Keep the published names of the parts.",
+        many = (
+            f"a name like model-00001-of-{parts:05}.gguf" if parts <= 1000 else "up to 1000 parts"
         )
+        raise refusal("gguf_part_unnamed", value=path.name, allowed=many)
     paths = [path.with_name(f"{match[1]}-{i:05}-of-{match[3]}.gguf") for i in range(1, parts + 1)]
     missing = [item.name for item in paths if not is_file(item)]
     if missing:
-        refuse(
-            "parts of the GGUF file are missing",
-            ", ".join(missing[:3]),
-            f"all {parts} parts in one folder",
-            "Download them, or give the model's config.json instead.",
-        )
+        raise refusal("gguf_parts_missing", value=", ".join(missing[:3]), parts=parts)
     headers = [header if item == path else read_gguf(item) for item in paths]
     # The first part holds the metadata of the model.
     return headers[0]._replace(table=joined(item.table for item in headers))
@@ -298,12 +284,7 @@ def _from_index(index: SafetensorsIndex, path: Path) -> ModelArchitecture:
         return _from_table(table, path, whole=True)
     built = _configured(path)
     if built is None:
-        refuse(
-            "the index names tensors and files, but not shapes",
-            path.name,
-            "the index in a folder with its shards or its config.json",
-            "Put the model's config.json into that folder, or give it instead.",
-        )
+        raise refusal("index_without_shards", value=path.name)
     note = f"the files hold {index.total_bytes / GB:,.2f} GB in {index.tensors:,} tensors"
     return built.changed(assumptions=(*built.assumptions, note))
 
@@ -325,12 +306,7 @@ def _from_table(table: TensorTable, path: Path, *, whole: bool) -> ModelArchitec
     built = _configured(path)
     if built is None:
         if not whole:
-            refuse(
-                "the file is one of several parts",
-                path.name,
-                f"the part beside its {INDEX_SUFFIX[1:]}, or a config.json",
-                "Give the index file or the model's config.json.",
-            )
+            raise refusal("weights_part", value=path.name, index=INDEX_SUFFIX[1:])
         config, notes = config_from_shapes(table)
         built = architecture_from_config(config, name=path.stem, source=SOURCE)
         stored = _PLAIN.get(next(iter(kinds)), "bf16")

@@ -10,7 +10,6 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from advisor.calibration.fitting.depthwise_kernels import fit_depthwise
 from advisor.calibration.fitting.kernel_tables import (
     BestRates,
     Collectives,
@@ -19,7 +18,7 @@ from advisor.calibration.fitting.kernel_tables import (
     kernel_fits,
     read_kernel_tables,
 )
-from advisor.calibration.fitting.kernels import fit_generation
+from advisor.calibration.fitting.kernels import fit_depthwise, fit_generation
 from advisor.calibration.fitting.robust import errors, fit_log_times, quality, rounded
 from advisor.catalog.constants import Section
 from advisor.equations.collectives import (

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeVar
 
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from advisor.calibration.fitting.robust import Parameter
 from advisor.catalog.records import Teraflops
-from advisor.foundation.data_records import LARGEST, read_cells, read_record, read_table, refuse
+from advisor.foundation.data_records import LARGEST, read_cells, read_table, refuse, shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
@@ -56,6 +55,7 @@ class KernelFits(Noun):
     flash_2_flops_per_s: dict[str, float]
     portable: tuple[str, ...]
     scan_share: float
+    overheads: dict[str, tuple[float, ...]]
 
     @property
     def pool(self) -> tuple[str, ...]:
@@ -63,10 +63,8 @@ class KernelFits(Noun):
         return tuple(card for name in self.pooled for card in self.generations[name])
 
 
-@cache
-def kernel_fits() -> KernelFits:
-    """Return which kernels each curve is fitted on, and where each fit starts."""
-    return read_record(data_path("kernel_fits.yaml"), KernelFits)
+kernel_fits = shipped("kernel_fits.yaml", KernelFits)
+"""Returns which kernels each curve is fitted on, and where each fit starts."""
 
 
 @record

@@ -1,25 +1,38 @@
-"""Fits the curves of one generation's kernels on measured times."""
+"""Fits the curves of kernels on measured times."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
 
 import numpy as np
 
-from advisor.calibration.fitting.expert_kernels import ACTIVATION_BYTES, fit_experts
 from advisor.calibration.fitting.kernel_tables import (
     Decodes,
+    Depthwise,
+    Experts,
     Floats,
     KernelTables,
     Matmuls,
     Prefills,
     kernel_fits,
 )
-from advisor.calibration.fitting.robust import LogFit, errors, fit_log_times, quality, rounded
+from advisor.calibration.fitting.robust import FittedCurve, errors, fit_curve, quality, rounded
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.software.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
+from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
+from advisor.nouns.software.kernels import (
+    AttentionEfficiency,
+    DepthwiseEfficiency,
+    KernelEfficiency,
+    MatmulEfficiency,
+)
+
+ACTIVATION_BYTES: Final = 2.0
+"""Quantised layers read and write 16-bit activations and convert them on the way. [bytes]"""
 
 Cards = Mapping[str, Accelerator]
 
@@ -48,17 +61,18 @@ def fit_generation(
         rows = _usable(tables.matmuls.of(accelerators), kernels, cards, peak)
         if rows.measured_s.size == 0:
             continue
-        curve, inside, found = _fit_matmul(rows, cards, peak)
+        found = _fit_matmul(rows, cards, peak)
         outside = []
         for card in sorted(set(rows.accelerator.tolist())):
             others = _others(card, accelerators)
             seen = _usable(tables.matmuls.of(others), kernels, cards, peak)
             if seen.measured_s.size:
-                strange, _, _ = _fit_matmul(seen, cards, peak)
-                unseen = rows.of([card])
-                outside.append(errors(_matmul_s(unseen, cards, peak, strange), unseen.measured_s))
-        fit = quality(inside, np.concatenate(outside) if outside else None, fit=found)
-        matmul[name] = curve.changed(fit=fit)
+                strange, unseen = _fit_matmul(seen, cards, peak).values, rows.of([card])
+                times = matmul_time_s(**_products(unseen, cards, peak), **strange)
+                outside.append(errors(np.asarray(times), unseen.measured_s))
+        held_out = np.concatenate(outside) if outside else None
+        fit = quality(found.errors, held_out, fit=found.fit)
+        matmul[name] = MatmulEfficiency(**found.values, fit=fit)
     attention = _fit_attention(tables.prefills, tables.decodes, cards, accelerators)
     return KernelEfficiency(
         matmul=matmul,
@@ -111,23 +125,9 @@ def _peaks(accelerator: Iterable[str], cards: Cards, peak: str) -> _Peaks:
     )
 
 
-def _fit_matmul(rows: Matmuls, cards: Cards, peak: str) -> tuple[MatmulEfficiency, Floats, LogFit]:
-    """Return the curve, its errors in sample, and the fit behind it."""
-    given, constants = _products(rows, cards, peak), kernel_fits().curves["matmul"]
-    names = [item.name for item in constants]
-
-    def predict(values: Iterable[float]) -> Floats:
-        return np.asarray(matmul_time_s(**given, **dict(zip(names, values, strict=True))))
-
-    found = fit_log_times(predict, rows.measured_s, constants)
-    values = [rounded(float(value)) for value in found.values]
-    curve = MatmulEfficiency.model_validate(dict(zip(names, values, strict=True)))
-    return curve, errors(predict(values), rows.measured_s), found
-
-
-def _matmul_s(rows: Matmuls, cards: Cards, peak: str, curve: MatmulEfficiency) -> Floats:
-    values = {item.name: getattr(curve, item.name) for item in kernel_fits().curves["matmul"]}
-    return np.asarray(matmul_time_s(**_products(rows, cards, peak), **values))
+def _fit_matmul(rows: Matmuls, cards: Cards, peak: str) -> FittedCurve:
+    predict = partial(matmul_time_s, **_products(rows, cards, peak))
+    return fit_curve(predict, rows.measured_s, kernel_fits().curves["matmul"])
 
 
 def _products(rows: Matmuls, cards: Cards, peak: str) -> dict[str, Floats]:
@@ -148,18 +148,15 @@ def _products(rows: Matmuls, cards: Cards, peak: str) -> dict[str, Floats]:
 def _fit_attention(
     prefills: Prefills, decodes: Decodes, cards: Cards, accelerators: tuple[str, ...]
 ) -> AttentionEfficiency:
-    rows = prefills.of(accelerators)
-    found = _prefill_constants(rows, cards)
-    values = [rounded(float(value)) for value in found.values]
+    rows, fits = prefills.of(accelerators), kernel_fits()
+    found = fit_curve(_prefill_s(rows, cards), rows.measured_s, fits.curves["prefill"])
     outside = []
     for card in accelerators:
-        others = _prefill_constants(prefills.of(_others(card, accelerators)), cards)
-        strange = [rounded(float(value)) for value in others.values]
-        unseen = rows.of([card])
-        outside.append(errors(_prefill_s(unseen, cards)(strange), unseen.measured_s))
-    inside = errors(_prefill_s(rows, cards)(values), rows.measured_s)
-    overhead_s, forward, half_keys = values
-    fits = kernel_fits()
+        seen, unseen = prefills.of(_others(card, accelerators)), rows.of([card])
+        strange = fit_curve(_prefill_s(seen, cards), seen.measured_s, fits.curves["prefill"])
+        times = _prefill_s(unseen, cards)(**strange.values)
+        outside.append(errors(times, unseen.measured_s))
+    overhead_s, forward, half_keys = found.values.values()
     backward = rounded(fits.backward_share * forward)
     return AttentionEfficiency(
         overhead_s=overhead_s,
@@ -169,7 +166,7 @@ def _fit_attention(
         portable=_flash_2(set(accelerators) & set(fits.portable), cards, forward, backward),
         scan=rounded(fits.scan_share * _flash_2(accelerators, cards, forward, backward), 3),
         cache_bandwidth=_cache_bandwidth(decodes.of(accelerators), cards),
-        fit=quality(inside, np.concatenate(outside), fit=found),
+        fit=quality(found.errors, np.concatenate(outside), fit=found.fit),
     )
 
 
@@ -184,18 +181,13 @@ def _flash_2(accelerators: Iterable[str], cards: Cards, forward: float, backward
     return 1.0
 
 
-def _prefill_constants(rows: Prefills, cards: Cards) -> LogFit:
-    return fit_log_times(_prefill_s(rows, cards), rows.measured_s, kernel_fits().curves["prefill"])
-
-
-def _prefill_s(rows: Prefills, cards: Cards) -> Callable[[Iterable[float]], Floats]:
-    """Return the times of prompts as a function of the curve's constants."""
+def _prefill_s(rows: Prefills, cards: Cards) -> Callable[..., Floats]:
+    """Return the times of prompts as a function of the curve's constants by name."""
     # Two products over the causal half of the square.
     flops = 2.0 * rows.batch * rows.heads * rows.head_dim * rows.sequence_length**2
     peaks = _peaks(rows.accelerator, cards, "bf16")
 
-    def times(values: Iterable[float]) -> Floats:
-        overhead_s, forward, half_keys = values
+    def times(*, overhead_s: float, forward: float, half_keys: float) -> Floats:
         return np.asarray(
             attention_time_s(
                 flops=flops,
@@ -220,15 +212,113 @@ def _cache_bandwidth(rows: Decodes, cards: Cards) -> float | None:
     moved = 2.0 * rows.batch * rows.key_value_heads * rows.cached_tokens * rows.head_dim
     peaks = _peaks(rows.accelerator, cards, "bf16")
 
-    def predict(values: Floats) -> Floats:
+    def predict(*, overhead_s: float, cache_bandwidth: float) -> Floats:
         return np.asarray(
             bandwidth_time_s(
                 moved_bytes=2.0 * moved,
                 bandwidth_bytes_per_s=peaks.bytes_per_s,
-                efficiency=float(values[1]),
-                overhead_s=float(values[0]),
+                efficiency=cache_bandwidth,
+                overhead_s=overhead_s,
             )
         )
 
-    found = fit_log_times(predict, rows.measured_s, kernel_fits().curves["decode"])
-    return rounded(float(found.values[1]))
+    found = fit_curve(predict, rows.measured_s, kernel_fits().curves["decode"])
+    return found.values["cache_bandwidth"]
+
+
+def fit_experts(
+    tables: Experts, cards: Cards, accelerators: Iterable[str]
+) -> dict[str, MatmulEfficiency]:
+    """Constants of grouped products on a group of accelerators, by format of the weights.
+
+    Empty if nothing was measured.
+
+    ``accelerators``: keys of the cards to fit on.
+    """
+    found = {}
+    of_group = tables.of(accelerators)
+    for name, form in kernel_fits().experts.items():
+        peak = form.peak
+        rows = of_group.where(np.isin(of_group.kernel, form.kernels))
+        # Cards without units for the format expand it, so their kernels are 16-bit ones.
+        rows = rows.where(
+            np.array(
+                [peak in cards[card].peak_flops_per_s for card in rows.accelerator], dtype=bool
+            )
+        )
+        if rows.measured_s.size:
+            size = WEIGHT_FORMATS[form.stored].bytes_per_parameter
+            found[name] = _fit_experts(rows, cards, peak, size)
+    return found
+
+
+def _fit_experts(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficiency:
+    rates = _peaks(rows.accelerator, cards, peak)
+    # Where all products are equally deep, no fit can tell a depth from a rate.
+    deep = np.unique(np.concatenate([rows.hidden, rows.intermediate])).size > 1
+    parameters = kernel_fits().curves["experts"]
+
+    def predict(*, half_depth: float = 0.0, **curve: float) -> Floats:
+        total = np.zeros_like(rows.rows)
+        for depth, width in (
+            (rows.hidden, 2.0 * rows.intermediate),
+            (rows.intermediate, rows.hidden),
+        ):
+            total = total + matmul_time_s(
+                flops=2.0 * rows.rows * depth * width,
+                moved_bytes=rows.held * depth * width * size
+                + rows.rows * (depth + width) * ACTIVATION_BYTES,
+                output_elements=rows.rows * width,
+                depth=depth,
+                peak_flops_per_s=rates.flops_per_s,
+                bandwidth_bytes_per_s=rates.bytes_per_s,
+                half_depth=half_depth,
+                **curve,
+            )
+        return np.asarray(total)
+
+    found = fit_curve(predict, rows.measured_s, parameters if deep else parameters[:-1])
+    curve = {"half_depth": 0.0} | found.values
+    return MatmulEfficiency(**curve, fit=quality(found.errors, fit=found.fit))
+
+
+def fit_depthwise(table: Depthwise, cards: Cards) -> dict[str, DepthwiseEfficiency]:
+    """Constants of depthwise convolutions, by format.
+
+    Networks run them in channels-last format, so no other is fitted.
+    """
+    rows = table.where(table.channels_last > 0)
+    formats = {"default": "bf16", "fp32": "fp32"}
+    return {
+        name: _fit_depthwise(rows.where(rows.kernel == kernel), cards, kernel)
+        for name, kernel in formats.items()
+    }
+
+
+def _fit_depthwise(rows: Depthwise, cards: Cards, kernel: str) -> DepthwiseEfficiency:
+    rates = _peaks(rows.accelerator, cards, "fp32")
+    parameters = kernel_fits().curves["depthwise"]
+    names = [item.name for item in parameters]
+    # Padded by half a filter, so a stride divides the sides.
+    read = rows.batch * rows.channels * rows.side**2
+    made = read / rows.stride**2
+    area = rows.size**2
+    wide = (area > kernel_facts().wide_area) & (rows.direction == "weight_gradient")
+    passes = np.where(wide, "wide_weight_gradient", rows.direction)
+    place = np.array([names.index(str(one)) for one in passes])
+
+    def predict(*, bandwidth: float, overhead_s: float, **compute: float) -> Floats:
+        curve = {"bandwidth": bandwidth, "overhead_s": overhead_s}
+        each = np.array([(compute | curve)[name] for name in names])
+        time = matmul_time_s(
+            flops=2.0 * made * area,
+            moved_bytes=FORMAT_BYTES[kernel] * (read + made),
+            peak_flops_per_s=rates.flops_per_s,
+            bandwidth_bytes_per_s=rates.bytes_per_s,
+            compute=each[place],
+            **curve,
+        )
+        return np.asarray(time)
+
+    found = fit_curve(predict, rows.measured_s, parameters)
+    return DepthwiseEfficiency(**found.values, fit=quality(found.errors, fit=found.fit))

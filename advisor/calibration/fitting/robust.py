@@ -145,6 +145,30 @@ def fit_log_times(
     return LogFit(values=np.exp(best.x), cost=cost, at_bound=at_bound)
 
 
+@record
+class FittedCurve:
+    """Constants by name with the digits of the file, and their errors on the measurements."""
+
+    values: dict[str, float]
+    errors: Floats
+    fit: LogFit
+
+
+def fit_curve(
+    predict: Callable[..., float | Floats], measured_s: Floats, parameters: Sequence[Parameter]
+) -> FittedCurve:
+    """Fit the constants that ``predict`` takes by name; see :func:`fit_log_times`."""
+    names = [item.name for item in parameters]
+
+    def times(values: Iterable[float]) -> Floats:
+        return np.asarray(predict(**dict(zip(names, values, strict=True))))
+
+    fit = fit_log_times(times, measured_s, parameters)
+    values = [rounded(float(value)) for value in fit.values]
+    inside = errors(times(values), measured_s)
+    return FittedCurve(dict(zip(names, values, strict=True)), inside, fit)
+
+
 def _without(
     idle: NDArray[np.bool_],
     predict: Predict,

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -21,10 +20,9 @@ from advisor.calibration.tables.served_runs import (
     readings_of,
 )
 from advisor.estimate.candidates import Floats
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
-from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS, ServingFacts, joined_engines
 
@@ -32,7 +30,6 @@ TOLERANCE: Final = 1e-5
 """Relative gain below which these fits have converged: the constants repeat to 0.1 %."""
 FOLDS: Final = 4
 """Parts in which readings are held out."""
-FILE: Final = "engine_fits.yaml"
 HOST_SECTION: Final = "host"
 """Section of an engine's constants for the host's memory."""
 
@@ -75,10 +72,8 @@ class EngineFits(Noun):
     host: tuple[_Fit, ...]
 
 
-@cache
-def engine_fits() -> EngineFits:
-    """Read which constants are fitted, and where each fit starts."""
-    return read_record(data_path(FILE), EngineFits)
+engine_fits = shipped("engine_fits.yaml", EngineFits)
+"""Reads which constants are fitted, and where each fit starts."""
 
 
 def _parameters(constants: Mapping[str, Any], place: str = "") -> Iterator[Parameter]:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.calibration.fitting.kernel_tables import kernel_fits
 from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.stack_runs import WORKS, TimedRun, fit_slowdowns, tails
 from advisor.estimate.candidates import Candidates, Floats
@@ -39,18 +40,6 @@ class Overheads(NamedTuple):
     expert_overlap: float
 
 
-GRID: Final[dict[str, tuple[float, ...]]] = {
-    # The runs show that clocks drop, but not how far: between 0.8 and 0.95 the mean error changes
-    # by a hundredth of itself, and at 0.8 it is larger on held-out sources.
-    "sustained": (0.85, 1.0),
-    # Products are cut into four pieces, and nothing hides the first one
-    # (Megatron Bridge, docs/performance-guide.md).
-    "tensor_overlap": (0.0, 0.15, 0.3, 0.45, 0.6, 0.75),
-    "grouped_compute": (0.25, 0.3, 0.34, 0.38, 0.42, 0.46, 0.5, 0.6),
-    "expert_launches": (1.0, 4.0, 8.0, 12.0, 16.0),
-    "expert_overlap": (0.0, 0.25, 0.5, 0.75, 1.0),
-}
-"""Tried values."""
 DENSE: Final = ("sustained", "tensor_overlap")
 ROUTED: Final = ("grouped_compute", "expert_launches", "expert_overlap")
 GROUPED: Final = 0.373
@@ -101,7 +90,7 @@ class RunTimes:
         asked = tuple(getattr(overheads, name) for name in names)
         if (index, asked) not in self._known:
             # The whole grid takes hardly longer than the point that is asked for.
-            points = [asked, *product(*(GRID[name] for name in names))]
+            points = [asked, *product(*(kernel_fits().overheads[name] for name in names))]
             given = self._steps_s(run, {})
             steps = self._steps_s(run, dict(zip(names, np.array(points).T, strict=True)))
             ratios = run.ratio * given / steps
@@ -231,7 +220,7 @@ def _points(names: tuple[str, ...], start: Overheads) -> list[Overheads]:
     """Return the points of the grid of some constants, the others as they are."""
     return [
         start._replace(**dict(zip(names, values, strict=True)))
-        for values in product(*(GRID[name] for name in names))
+        for values in product(*(kernel_fits().overheads[name] for name in names))
     ]
 
 

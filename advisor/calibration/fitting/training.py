@@ -9,7 +9,6 @@ from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups, 
 from advisor.calibration.fitting.scaling import scaling_section
 from advisor.calibration.fitting.stack_constants import (
     LASTING,
-    Overheads,
     RunTimes,
     fit_intervals,
     hold_out_sources,
@@ -178,19 +177,20 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     calibration = join_calibration(kernels | network | provisional, data_path(FITTED))
     times = RunTimes(timed_runs(Engine(catalog=catalog, calibration=calibration)), calibration)
     found = times.fit()
-    runs = times.under(found)
+    runs, overheads = times.under(found), found._asdict()
+    sustained = overheads.pop("sustained")
     intervals = fit_intervals(hold_out_sources(times))
     slowdowns = fit_slowdowns(runs)
     ranges: Section = {name: each.model_dump(mode="json") for name, each in intervals.items()}
     sections: Section = network | {
-        "sustained": {LASTING: found.sustained},
+        "sustained": {LASTING: sustained},
         "software": {
             stack: {
                 "slowdown": slowdowns[pace(stack, samples=False)],
                 "sample_slowdown": slowdowns[pace(stack, samples=True)],
                 "adapter_slowdown": slowdowns[pace(stack, samples=False, adapters=True)],
                 "slowdown_groups": len(own_groups(runs, stack)),
-                **(_overheads(found) if stack_named(stack).overlaps_traffic else {}),
+                **(overheads if stack_named(stack).overlaps_traffic else {}),
             }
             for stack in fitted_stacks()
         },
@@ -204,10 +204,6 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     fitted = join_calibration(kernels | provisional | sections, data_path(FITTED))
     delivery, hours = whole_run_sections(Engine(catalog=catalog, calibration=fitted))
     return sections | {"delivery": delivery, "intervals": stated | ranges | hours}
-
-
-def _overheads(found: Overheads) -> Section:
-    return {name: value for name, value in found._asdict().items() if name != "sustained"}
 
 
 def _trained(runs: Sequence[TimedRun]) -> Section:

@@ -3,14 +3,12 @@
 ``make accuracy`` writes it together with docs/accuracy.md, from the same rows.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
@@ -38,7 +36,7 @@ class Prediction(Noun):
     high: Figure
 
     @model_validator(mode="after")
-    def _in_order(self) -> Prediction:
+    def _in_order(self) -> Self:
         if not self.low <= self.expected <= self.high:
             order = f"{self.low}, {self.expected}, {self.high}"
             msg = f"Order the three: low, expected, high, not {order}"

@@ -18,7 +18,7 @@ from advisor.calibration.tables.guesses import filled, table_words
 from advisor.calibration.tables.reading import Row, cell, flag, integer, number
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.errors import AdvisorError, InputError
+from advisor.errors import AdvisorError
 from advisor.estimate.sample import SIZES
 from advisor.foundation.record import record
 from advisor.foundation.refusals import refusal
@@ -61,13 +61,8 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
     if stated is not None and not stated / SHAPE_MISFIT < built.total_parameters < (
         stated * SHAPE_MISFIT
     ):
-        raise InputError(
-            "the row's shape columns describe another model",
-            value=f"{built.total_parameters / 1e9:,.1f} billion parameters",
-            allowed=f"about the {stated / 1e9:,.1f} billion that the row states",
-            remedy="Give --configs with its config.json.",
-            field="architecture_key",
-        )
+        value = f"{built.total_parameters / 1e9:,.1f} billion parameters"
+        raise refusal("row_of_another_shape", value=value, billions=stated / 1e9)
     return built
 
 
@@ -209,24 +204,18 @@ def stored_configs(folder: Path) -> dict[str, Path]:
     ``folder``: of files named ``org__name.json``.
     """
     files: dict[str, Path] = {}
-    problem = None
+    fault = None
     try:
         with os.scandir(folder) as entries:
             names = (entry.name for entry in entries if entry.name.endswith(".json"))
             for name in sorted(islice(names, MAX_CONFIGS + 1)):
                 files[name.removesuffix(".json").lower()] = folder / name
     except (OSError, ValueError):
-        problem = "--configs is not a folder"
+        fault = "is not a folder"
     if len(files) > MAX_CONFIGS:
-        problem = f"--configs has more than {MAX_CONFIGS:,} files"
-    if problem is not None:
-        raise InputError(
-            problem,
-            value=str(folder),
-            allowed="a folder of files named org__name.json",
-            remedy="Give an existing folder, or leave it out.",
-            field="configs",
-        )
+        fault = f"has more than {MAX_CONFIGS:,} files"
+    if fault is not None:
+        raise refusal("configs_unusable", value=str(folder), fault=fault)
     ends = {stem: stem.rpartition("__")[2] for stem in files}
     times = Counter(ends.values())
     return {ends[stem]: path for stem, path in files.items() if times[ends[stem]] == 1} | files

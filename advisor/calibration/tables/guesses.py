@@ -6,16 +6,14 @@ Only this module guesses. No rule applies to a row that states its settings in c
 import datetime
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Final
 
 from pydantic import Field
 
 from advisor.calibration.tables.reading import Row, cell, choice, number
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.refusals import refusal
-from advisor.foundation.resources import data_path
 from advisor.nouns.precision import GGUF_ENGINE, KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 
 GGUF: Final = "gguf_"
@@ -69,9 +67,6 @@ def weight_format(row: Row) -> WeightFormat:
         whole=name.startswith(GGUF),
         engine=GGUF_ENGINE if name.startswith(GGUF) else "",
     )
-
-
-FILE: Final = "measurement_guesses.yaml"
 
 
 class Rule(Noun):
@@ -156,10 +151,8 @@ class TableWords(Noun):
     serving: Guesses
 
 
-@cache
-def table_words() -> TableWords:
-    """Return the content of the file."""
-    return read_record(data_path(FILE), TableWords)
+table_words = shipped("measurement_guesses.yaml", TableWords)
+"""Returns the content of the file."""
 
 
 def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:

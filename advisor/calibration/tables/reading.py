@@ -4,7 +4,6 @@ import csv
 import math
 import re
 from collections.abc import Collection, Mapping
-from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import TypeVar, get_origin
@@ -12,7 +11,7 @@ from typing import TypeVar, get_origin
 from pydantic import ValidationError
 
 from advisor.errors import InputError
-from advisor.foundation.data_records import LARGEST, read_cells, read_record
+from advisor.foundation.data_records import LARGEST, read_cells, shipped
 from advisor.foundation.files.reading import read_file
 from advisor.foundation.names import visible
 from advisor.foundation.noun import Noun
@@ -44,12 +43,8 @@ def read_table(path: Path) -> list[dict[str, str]]:
     try:
         rows = _rows(content.decode("utf-8-sig"), remedy)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(
-            f"the table cannot be read ({error.__class__.__name__})",
-            value=str(path),
-            allowed="a readable UTF-8 CSV file",
-            remedy=remedy,
-        ) from None
+        reason = error.__class__.__name__
+        raise refusal("table_unreadable", value=str(path), reason=reason, remedy=remedy) from None
     if not rows:
         raise refusal("table_without_rows", value=str(path), remedy=remedy)
     return rows
@@ -67,10 +62,8 @@ class MeasurementTables(Noun):
     speeds: frozenset[str]
 
 
-@cache
-def measurement_tables() -> MeasurementTables:
-    """Return the headings of the shipped tables, and their kinds of work in words."""
-    return read_record(data_path("measurement_tables.yaml"), MeasurementTables)
+measurement_tables = shipped("measurement_tables.yaml", MeasurementTables)
+"""Returns the headings of the shipped tables, and their kinds of work in words."""
 
 
 def shipped_rows(name: str) -> list[dict[str, str]]:

@@ -1,9 +1,7 @@
 """Rows of the catalog's files as people write them: in human units, which the field names state."""
 
-from __future__ import annotations
-
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -112,7 +110,7 @@ class AcceleratorRecord(Record):
     notes: names.Text = ""
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> AcceleratorRecord:
+    def _one_of_two(self) -> Self:
         pairs = ("memory_reported_mib", "memory_reported_rule"), ("purchase", "no_purchase")
         for one, other in pairs:
             if (getattr(self, one) is None) == (getattr(self, other) is None):
@@ -184,7 +182,7 @@ class OfferRecord(Record):
     notes: names.Text = ""
 
     @model_validator(mode="after")
-    def _has_a_price(self) -> OfferRecord:
+    def _has_a_price(self) -> Self:
         if self.on_demand_per_hour is None and self.spot_per_hour is None:
             raise ValueError("Give on_demand_per_hour or spot_per_hour")
         return self

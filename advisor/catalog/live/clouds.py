@@ -3,16 +3,13 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from advisor.catalog.live.download import json_at, opened
+from advisor.catalog.live.names import feeds
 from advisor.catalog.live.rows import Fetched, Machines, Row, row_of
-from advisor.catalog.records import Record, Text
-from advisor.foundation.data_records import read_record
 from advisor.foundation.files.tables import csv_rows
-from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Offer
 
@@ -26,33 +23,9 @@ HOURS_A_MONTH: Final = 730
 """Hours by which Google divides the monthly price of a disk."""
 
 
-class GcpParts(Record):
-    """What Google bills for machines whose name starts so."""
-
-    machine: Text
-    cpu: Text
-    card: Text
-    disk_gib: float = 0.0
-    """For each card. [GiB]"""
-
-
-class Feeds(Record):
-    """The content of ``price_feeds.yaml``."""
-
-    addresses: dict[str, str]
-    aws_rows: dict[str, tuple[str, ...]]
-    aws_spot_regions: dict[str, str]
-    gcp_parts: tuple[GcpParts, ...]
-
-
-@cache
-def _feeds() -> Feeds:
-    return read_record(data_path("price_feeds.yaml"), Feeds)
-
-
 def addresses() -> Mapping[str, str]:
     """Return the addresses of the price files."""
-    return _feeds().addresses
+    return feeds().addresses
 
 
 def azure(machines: Machines, regions: Sequence[str]) -> Fetched:
@@ -76,7 +49,7 @@ def aws(machines: Machines, regions: Sequence[str]) -> Fetched:
     """Read AWS's spot prices and how often it takes machines back, and the lists of ``regions``."""
     taken, rows, known = _taken_back(), [], set()
     for place in json_at(addresses()["aws-spot"])["config"]["regions"]:
-        region = _feeds().aws_spot_regions.get(place["region"], place["region"])
+        region = feeds().aws_spot_regions.get(place["region"], place["region"])
         known.add(region)
         for size in (size for kind in place["instanceTypes"] for size in kind["sizes"]):
             machine = machines.get(size["size"])
@@ -129,7 +102,7 @@ def _assembled(
     spot: bool,
 ) -> Iterator[float]:
     """Yield the price of a machine from those of its parts, if each of them has one."""
-    for parts in _feeds().gcp_parts:
+    for parts in feeds().gcp_parts:
         disk_gib = parts.disk_gib * machine.accelerators
         amounts = {
             f"{parts.cpu} Core": machine.vcpus or 0.0,
@@ -162,7 +135,7 @@ def _aws_list(machines: Machines, region: str) -> Iterator[Row]:
         place = {name: header.index(name) for name in header}
         for line in lines:
             machine = machines.get(line[place["Instance Type"]])
-            if machine and all(line[place[name]] in fit for name, fit in _feeds().aws_rows.items()):
+            if machine and all(line[place[name]] in fit for name, fit in feeds().aws_rows.items()):
                 usd = float(line[place["PricePerUnit"]])
                 yield row_of(machine, line[place["Region Code"]], usd, spot=False)
 

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from advisor.catalog.live import clouds
 from advisor.catalog.live.download import BROKEN, Bounded, json_at, opened, reason
-from advisor.catalog.live.names import CURRENCIES, MARKETPLACES, PROVIDERS, TITLES
+from advisor.catalog.live.names import MARKETPLACES, PROVIDERS, TITLES, feeds
 from advisor.catalog.live.rows import Fetched, Machines, Row
 from advisor.foundation.files.tables import csv_rows
 
@@ -184,7 +184,7 @@ def _asked(name: str, euro_usd: float) -> Fetched:
             items = catalog.query(provider=name, min_gpu_count=1)
         except (gpuhunt.GPUHuntError, *BROKEN) as error:
             return Fetched(error=f"it did not answer, or the answer is unusable ({reason(error)})")
-    market, rate = name in MARKETPLACES, euro_usd if CURRENCIES.get(name) == "EUR" else 1.0
+    market, rate = name in MARKETPLACES, euro_usd if feeds().currencies.get(name) == "EUR" else 1.0
     return Fetched(
         rows=tuple(
             Row(

@@ -6,39 +6,43 @@ from functools import cache
 from typing import Final
 
 from advisor.catalog.records import Count, Gigabytes, Key, Record, Text
-from advisor.foundation.data_records import read_table, refuse
+from advisor.foundation.data_records import read_table, refuse, shipped
 from advisor.foundation.resources import data_path
 
 FILE: Final = "gpuhunt_names.csv"
 MEMORY_TOLERANCE: Final = 0.1
 """Providers state GiB as the driver shows or GB as marketed. Fractions of a card differ by more."""
 
-PROVIDERS: Final = {
-    "aws": "AWS",
-    "azure": "Azure",
-    "cloudrift": "CloudRift",
-    "gcp": "GCP",
-    "lambdalabs": "Lambda",
-    "nebius": "Nebius",
-    "oci": "OCI",
-    "runpod": "RunPod",
-    "verda": "Verda (DataCrunch)",
-}
-"""Offline catalogs of gpuhunt, with the provider names of this catalog."""
-MARKETPLACES: Final = {"lium": "Lium", "vastai": "Vast.ai"}
-"""Where single hosts come and go: the cheapest of each card and number counts."""
-ONLINE: Final = {
-    "daytona": "Daytona",
-    "digitalocean": "DigitalOcean",
-    "hotaisle": "Hot Aisle",
-    "jarvislabs": "JarvisLabs",
-    "seeweb": "Seeweb",
-    "vultr": "Vultr",
-} | MARKETPLACES
-"""Providers asked online, most with a key from the environment. Left out: Crusoe, whose prices
-gpuhunt holds in a table typed by hand, in part estimated and without a day."""
-CURRENCIES: Final = {"seeweb": "EUR"}
-"""Currency of the providers that do not quote US dollars; gpuhunt gives it as dollars."""
+
+class GcpParts(Record):
+    """What Google bills for machines whose name starts so."""
+
+    machine: Text
+    cpu: Text
+    card: Text
+    disk_gib: float = 0.0
+    """For each card. [GiB]"""
+
+
+class Feeds(Record):
+    """The content of ``price_feeds.yaml``, which explains its fields."""
+
+    addresses: dict[str, str]
+    listed: dict[str, str]
+    online: dict[str, str]
+    marketplaces: dict[str, str]
+    currencies: dict[str, str]
+    aws_rows: dict[str, tuple[str, ...]]
+    aws_spot_regions: dict[str, str]
+    gcp_parts: tuple[GcpParts, ...]
+
+
+feeds = shipped("price_feeds.yaml", Feeds)
+"""Returns how prices are read."""
+
+PROVIDERS: Final = feeds().listed
+MARKETPLACES: Final = feeds().marketplaces
+ONLINE: Final = feeds().online | MARKETPLACES
 TITLES: Final = PROVIDERS | ONLINE
 
 

@@ -1,9 +1,7 @@
 """The live prices as the cache holds them, and the report of a refresh."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -30,7 +28,7 @@ class LiveProvider(Noun):
     offers: Annotated[tuple[Offer, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _of_one_list(self) -> LiveProvider:
+    def _of_one_list(self) -> Self:
         low, high = PRICE_BOUNDS
         for offer in self.offers:
             prices = (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour)

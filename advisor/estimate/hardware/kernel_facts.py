@@ -1,10 +1,7 @@
 """What published sources say of kernels that no table measures."""
 
-from functools import cache
-
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 
 
 class KernelFacts(Noun):
@@ -34,7 +31,5 @@ class KernelFacts(Noun):
     boxes_s: float
 
 
-@cache
-def kernel_facts() -> KernelFacts:
-    """Return what published sources say of kernels that no table measures."""
-    return read_record(data_path("kernel_facts.yaml"), KernelFacts)
+kernel_facts = shipped("kernel_facts.yaml", KernelFacts)
+"""Returns what published sources say of kernels that no table measures."""

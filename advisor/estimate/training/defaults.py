@@ -3,7 +3,6 @@
 Each choice is stated with the option that changes it.
 """
 
-from functools import cache
 from math import log2
 from typing import Annotated, Final, Literal
 
@@ -11,9 +10,8 @@ from pydantic import Field
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import DAY_S, MILLION
 from advisor.nouns.software.tools import Tool
@@ -119,9 +117,7 @@ class _Table(Noun):
     losses: dict[str, _Loss]
 
 
-@cache
-def _table() -> _Table:
-    return read_record(data_path(DEFAULTS), _Table)
+_table = shipped(DEFAULTS, _Table)
 
 
 def usual_images() -> Images:

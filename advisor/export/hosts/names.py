@@ -1,16 +1,14 @@
 """What cluster software calls an accelerator or a cloud, from ``data/cluster_names.yaml``."""
 
-from functools import cache
 from typing import Any, Final
 
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
 from advisor.export.formats import Format
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.refusals import refusal
-from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 
 FILE: Final = "cluster_names.yaml"
@@ -68,10 +66,8 @@ class ClusterNames(Noun):
     """By provider."""
 
 
-@cache
-def cluster_names() -> ClusterNames:
-    """Return the names."""
-    return read_record(data_path(FILE), ClusterNames)
+cluster_names = shipped(FILE, ClusterNames)
+"""Returns the names."""
 
 
 def reach(backend: str) -> Reach:

@@ -1,15 +1,13 @@
 """How programs that train name the models that they build, from ``data/launch_models.yaml``."""
 
-from functools import cache
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
 from advisor.errors import MAX_PART
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 
 Text = Annotated[str, Field(min_length=1)]
 Said = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
@@ -136,11 +134,8 @@ class LaunchModels(Noun):
 ORIGINAL: Final = Rotary(pattern="*", base=10_000, source="Su et al. 2021, arXiv:2104.09864")
 """For a model of one's own, trained from scratch."""
 
-
-@cache
-def launch_models() -> LaunchModels:
-    """Return the models that programs build."""
-    return read_record(data_path("launch_models.yaml"), LaunchModels)
+launch_models = shipped("launch_models.yaml", LaunchModels)
+"""Returns the models that programs build."""
 
 
 def rotary_of(hub_id: str | None) -> Rotary:

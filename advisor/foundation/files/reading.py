@@ -42,13 +42,8 @@ def opened(
             yield stream, size
     except OSError as error:
         reason = str(error) if isinstance(error, _IrregularError) else error.__class__.__name__
-        raise InputError(
-            f"{name} cannot be read ({reason})",
-            value=str(path),
-            allowed=allowed,
-            remedy=remedy,
-            field=field,
-        ) from None
+        what, at = f"{name} cannot be read ({reason})", str(path)
+        raise InputError(what, value=at, allowed=allowed, remedy=remedy, field=field) from None
 
 
 def read_file(

@@ -85,23 +85,14 @@ def expected_times_s(found: DeviceReport, catalog: Catalog) -> tuple[float | Non
     for row in found.matmuls:
         peak = card.peak_flops_per_s.get(row.format)
         curve = kernels.matmul.get(row.format, kernels.matmul["default"])
-        times.append(
-            None
-            if peak is None
-            else float(
-                matmul_time_s(
-                    flops=row.flops,
-                    moved_bytes=operand_and_result_bytes(row.format, row.m, row.n, row.k),
-                    output_elements=float(row.m * row.n),
-                    depth=float(row.k),
-                    peak_flops_per_s=peak,
-                    bandwidth_bytes_per_s=card.memory_bandwidth_bytes_per_s,
-                    overhead_s=curve.overhead_s,
-                    compute=curve.compute,
-                    bandwidth=curve.bandwidth,
-                    half_tiles=curve.half_tiles,
-                    half_depth=curve.half_depth,
-                )
-            )
+        time = peak and matmul_time_s(
+            flops=row.flops,
+            moved_bytes=operand_and_result_bytes(row.format, row.m, row.n, row.k),
+            output_elements=float(row.m * row.n),
+            depth=float(row.k),
+            peak_flops_per_s=peak,
+            bandwidth_bytes_per_s=card.memory_bandwidth_bytes_per_s,
+            **curve.model_dump(exclude={"fit"}),
         )
+        times.append(None if time is None else float(time))
     return tuple(times)

@@ -1,7 +1,6 @@
 """Compares predicted training steps with real ones on the measured machine."""
 
 from collections.abc import Callable
-from functools import cache
 from time import perf_counter
 from typing import Any, Final
 
@@ -13,10 +12,9 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.data_records import read_record
+from advisor.foundation.data_records import shipped
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
-from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import RECIPES
@@ -32,7 +30,6 @@ from advisor.probe.report import DeviceKind, ProbeReport, StepCheck, StepShape
 WARM_UP_STEPS: Final = 2
 FEWEST_STEPS: Final = 3
 MOST_STEPS: Final = 20
-FILE: Final = "check_models.yaml"
 
 
 class CheckModels(Noun):
@@ -42,10 +39,8 @@ class CheckModels(Noun):
     accelerators: tuple[StepShape, ...]
 
 
-@cache
-def check_models() -> CheckModels:
-    """Return the models that the check trains if none are given."""
-    return read_record(data_path(FILE), CheckModels)
+check_models = shipped("check_models.yaml", CheckModels)
+"""Returns the models that the check trains if none are given."""
 
 
 def check_step(

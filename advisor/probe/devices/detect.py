@@ -96,9 +96,9 @@ def _accelerators(torch: Any, nvml: Nvml | None) -> Found | None:
         devices = [_cuda_device(torch, nvml, index) for index in range(total)]
         first = {device.name: place for place, device in reversed(list(enumerate(devices)))}
         chosen = sorted(first.values())
+        peers = {place: 0 if place else 1 for place in chosen} if total > 1 else {}
         backends = tuple(
-            TorchBackend(devices[place], f"cuda:{place}", peer=_peer(devices, place))
-            for place in chosen
+            TorchBackend(devices[place], f"cuda:{place}", peer=peers.get(place)) for place in chosen
         )
         conditions = {
             order: _condition_of(nvml, devices[place]) for order, place in enumerate(chosen)
@@ -117,10 +117,6 @@ def _accelerators(torch: Any, nvml: Nvml | None) -> Found | None:
         )
         return Found((TorchBackend(device, "mps"),))
     return None
-
-
-def _peer(devices: list[Device], place: int) -> int | None:
-    return next((other for other in range(len(devices)) if other != place), None)
 
 
 def _condition_of(nvml: Nvml | None, device: Device) -> Callable[[], Condition]:

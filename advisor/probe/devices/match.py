@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.hardware import Segment
 from advisor.probe.report import Device, DeviceKind
 
 MEMORY_TOLERANCE: Final = 0.1
@@ -23,19 +23,16 @@ def catalog_key(device: Device, catalog: Catalog) -> str | None:
     The remaining words of both names must be equal. The memory must agree if the device has its
     own.
     """
-    wanted, on_host = _words(device.name), device.kind is DeviceKind.CPU
+    on_host, size = device.kind is DeviceKind.CPU, device.memory_bytes
+    wanted = _words(device.name)
     found = [
         card.key
         for card in catalog.accelerators
         if (card.segment is Segment.CPU) == on_host
         and _words(card.name) == wanted
-        and (on_host or _same_memory(device, card))
+        and (on_host or abs(size / card.memory_reported_bytes - 1) < MEMORY_TOLERANCE)
     ]
     return found[0] if len(found) == 1 else None
-
-
-def _same_memory(device: Device, card: Accelerator) -> bool:
-    return abs(device.memory_bytes / card.memory_reported_bytes - 1) < MEMORY_TOLERANCE
 
 
 def _words(name: str) -> frozenset[str]:

@@ -1,12 +1,10 @@
 """Describes NVIDIA's cards: by NVML, or from the table that ``nvidia-smi`` prints."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from advisor.errors import ProbeError
 from advisor.foundation.refusals import refusal
@@ -48,7 +46,7 @@ class Nvml:
         self._library: Any = library
 
     @classmethod
-    def open(cls) -> Nvml:
+    def open(cls) -> Self:
         """Start a session.
 
         Raises ``ProbeError`` if the Python package, the driver or a device is missing.
@@ -66,7 +64,7 @@ class Nvml:
         return cls.of(pynvml)
 
     @classmethod
-    def of(cls, library: ModuleType) -> Nvml:
+    def of(cls, library: ModuleType) -> Self:
         """Start a session with a library.
 
         Raises ``ProbeError`` if the driver is missing, silent, or has no device.

@@ -1,51 +1,43 @@
 """The sizes that each mode measures, and the memory that each takes."""
 
-from typing import Final
+from typing import Annotated, Final
 
+from pydantic import Field
+
+from advisor.foundation.data_records import shipped
+from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.foundation.units import MIB
 from advisor.probe.devices.backend import ELEMENT_BYTES, RESULT_BYTES
 from advisor.probe.report import DeviceKind, Mode, NumberFormat, TransferKind
 
-LIMITS_S: Final = {Mode.SHORT: 15.0, Mode.NORMAL: 120.0, Mode.THOROUGH: 600.0}
-"""Time limit of a whole probe. [s]"""
-
 Shape = tuple[int, int, int]
 """m, n and k of a product of m x k by k x n; m counts tokens."""
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+Sizes = dict[Mode, tuple[Size, ...]]
 
-DECODING: Final = {
-    Mode.SHORT: (1, 4, 16, 64),
-    Mode.NORMAL: (1, 4, 16, 32, 64, 128),
-    Mode.THOROUGH: (1, 2, 4, 8, 16, 32, 64, 128, 256),
-}
-"""Tokens of one decoding step. Products this thin are limited by reading their weights."""
-GPU_LAYERS: Final = {
-    Mode.SHORT: ((4096, 4096),),
-    Mode.NORMAL: ((4096, 4096), (14336, 4096)),
-    Mode.THOROUGH: ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192)),
-}
-"""Weights (n, k) of 8B and 70B Llama models (their config.json: hidden and intermediate size)."""
-GPU_PREFILL: Final = {
-    Mode.SHORT: (512, 4096),
-    Mode.NORMAL: (256, 512, 1024, 4096),
-    Mode.THOROUGH: (256, 512, 1024, 2048, 4096, 8192),
-}
-GPU_SQUARES: Final = {
-    Mode.SHORT: (1024, 2048, 8192),
-    Mode.NORMAL: (512, 1024, 2048, 8192),
-    Mode.THOROUGH: (512, 1024, 2048, 4096, 8192, 16384),
-}
-CPU_LAYERS: Final = {
-    Mode.SHORT: ((2048, 2048),),
-    Mode.NORMAL: ((2048, 2048), (4096, 4096)),
-    Mode.THOROUGH: ((2048, 2048), (4096, 4096), (14336, 4096)),
-}
-CPU_PREFILL: Final = {Mode.SHORT: (128,), Mode.NORMAL: (128, 512), Mode.THOROUGH: (128, 512)}
-CPU_SQUARES: Final = {
-    Mode.SHORT: (256, 512, 1024, 2048),
-    Mode.NORMAL: (256, 512, 1024, 2048),
-    Mode.THOROUGH: (256, 512, 1024, 2048, 4096),
-}
+
+class Products(Noun):
+    """Sizes to measure on one kind of device."""
+
+    layers: dict[Mode, tuple[tuple[Size, Size], ...]]
+    """Weights: n and k."""
+    prefill: Sizes
+    squares: Sizes
+
+
+class ProbeSizes(Noun):
+    """Content of the file, which explains its fields."""
+
+    limits_s: dict[Mode, Annotated[float, Field(gt=0, le=3600)]]
+    decoding: Sizes
+    accelerators: Products
+    processors: Products
+
+
+probe_sizes = shipped("probe_sizes.yaml", ProbeSizes)
+"""Returns time limit and products of each mode."""
+
 STREAM_CACHES: Final = 4
 """STREAM's rule: each array at least four times the last level of cache (McCalpin 1995)."""
 LEAST_STREAM_BYTES: Final = int(64 * MIB)
@@ -127,12 +119,11 @@ Task = MatmulTask | TransferTask | LaunchTask
 
 def shapes(kind: DeviceKind, mode: Mode) -> tuple[Shape, ...]:
     """Return the products to measure, least work first."""
-    cpu = kind is DeviceKind.CPU
-    layers, prefill, squares = (
-        (CPU_LAYERS, CPU_PREFILL, CPU_SQUARES) if cpu else (GPU_LAYERS, GPU_PREFILL, GPU_SQUARES)
-    )
-    found = [(m, n, k) for n, k in layers[mode] for m in (*DECODING[mode], *prefill[mode])]
-    found += [(size, size, size) for size in squares[mode]]
+    known = probe_sizes()
+    own = known.processors if kind is DeviceKind.CPU else known.accelerators
+    tokens = (*known.decoding[mode], *own.prefill[mode])
+    found = [(m, n, k) for n, k in own.layers[mode] for m in tokens]
+    found += [(size, size, size) for size in own.squares[mode]]
     return tuple(sorted(set(found), key=lambda shape: (shape[0] * shape[1] * shape[2], shape)))
 
 

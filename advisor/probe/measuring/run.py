@@ -17,13 +17,13 @@ from advisor.probe.devices.detect import Found, Library, find_devices
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.nvml import HOT
 from advisor.probe.measuring.plan import (
-    LIMITS_S,
     LaunchTask,
     MatmulTask,
     Shape,
     Task,
     TransferTask,
     plan_tasks,
+    probe_sizes,
 )
 from advisor.probe.measuring.timing import (
     LONGEST_CALL_S,
@@ -228,7 +228,7 @@ def probe(
     check_known(mode, Mode, what="mode", field="mode")
     check_known(library, Library, what="library", field="library")
     mode, library = Mode(mode), Library(library)
-    limit_s = _limit(time_limit_s, LIMITS_S[mode], LONGEST_LIMIT_S, "time_limit_s")
+    limit_s = _limit(time_limit_s, probe_sizes().limits_s[mode], LONGEST_LIMIT_S, "time_limit_s")
     most_bytes = _limit(memory_limit_bytes, 1e15, 1e15, "memory_limit_bytes")
     catalog = catalog or load_catalog()
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
